@@ -1,0 +1,15 @@
+// The one exception type of the engine. Its text is a complete sentence for the user: what was
+// wrong, where (file and line, or offset, or layer), and what to do about it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace mpe {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace mpe

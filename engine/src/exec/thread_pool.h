@@ -1,0 +1,35 @@
+// Fixed workers with static partition: no allocation and no lock while an inference runs.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace mpe {
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);  // the caller is thread 0: `threads - 1` workers are started
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Calls body(thread, begin, end) once per thread, the half-open ranges covering [0, count) in
+  // order; returns when all are done. `body` must not throw. Not reentrant.
+  template <typename Body>
+  void parallel_for(int count, Body&& body) {
+    run(count, [](void* context, int thread, int begin, int end) {
+      (*static_cast<std::remove_reference_t<Body>*>(context))(thread, begin, end);
+    }, &body);
+  }
+
+ private:
+  using Function = void (*)(void* context, int thread, int begin, int end);
+  void run(int count, Function function, void* context);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mpe

@@ -1,0 +1,79 @@
+// A convolution (or connected layer: 1x1 over a 1x1 map) prepared for one instruction set and one
+// algorithm: its weights packed, its scratch known, ready to run without allocating.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "exec/thread_pool.h"
+#include "model/network.h"
+#include "quant/quantization.h"
+
+namespace mpe {
+
+struct ConvolutionShape {
+  Shape in;
+  Shape out;
+  int kernel_y = 1;
+  int kernel_x = 1;
+  int stride_y = 1;
+  int stride_x = 1;
+  int padding = 0;  // rows above and columns to the left; below and right follow from `out`
+  int dilation = 1;
+  int groups = 1;
+
+  bool depthwise() const { return groups > 1 && groups == in.channels && in.channels == out.channels; }
+  int depth() const { return in.channels / groups * kernel_y * kernel_x; }  // terms of one sum
+};
+
+struct ConvolutionRequest {
+  ConvolutionShape shape;
+  Activation activation = Activation::kLinear;
+  // How sums are formed, and what the input holds: fp32 reads float, fp16 half, int8 int8.
+  Precision precision = Precision::kFp32;
+  // What the output holds. fp32 and fp16 convolutions write their own precision; an int8
+  // convolution writes int8 (with `output`) or, straight from its sums, float.
+  Precision output_precision = Precision::kFp32;
+  std::span<const float> weights;  // [out channels][in channels / groups][ky][kx], batch norm folded
+  std::span<const float> bias;     // [out channels]
+  // int8 only. Null input: the range is measured at every run and handed to run().
+  const Quantization* input = nullptr;
+  const Quantization* output = nullptr;
+};
+
+// An input's quantisation where it changes from run to run (quantize=1): always per tensor.
+struct ConvolutionCall {
+  const void* input = nullptr;  // CHW in the request's precision
+  void* output = nullptr;       // CHW in the request's output precision
+  std::byte* scratch = nullptr;
+  const ScaleAndZero* dynamic_input = nullptr;  // set exactly when the request had no `input`
+};
+
+class Convolution {
+ public:
+  virtual ~Convolution() = default;
+  virtual void run(const ConvolutionCall& call, ThreadPool& pool) const = 0;
+  virtual std::size_t scratch_bytes(int threads) const = 0;
+  virtual std::size_t weight_bytes() const = 0;    // packed weights, biases and multipliers
+  virtual std::string_view isa() const = 0;        // "reference", "neon", "avx2", ...
+  virtual std::string_view algorithm() const = 0;  // "reference", "gemm", "depthwise", ...
+};
+
+struct ConvolutionChoice {
+  std::string_view isa;        // empty: the best this machine has
+  std::string_view algorithm;  // empty: chosen by the engine; "reference": the plain loops
+};
+
+// Prepares the convolution with the best kernel that the choice allows; a set without a kernel for
+// it falls back to the next one down. Throws mpe::Error on a name that does not exist or that this
+// machine cannot run. (Defined in kernels/select.cpp.)
+std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
+                                              const ConvolutionChoice& choice);
+
+// The plain loops. (Defined in kernels/reference/.)
+std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionRequest& request);
+
+}  // namespace mpe

@@ -1,0 +1,117 @@
+// A network as the cfg describes it: layers with resolved inputs and shapes, no weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpe {
+
+enum class Precision : std::uint8_t { kFp32, kFp16, kInt8 };
+
+enum class Activation : std::uint8_t {
+  kLinear,
+  kLeaky,  // slope 0.1 below zero
+  kRelu,
+  kRelu6,
+  kLogistic,
+  kTanh,
+  kMish,
+  kSwish,
+  kHardMish,
+};
+
+enum class LayerKind : std::uint8_t {
+  kConvolutional,
+  kConnected,
+  kMaxpool,
+  kAvgpool,  // global: one value per channel
+  kUpsample,
+  kRoute,
+  kShortcut,
+  kScaleChannels,
+  kReorg,
+  kCrop,
+  kDropout,
+  kCost,
+  kSoftmax,
+  kRegion,
+  kYolo,
+};
+
+// Channels, height, width of one image's activations; stored planar (CHW).
+struct Shape {
+  int channels = 0;
+  int height = 0;
+  int width = 0;
+  std::int64_t elements() const {
+    return static_cast<std::int64_t>(channels) * height * width;
+  }
+  bool operator==(const Shape&) const = default;
+};
+
+// Input index of a layer that reads the network's own input.
+inline constexpr int kNetworkInput = -1;
+
+struct Layer {
+  LayerKind kind = LayerKind::kConvolutional;
+  int index = 0;            // position in the cfg, counted from 0 after [net], as Darknet does
+  int line = 0;             // line of the section's header in the cfg
+  std::vector<int> inputs;  // producing layers, kNetworkInput for the network's input
+  Shape in;                 // of inputs[0]
+  Shape out;
+  Activation activation = Activation::kLinear;
+
+  // convolutional, connected
+  Precision precision = Precision::kFp32;
+  bool quantize = false;  // convert the input with the range measured at run time
+  bool batch_normalize = false;
+  int groups = 1;
+  int dilation = 1;
+  // convolutional, maxpool, upsample, reorg
+  int size_y = 1;
+  int size_x = 1;
+  int stride_y = 1;
+  int stride_x = 1;
+  int padding = 0;  // convolutional: on every side; maxpool: in all, half of it before
+  // route: which of `groups` equal channel slices of every input is taken
+  int group_id = 0;
+  // upsample, softmax, connected, crop, reorg
+  float scale = 1.0F;
+  bool reverse = false;
+  float temperature = 1.0F;
+
+  std::int64_t macs = 0;        // multiply-adds for one image
+  std::int64_t parameters = 0;  // floats this layer takes from the weights file
+
+  bool has_weights() const {
+    return kind == LayerKind::kConvolutional || kind == LayerKind::kConnected;
+  }
+  bool is_depthwise() const {
+    return kind == LayerKind::kConvolutional && groups > 1 && groups == in.channels;
+  }
+};
+
+struct Network {
+  std::string file;  // the cfg's name, for messages
+  Shape input;
+  std::vector<Layer> layers;
+  std::vector<std::string> warnings;  // unknown keys and the like, one sentence each
+
+  const Shape& output_shape(int layer) const {
+    return layer == kNetworkInput ? input : layers[static_cast<std::size_t>(layer)].out;
+  }
+};
+
+// Builds the network from a cfg's text. `file` is only used in messages. Throws mpe::Error.
+Network parse_network(std::string_view text, std::string_view file);
+
+// Reads and parses a cfg file. Throws mpe::Error.
+Network load_network(const std::string& path);
+
+std::string_view name_of(Precision precision);    // "fp32", "fp16", "int8"
+std::string_view name_of(LayerKind kind);         // the cfg's section name
+std::string_view name_of(Activation activation);  // the cfg's word
+
+}  // namespace mpe

@@ -1,0 +1,31 @@
+// Affine int8 quantisation of activations: real = scale * (q - zero_point), q in [-128, 127].
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mpe {
+
+struct Range {
+  float min = 0.0F;
+  float max = 0.0F;
+};
+
+// One entry: the whole tensor. Otherwise one entry a channel.
+struct Quantization {
+  std::vector<float> scale;
+  std::vector<std::int32_t> zero_point;
+
+  bool per_channel() const { return scale.size() > 1; }
+};
+
+// The scale and zero point that cover a range, widened to include zero so that zero is exact:
+// scale = (max - min) / 255, zero_point = rne(-128 - min / scale). A range without width gives
+// scale 1 and zero point 0: nothing but zero is in the tensor.
+struct ScaleAndZero {
+  float scale;
+  std::int32_t zero_point;
+};
+ScaleAndZero quantization_of(Range range);
+
+}  // namespace mpe

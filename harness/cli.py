@@ -1,0 +1,65 @@
+"""The command line. Only the chosen command's module is imported, so `--help` stays fast."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from harness import __version__
+from harness.errors import HarnessError
+
+# Name -> one line of help. The module of a command is harness.commands.<name>.
+COMMANDS = {
+    "build": "cross-compile the engine for a target",
+    "image": "build the arm64 image of a target",
+    "run": "run a sweep",
+    "report": "show the results of a sweep again",
+    "eval": "measure accuracy on the host",
+    "detect": "detect objects in pictures",
+    "calibrate": "record activation ranges for int8",
+    "models": "list and fetch models",
+    "targets": "list the targets",
+    "boards": "list the boards",
+    "doctor": "check what this machine has, and install what is missing",
+    "schema": "print the JSON schema of the sweep file",
+}
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The whole parser; only `chosen`'s options are filled in."""
+    parser = argparse.ArgumentParser(
+        prog="harness",
+        description="Mixed-precision inference on Arm boards: build, deploy, sweep precisions, report.",
+    )
+    parser.add_argument("--version", action="version", version=f"harness {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, line in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
+        subparser.add_argument("--json", action="store_true", help="data as JSON on stdout, logs on stderr")
+        subparser.add_argument("--debug", action="store_true", help="show a traceback with errors")
+        subparser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+        if name == chosen:
+            importlib.import_module(f"harness.commands.{name}").configure(subparser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    options = _parser(chosen).parse_args(words)
+    try:
+        status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
+    except HarnessError as error:
+        if options.debug:
+            raise
+        print(f"harness: error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("harness: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    return status
