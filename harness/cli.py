@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from harness import __version__
+from harness import __version__, console
 from harness.errors import HarnessError
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     chosen = next((word for word in words if not word.startswith("-")), None)
     options = _parser(chosen).parse_args(words)
+    console.set_quiet(options.quiet)
     try:
         status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
     except HarnessError as error:
