@@ -1,0 +1,45 @@
+// Conversions of whole tensors between the precisions in which they are stored. Tensors are planar:
+// `channels` planes of `plane` values. Work is shared over the pool's threads by channel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/thread_pool.h"
+#include "half.h"
+#include "model/network.h"
+#include "quant/quantization.h"
+
+namespace mpe {
+
+inline constexpr std::size_t bytes_of(Precision precision) {
+  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
+}
+
+// A tensor as it lies in memory. `quantization` describes int8 data and is null for the others.
+struct TensorView {
+  const void* data = nullptr;
+  Precision precision = Precision::kFp32;
+  const Quantization* quantization = nullptr;
+};
+
+struct MutableTensorView {
+  void* data = nullptr;
+  Precision precision = Precision::kFp32;
+  const Quantization* quantization = nullptr;
+};
+
+// Copies, widens, narrows, quantises, dequantises or requantises, as the two views ask. int8 to
+// int8 with different quantisations goes through float: q' = clamp(rne((q - z) * float(s / s')) +
+// z'). `from` and `to` may not overlap.
+void convert_tensor(const TensorView& from, const MutableTensorView& to, int channels,
+                    std::int64_t plane, ThreadPool& pool);
+
+// The smallest and largest value of a tensor; NaN is passed over. {0, 0} for one of only NaN.
+Range measure_range(const TensorView& tensor, int channels, std::int64_t plane, ThreadPool& pool);
+
+// One pass over a tensor with a quantisation that was measured a moment ago.
+void quantize_tensor(const TensorView& from, std::int8_t* to, ScaleAndZero quantization,
+                     int channels, std::int64_t plane, ThreadPool& pool);
+
+}  // namespace mpe
