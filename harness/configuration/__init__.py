@@ -1,0 +1,1 @@
+"""What the user writes down: sweep files, policies, Darknet cfgs, targets."""

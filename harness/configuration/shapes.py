@@ -1,0 +1,209 @@
+"""What a configuration file may hold, said once: a shape reads a node and also gives its JSON schema.
+
+Every `read` raises ConfigurationError with file and line when the node has another shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from harness.configuration.document import Kind, Node, nearest_file, suggestion
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Schema = dict[str, object]
+
+
+class Shape(Protocol[T_co]):
+    """Reads a node into a value."""
+
+    def read(self, node: Node) -> T_co: ...
+    def schema(self) -> Schema: ...
+
+
+def _expect(node: Node, kinds: Sequence[Kind], expected: str) -> None:
+    if node.kind not in kinds:
+        raise node.error(f"expected {expected}, found {node.describe()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """Text that is not empty. A bare number or `true` is taken as it is written."""
+
+    expected: str = "a word"
+    pattern: str = ""  # of the JSON schema only
+
+    def read(self, node: Node) -> str:
+        _expect(node, ("text", "integer", "number", "boolean"), self.expected)
+        if not node.source.strip():
+            raise node.error(f"expected {self.expected}, found empty text")
+        return node.source
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1} | ({"pattern": self.pattern} if self.pattern else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer:
+    """A whole number within bounds."""
+
+    least: int
+    most: int
+
+    def read(self, node: Node) -> int:
+        expected = f"a whole number from {self.least} to {self.most}"
+        _expect(node, ("integer",), expected)
+        assert isinstance(node.scalar, int)
+        if not self.least <= node.scalar <= self.most:
+            raise node.error(f"expected {expected}, found {node.source[:40]}")
+        return node.scalar
+
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number within bounds."""
+
+    least: float
+    most: float
+
+    def read(self, node: Node) -> float:
+        expected = f"a number from {self.least:g} to {self.most:g}"
+        _expect(node, ("integer", "number"), expected)
+        assert isinstance(node.scalar, int | float)
+        if not self.least <= node.scalar <= self.most:
+            raise node.error(f"expected {expected}, found {node.source[:40]}")
+        return float(node.scalar)
+
+    def schema(self) -> Schema:
+        return {"type": "number", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One of a few words. `names` is called when it is needed: targets come from files."""
+
+    what: str
+    names: Callable[[], Sequence[str]]
+
+    def read(self, node: Node) -> str:
+        names = self.names()
+        _expect(node, ("text", "integer", "number", "boolean"), f"a {self.what}: one of {', '.join(names)}")
+        if node.source not in names:
+            raise node.error(
+                f"unknown {self.what} {node.source}", cure=_sentence(suggestion(node.source, names))
+            )
+        return node.source
+
+    def schema(self) -> Schema:
+        return {"enum": list(self.names())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingPath:
+    """A path, relative to the document's folder, of something that exists."""
+
+    what: str
+    folder: bool = False
+
+    def read(self, node: Node) -> Path:
+        written = Text(expected=f"the path of a {self.what}").read(node)
+        path = Path(node.file).parent / Path(written).expanduser()
+        if "\0" in written or not path.exists():
+            near = None if "\0" in written else nearest_file(path)
+            cure = f"Did you mean {near}?" if near else ""
+            raise node.error(f"there is no {self.what} {path}", cure=cure)
+        if path.is_dir() != self.folder and not (self.folder and path.suffix == ".json"):
+            raise node.error(
+                f"expected a {self.what}, but {path} is a {'folder' if path.is_dir() else 'file'}"
+            )
+        return path
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1, "description": f"{self.what}; relative to this file"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOf(Generic[T]):
+    """A list with at least one item, none twice."""
+
+    what: str
+    item: Shape[T]
+
+    def read(self, node: Node) -> tuple[T, ...]:
+        _expect(node, ("list",), f"a list of {self.what}")
+        if not node.items:
+            raise node.error(f"expected at least one of {self.what}, found an empty list")
+        values: dict[T, Node] = {}
+        for item in node.items:
+            value = self.item.read(item)
+            if value in values:
+                raise item.error(f"the same entry stands on line {values[value].line} already")
+            values[value] = item
+        return tuple(values)
+
+    def schema(self) -> Schema:
+        return {"type": "array", "minItems": 1, "items": self.item.schema()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A key of a record."""
+
+    shape: Shape[object]
+    help: str
+    required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Generic[T]):
+    """A mapping with known keys, made into `make(node, **values)`; absent keys are not passed."""
+
+    what: str
+    fields: Mapping[str, Field]
+    make: Callable[..., T]
+
+    def read(self, node: Node) -> T:
+        _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
+        values: dict[str, object] = {}
+        for key, value in node.entries.items():
+            if key not in self.fields:
+                cure = _sentence(suggestion(key, self.fields))
+                raise node.error(f"unknown key {key} in {self.what}", cure=cure, key=key)
+            values[key] = self.fields[key].shape.read(value)
+        for key, known in self.fields.items():
+            if known.required and key not in values:
+                raise node.error(f"{self.what} needs the key {key} ({known.help})")
+        return self.make(node, **values)
+
+    def schema(self) -> Schema:
+        properties = {
+            key: {"description": known.help} | known.shape.schema() for key, known in self.fields.items()
+        }
+        required = [key for key, known in self.fields.items() if known.required]
+        schema: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
+        return schema | ({"required": required} if required else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Either(Generic[T]):
+    """A short form (any scalar) or a long one (a mapping)."""
+
+    short: Shape[T]
+    long: Shape[T]
+
+    def read(self, node: Node) -> T:
+        return (self.long if node.kind == "mapping" else self.short).read(node)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.short.schema(), self.long.schema()]}
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + ("" if text.endswith("?") else ".")
