@@ -2,8 +2,9 @@
 // compiler can vectorise. Instruction sets with conversions of their own give the same results.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+#include "inline.h"
 
 namespace mpe {
 
@@ -12,29 +13,29 @@ struct Half {
   bool operator==(const Half&) const = default;
 };
 
-inline float half_to_float(Half half) {
+MPE_INLINE float half_to_float(Half half) {
   const std::uint32_t magnitude = half.bits & 0x7FFFU;
   const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000U) << 16;
   // Exponent and fraction in float's position, still with half's bias: one exact multiplication
   // by 2^112 corrects normal and subnormal numbers alike.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * std::bit_cast<float>(0x77800000U);
+  const float scaled = __builtin_bit_cast(float, magnitude << 13) * __builtin_bit_cast(float, 0x77800000U);
   const std::uint32_t quiet = magnitude > 0x7C00U ? 0x00400000U : 0U;
   const std::uint32_t special = (magnitude << 13) | 0x7F800000U | quiet;  // infinity or NaN
-  const std::uint32_t bits = magnitude >= 0x7C00U ? special : std::bit_cast<std::uint32_t>(scaled);
-  return std::bit_cast<float>(bits | sign);
+  const std::uint32_t bits = magnitude >= 0x7C00U ? special : __builtin_bit_cast(std::uint32_t, scaled);
+  return __builtin_bit_cast(float, bits | sign);
 }
 
 // Rounds to nearest, ties to even; overflows to infinity; keeps subnormals; NaN stays NaN,
 // made quiet, with the upper bits of its payload.
-inline Half half_from_float(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+MPE_INLINE Half half_from_float(float value) {
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   // Normal: move the exponent's bias and add half a unit, one less where the result is even.
   const std::uint32_t normal = (magnitude - 0x38000000U + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
   // Below 2^-14: adding 0.5 lets the float adder round at half's smallest step, 2^-24.
-  const float shifted = std::bit_cast<float>(magnitude < 0x38800000U ? magnitude : 0U) + 0.5F;
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U;
+  const float shifted = __builtin_bit_cast(float, magnitude < 0x38800000U ? magnitude : 0U) + 0.5F;
+  const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, shifted) - 0x3F000000U;
   std::uint32_t result = magnitude < 0x38800000U ? subnormal : normal;
   result = magnitude >= 0x477FF000U ? 0x7C00U : result;  // 65520 and above
   const std::uint32_t nan = 0x7E00U | ((magnitude >> 13) & 0x3FFU);

@@ -19,11 +19,11 @@
 // s_x, s_o and the zero points belong to the input and output channel where they are per channel.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
 
+#include "inline.h"
 #include "model/network.h"
 
 namespace mpe {
@@ -37,32 +37,33 @@ inline constexpr float kMultiplierLimit = 1e28F;
 inline constexpr int kMaxInt8Depth = 33000;
 
 // NaN gives the lower limit, as in `maxps(value, limit)` followed by `minps`.
-inline float limit_for_rounding(float value) {
+MPE_INLINE float limit_for_rounding(float value) {
   value = value > -kRoundLimit ? value : -kRoundLimit;
   return value < kRoundLimit ? value : kRoundLimit;
 }
 
 // Round to nearest even of |value| <= kRoundLimit, without libm and without a rounding instruction:
 // at 1.5 * 2^23 a float's step is one.
-inline std::int32_t round_half_even(float value) {
+MPE_INLINE std::int32_t round_half_even(float value) {
   constexpr float kMagic = 12582912.0F;
   return static_cast<std::int32_t>((value + kMagic) - kMagic);
 }
 
 // q = clamp(rne(value) + zero_point), where value is in units of the scale.
-inline std::int8_t saturate_int8(float value, std::int32_t zero_point) {
-  const std::int32_t q = round_half_even(limit_for_rounding(value)) + zero_point;
-  return static_cast<std::int8_t>(std::clamp<std::int32_t>(q, -128, 127));
+MPE_INLINE std::int8_t saturate_int8(float value, std::int32_t zero_point) {
+  std::int32_t q = round_half_even(limit_for_rounding(value)) + zero_point;
+  q = q > -128 ? q : -128;
+  return static_cast<std::int8_t>(q < 127 ? q : 127);
 }
 
 // Activations that commute with a positive scale.
-inline bool is_foldable(Activation activation) {
+MPE_INLINE bool is_foldable(Activation activation) {
   return activation == Activation::kLinear || activation == Activation::kLeaky ||
          activation == Activation::kRelu || activation == Activation::kRelu6;
 }
 
 // A foldable activation on a value in output steps. `six` is relu6_limit(s_o).
-inline float activate_folded(Activation activation, float value, float six) {
+MPE_INLINE float activate_folded(Activation activation, float value, float six) {
   switch (activation) {
     case Activation::kLeaky:
       return value < 0.0F ? value * 0.1F : value;
@@ -76,33 +77,33 @@ inline float activate_folded(Activation activation, float value, float six) {
   }
 }
 
-inline float relu6_limit(float output_scale) {
+MPE_INLINE float relu6_limit(float output_scale) {
   return static_cast<float>(6.0 / static_cast<double>(output_scale));
 }
 
-inline float inverse_scale(float scale) {
+MPE_INLINE float inverse_scale(float scale) {
   return static_cast<float>(1.0 / static_cast<double>(scale));
 }
 
 // float(s_x * s_w): from sums to real values.
-inline float dequantize_multiplier(float input_scale, float weight_scale) {
+MPE_INLINE float dequantize_multiplier(float input_scale, float weight_scale) {
   const double product = static_cast<double>(input_scale) * static_cast<double>(weight_scale);
-  return static_cast<float>(std::min(product, static_cast<double>(kMultiplierLimit)));
+  return product < kMultiplierLimit ? static_cast<float>(product) : kMultiplierLimit;
 }
 
 // float(s_x * s_w / s_o): from sums to output steps.
-inline float requantize_multiplier(float input_scale, float weight_scale, float output_scale) {
+MPE_INLINE float requantize_multiplier(float input_scale, float weight_scale, float output_scale) {
   const double product = static_cast<double>(input_scale) * static_cast<double>(weight_scale) /
                          static_cast<double>(output_scale);
-  return static_cast<float>(std::min(product, static_cast<double>(kMultiplierLimit)));
+  return product < kMultiplierLimit ? static_cast<float>(product) : kMultiplierLimit;
 }
 
-inline std::int32_t quantize_bias(float bias, float input_scale, float weight_scale) {
+MPE_INLINE std::int32_t quantize_bias(float bias, float input_scale, float weight_scale) {
   const double steps = static_cast<double>(bias) /
                        (static_cast<double>(input_scale) * static_cast<double>(weight_scale));
   constexpr double kLimit = kBiasLimit;
   if (!(steps > -kLimit)) return steps <= -kLimit ? -kBiasLimit : 0;  // NaN: 0
-  return static_cast<std::int32_t>(std::nearbyint(std::min(steps, kLimit)));
+  return static_cast<std::int32_t>(std::nearbyint(steps < kLimit ? steps : kLimit));
 }
 
 // The step of one output channel's weights: max|w| / 127, but never so small against the bias that
