@@ -149,7 +149,7 @@ def nearest_file(path: Path) -> Path | None:
     """The existing sibling whose name is most like `path`'s."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
+    except (OSError, ValueError):
         return None
     near = nearest(path.name, names)
     return path.with_name(near) if near else None

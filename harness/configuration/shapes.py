@@ -5,8 +5,9 @@ Every `read` raises ConfigurationError with file and line when the node has anot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -35,16 +36,18 @@ class Text:
     """Text that is not empty. A bare number or `true` is taken as it is written."""
 
     expected: str = "a word"
-    pattern: str = ""  # of the JSON schema only
+    pattern: str = ""
 
     def read(self, node: Node) -> str:
         _expect(node, ("text", "integer", "number", "boolean"), self.expected)
-        if not node.source.strip():
-            raise node.error(f"expected {self.expected}, found empty text")
+        if not node.source.strip() or (self.pattern and not re.fullmatch(self.pattern, node.source)):
+            raise node.error(f'expected {self.expected}, found "{node.source[:40]}"')
         return node.source
 
     def schema(self) -> Schema:
-        return {"type": "string", "minLength": 1} | ({"pattern": self.pattern} if self.pattern else {})
+        return {"type": "string", "minLength": 1} | (
+            {"pattern": f"^(?:{self.pattern})$"} if self.pattern else {}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +117,13 @@ class ExistingPath:
 
     def read(self, node: Node) -> Path:
         written = Text(expected=f"the path of a {self.what}").read(node)
-        path = Path(node.file).parent / Path(written).expanduser()
-        if "\0" in written or not path.exists():
-            near = None if "\0" in written else nearest_file(path)
+        path = Path(node.file).parent / written
+        try:
+            exists = path.exists()
+        except (OSError, ValueError):  # too long, or a null byte
+            exists = False
+        if not exists:
+            near = nearest_file(path)
             cure = f"Did you mean {near}?" if near else ""
             raise node.error(f"there is no {self.what} {path}", cure=cure)
         if path.is_dir() != self.folder and not (self.folder and path.suffix == ".json"):
@@ -150,6 +157,42 @@ class ListOf(Generic[T]):
 
     def schema(self) -> Schema:
         return {"type": "array", "minItems": 1, "items": self.item.schema()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Generic[T]):
+    """A key of a mapping whose keys are free, with its place for messages."""
+
+    key: str
+    value: T
+    node: Node = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingOf(Generic[T]):
+    """A mapping with free keys, in the document's order."""
+
+    what: str
+    item: Shape[T]
+    pattern: str  # every key matches it; also in the JSON schema
+    expected: str  # what such a key is
+
+    def read(self, node: Node) -> tuple[Entry[T], ...]:
+        _expect(node, ("mapping",), f"a mapping of {self.what}")
+        for key in node.entries:
+            if not re.fullmatch(self.pattern, key):
+                raise node.error(f'"{key[:40]}" is not {self.expected}', key=key)
+        return tuple(
+            Entry(key=key, value=self.item.read(value), node=replace(value, line=node.key_lines[key]))
+            for key, value in node.entries.items()
+        )
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "patternProperties": {f"^(?:{self.pattern})$": self.item.schema()},
+            "additionalProperties": False,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
