@@ -9,7 +9,9 @@ namespace mpe {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // the caller is thread 0: `threads - 1` workers are started
+  // The caller is thread 0: `threads - 1` workers are started. Throws mpe::Error where `threads` is
+  // not in [1, kMaxThreads] or the system refuses to start them.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

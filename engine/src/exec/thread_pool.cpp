@@ -1,0 +1,143 @@
+#include "exec/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "error.h"
+#include "exec/options.h"
+
+namespace mpe {
+namespace {
+
+// Layers follow one another within microseconds, so a short spin saves most system calls; a longer
+// one would only take the core from whoever else needs it.
+constexpr std::chrono::microseconds kSpin{30};
+constexpr int kPollsPerClock = 32;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns once `value` is no longer `old`: spins if asked to, then sleeps in the kernel.
+template <typename T>
+T wait_for_change(const std::atomic<T>& value, T old, bool spin) {
+  if (spin) {
+    const auto deadline = std::chrono::steady_clock::now() + kSpin;
+    do {
+      for (int poll = 0; poll < kPollsPerClock; ++poll) {
+        const T now = value.load(std::memory_order_acquire);
+        if (now != old) return now;
+        relax();
+      }
+    } while (std::chrono::steady_clock::now() < deadline);
+  }
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+struct Slice {
+  int begin;
+  int end;
+};
+
+// The part of [0, count) that belongs to `thread`: sizes differ by one at most.
+Slice slice_of(int count, int thread, int threads) {
+  const auto bound = [&](int index) {
+    return static_cast<int>(static_cast<std::int64_t>(count) * index / threads);
+  };
+  return {bound(thread), bound(thread + 1)};
+}
+
+}  // namespace
+
+struct ThreadPool::State {
+  explicit State(int threads_) : threads(threads_) {
+    // With more threads than cores a spinning thread keeps a working one from running.
+    const unsigned cores = std::thread::hardware_concurrency();
+    spin = cores == 0 || static_cast<unsigned>(threads) <= cores;
+  }
+
+  void work(int thread) {
+    std::uint32_t seen = 0;
+    for (;;) {
+      seen = wait_for_change(generation, seen, spin);
+      if (stop) return;
+      const Slice slice = slice_of(count, thread, threads);
+      function(context, thread, slice.begin, slice.end);
+      if (remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) remaining.notify_one();
+    }
+  }
+
+  // Publishes what was written to the members below to all workers.
+  void release_workers() {
+    remaining.store(threads - 1, std::memory_order_relaxed);
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+  }
+
+  void shut_down() {
+    stop = true;
+    release_workers();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  const int threads;
+  bool spin = true;
+  bool stop = false;
+  int count = 0;
+  Function function = nullptr;
+  void* context = nullptr;
+  // Apart, so that workers that finish do not disturb those that still wait for work.
+  alignas(64) std::atomic<std::uint32_t> generation{0};
+  alignas(64) std::atomic<int> remaining{0};
+  std::vector<std::thread> workers;
+};
+
+ThreadPool::ThreadPool(int threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    throw Error("the number of threads is " + std::to_string(threads) +
+                "; give one between 1 and " + std::to_string(kMaxThreads));
+  }
+  state_ = std::make_unique<State>(threads);
+  state_->workers.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int thread = 1; thread < threads; ++thread) {
+      state_->workers.emplace_back([state = state_.get(), thread] { state->work(thread); });
+    }
+  } catch (const std::system_error& error) {
+    state_->shut_down();
+    throw Error("the system could not start " + std::to_string(threads) +
+                " threads (" + error.what() + "); ask for fewer");
+  }
+}
+
+ThreadPool::~ThreadPool() { state_->shut_down(); }
+
+int ThreadPool::threads() const { return state_->threads; }
+
+void ThreadPool::run(int count, Function function, void* context) {
+  State& state = *state_;
+  if (state.threads == 1) {
+    function(context, 0, 0, count);
+    return;
+  }
+  state.count = count;
+  state.function = function;
+  state.context = context;
+  state.release_workers();
+  const Slice slice = slice_of(count, 0, state.threads);
+  function(context, 0, slice.begin, slice.end);
+  int remaining = state.remaining.load(std::memory_order_acquire);
+  while (remaining != 0) remaining = wait_for_change(state.remaining, remaining, state.spin);
+}
+
+}  // namespace mpe

@@ -1,0 +1,93 @@
+#include "kernels/cpu.h"
+
+#include <cstdint>
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace mpe {
+namespace {
+
+#if defined(__aarch64__)
+
+// <asm/hwcap.h> of an old kernel may lack these; the values are part of Linux's ABI.
+constexpr unsigned long kHwcapAsimd = 1UL << 1;
+constexpr unsigned long kHwcapAsimdHp = 1UL << 10;
+constexpr unsigned long kHwcapAsimdDp = 1UL << 20;
+
+CpuFeatures detect() {
+  const unsigned long hwcap = getauxval(AT_HWCAP);
+  CpuFeatures features;
+  features.neon = (hwcap & kHwcapAsimd) != 0;
+  features.fp16 = features.neon && (hwcap & kHwcapAsimdHp) != 0;
+  features.dotprod = features.neon && (hwcap & kHwcapAsimdDp) != 0;
+  return features;
+}
+
+#elif defined(__x86_64__)
+
+struct Registers {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+};
+
+Registers cpuid(unsigned leaf) {
+  Registers r;
+  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);
+  return r;
+}
+
+constexpr bool has(unsigned bits, unsigned wanted) { return (bits & wanted) == wanted; }
+
+constexpr unsigned bit(int index) { return 1U << index; }
+
+// Which register states the system saves on a context switch.
+std::uint64_t extended_control() {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (static_cast<std::uint64_t>(high) << 32) | low;
+}
+
+CpuFeatures detect() {
+  CpuFeatures features;
+  const Registers one = cpuid(1);
+  constexpr unsigned kFma = bit(12);
+  constexpr unsigned kOsxsave = bit(27);
+  constexpr unsigned kAvx = bit(28);
+  constexpr unsigned kF16c = bit(29);
+  if (!has(one.ecx, kFma | kOsxsave | kAvx | kF16c)) return features;
+
+  const std::uint64_t control = extended_control();
+  constexpr std::uint64_t kYmmState = 0x06;
+  constexpr std::uint64_t kZmmState = 0xE6;
+  if ((control & kYmmState) != kYmmState) return features;
+
+  const Registers seven = cpuid(7);
+  features.avx2 = has(seven.ebx, bit(5));
+  constexpr unsigned kAvx512 = bit(16) | bit(17) | bit(30) | bit(31);  // F, DQ, BW, VL
+  constexpr unsigned kVnni = bit(11);
+  features.avx512_vnni = features.avx2 && (control & kZmmState) == kZmmState &&
+                         has(seven.ebx, kAvx512) && has(seven.ecx, kVnni);
+  return features;
+}
+
+#else
+
+CpuFeatures detect() { return {}; }
+
+#endif
+
+}  // namespace
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = detect();
+  return features;
+}
+
+}  // namespace mpe
