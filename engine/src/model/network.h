@@ -45,9 +45,7 @@ struct Shape {
   int channels = 0;
   int height = 0;
   int width = 0;
-  std::int64_t elements() const {
-    return static_cast<std::int64_t>(channels) * height * width;
-  }
+  std::int64_t elements() const { return static_cast<std::int64_t>(channels) * height * width; }
   bool operator==(const Shape&) const = default;
 };
 
@@ -56,10 +54,12 @@ inline constexpr int kNetworkInput = -1;
 
 struct Layer {
   LayerKind kind = LayerKind::kConvolutional;
-  int index = 0;            // position in the cfg, counted from 0 after [net], as Darknet does
-  int line = 0;             // line of the section's header in the cfg
-  std::vector<int> inputs;  // producing layers, kNetworkInput for the network's input
-  Shape in;                 // of inputs[0]
+  int index = 0;  // position in the cfg, counted from 0 after [net], as Darknet does
+  int line = 0;   // line of the section's header in the cfg
+  // Producing layers, kNetworkInput for the network's input. shortcut: the preceding layer, then
+  // the `from` layers; scale_channels: the factors (the preceding layer), then the map they scale.
+  std::vector<int> inputs;
+  Shape in;  // of inputs[0]
   Shape out;
   Activation activation = Activation::kLinear;
 
@@ -74,13 +74,16 @@ struct Layer {
   int size_x = 1;
   int stride_y = 1;
   int stride_x = 1;
-  int padding = 0;  // convolutional: on every side; maxpool: in all, half of it before
+  // convolutional: pixels on every side, dilation counted in; maxpool: pixels in all, of which
+  // half, rounded down, come before
+  int padding = 0;
   // route: which of `groups` equal channel slices of every input is taken
   int group_id = 0;
-  // upsample, softmax, connected, crop, reorg
-  float scale = 1.0F;
-  bool reverse = false;
-  float temperature = 1.0F;
+  float scale = 1.0F;     // upsample: output = scale * input; crop: output = scale * input + offset
+  float offset = 0.0F;    // crop
+  bool reverse = false;   // reorg: depth to space instead of space to depth
+  bool scale_wh = false;  // scale_channels: one factor per pixel instead of one per channel
+  float temperature = 1.0F;  // softmax, over each of `groups` equal runs of the input's CHW order
 
   std::int64_t macs = 0;        // multiply-adds for one image
   std::int64_t parameters = 0;  // floats this layer takes from the weights file
@@ -104,7 +107,8 @@ struct Network {
   }
 };
 
-// Builds the network from a cfg's text. `file` is only used in messages. Throws mpe::Error.
+// Builds the network from a cfg's text. `file` is only used in messages. Sections and keys are
+// Darknet's, beside the precision keys fp32, fp16, int8 and quantize. Throws mpe::Error.
 Network parse_network(std::string_view text, std::string_view file);
 
 // Reads and parses a cfg file. Throws mpe::Error.

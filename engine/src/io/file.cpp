@@ -1,0 +1,34 @@
+#include "io/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "error.h"
+
+namespace mpe {
+
+std::string read_file(const std::string& path, std::size_t limit) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (file == nullptr) throw Error(path + ": cannot open: " + std::strerror(errno));
+  std::string content;
+  constexpr std::size_t kChunk = 64 * 1024;
+  while (true) {
+    const std::size_t size = content.size();
+    content.resize(size + kChunk);
+    const std::size_t read = std::fread(content.data() + size, 1, kChunk, file.get());
+    content.resize(size + read);
+    if (content.size() > limit) {
+      throw Error(path + ": larger than " + std::to_string(limit) +
+                  " bytes, which no such file needs; check that it is the right file");
+    }
+    if (read < kChunk) break;
+  }
+  if (std::ferror(file.get()) != 0) throw Error(path + ": cannot read: " + std::strerror(errno));
+  return content;
+}
+
+}  // namespace mpe

@@ -1,0 +1,54 @@
+// Reads a Darknet weights file layer by layer, batch normalisation folded into what it returns.
+//
+// The file: int32 major, minor, revision; images seen in training, 32 bits before version 0.2 and
+// 64 since; then for every convolutional and connected layer, in the cfg's order, little-endian
+// float32:
+//   convolutional: biases, [scales, means, variances,] weights [out][in / groups][y][x]
+//   connected:     biases, weights [out][in], [scales, means, variances]
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/network.h"
+
+namespace mpe {
+
+struct LayerWeights {
+  std::vector<float> weights;  // [out channels][in channels / groups][y][x]
+  std::vector<float> biases;   // [out channels]
+};
+
+inline constexpr float kDefaultBatchNormEpsilon = 1e-5F;
+
+// Bytes of a network's weights file as Darknet writes it today (64-bit `seen`).
+std::int64_t weights_file_bytes(const Network& network);
+
+class WeightsReader {
+ public:
+  // Opens the file and compares its size with what the network needs, before anything is
+  // allocated. Throws mpe::Error with both sizes if they differ.
+  WeightsReader(const std::string& path, const Network& network,
+                float epsilon = kDefaultBatchNormEpsilon);
+  // The same over any seekable stream; `name` is used in messages.
+  WeightsReader(std::unique_ptr<std::istream> stream, std::string name, const Network& network,
+                float epsilon = kDefaultBatchNormEpsilon);
+
+  // The weights of one layer, which must be the next with weights in the network's order. Throws
+  // mpe::Error, naming the layer, if a value is not finite after folding.
+  LayerWeights next(const Layer& layer);
+
+ private:
+  void open(const Network& network);
+  std::vector<float> read(std::int64_t count);
+
+  std::unique_ptr<std::istream> stream_;
+  std::string name_;
+  float epsilon_;
+  bool transposed_ = false;  // connected weights are [in][out], as very old Darknets wrote them
+};
+
+}  // namespace mpe
