@@ -1,0 +1,1 @@
+"""Accuracy on the host: pictures to tensors, head tensors to detections, detections to scores."""

@@ -1,0 +1,176 @@
+"""Activation ranges for int8, recorded in fp32 on sample pictures.
+
+The file (JSON) holds for the network's input (layer -1) and every layer the range to cover, and the
+range of each channel, which the engine uses where a tensor may be quantised by channel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import console
+from harness.accuracy.dataset import read_pictures
+from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.preprocess import prepare_chunks
+from harness.accuracy.ranges import METHODS, Histogram, choose
+from harness.errors import ConfigurationError
+from harness.files import write_atomically
+from harness.runtimes.engine import EngineOptions, HostEngine
+
+Floats = npt.NDArray[np.float32]
+
+_INPUT = -1  # the layer index that stands for the network's input
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorRange:
+    """What one tensor holds."""
+
+    layer: int
+    low: float
+    high: float
+    channel_low: Floats  # [channels], least value seen
+    channel_high: Floats
+
+    def as_json(self) -> dict[str, object]:
+        """As the calibration file has it."""
+        return {
+            "layer": self.layer,
+            "min": _number(self.low),
+            "max": _number(self.high),
+            "channel_min": [_number(value) for value in self.channel_low],
+            "channel_max": [_number(value) for value in self.channel_high],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The ranges of one network's tensors."""
+
+    method: str
+    images: int
+    input: tuple[int, int, int]  # channels, height, width
+    layers: int
+    tensors: tuple[TensorRange, ...]
+
+    def write(self, path: Path) -> None:
+        """Writes the file whole or not at all."""
+        head = {
+            "format": "mpe-calibration",
+            "version": 1,
+            "method": self.method,
+            "images": self.images,
+            "network": {"layers": self.layers, "input": list(self.input)},
+        }
+        # A line a tensor: a changed range shows in a diff.
+        rows = ",\n".join(f"  {json.dumps(tensor.as_json())}" for tensor in self.tensors)
+        text = f'{json.dumps(head)[:-1]}, "tensors": [\n{rows}\n]}}\n'
+        write_atomically(path, text.encode())
+
+
+def calibrate(
+    engine: HostEngine,
+    *,
+    cfg: Path,
+    weights: Path,
+    dataset: Path,
+    method: str = "minmax",
+    limit: int | None = 32,
+    skip: int = 0,
+    resize: str | None = None,
+    options: EngineOptions | None = None,
+) -> Calibration:
+    """Runs `limit` pictures (after the first `skip`) in fp32 and chooses every tensor's range.
+
+    Labels are not needed. All methods but `minmax` run the pictures twice: for the ends, then for the
+    histograms between them. Raises ConfigurationError on bad input.
+    """
+    if method not in METHODS:
+        raise ConfigurationError(f"method: {method} is none of {', '.join(METHODS)}")
+    model = load_model(engine, cfg, weights)
+    way = model.resize(resize)
+    found = read_pictures(dataset)
+    if limit is not None and limit < 1:
+        raise ConfigurationError(f"a limit of {limit} pictures leaves nothing: give 1 or more")
+    if not 0 <= skip < len(found):
+        raise ConfigurationError(f"{dataset}: holds {len(found)} pictures, cannot skip {skip}")
+    paths = found[skip:][:limit]
+    chosen = options or EngineOptions(threads=os.cpu_count() or 1)
+    ends = _Ends()
+    histograms: dict[int, Histogram] = {}
+    with in_fp32(model) as reference:
+        passes = 1 if method == "minmax" else 2
+        with console.progress("recording ranges", total=passes * len(paths)) as bar:
+            for tensors in _tensors(engine, reference, paths, way, chosen):
+                ends.add(tensors)
+                bar.advance(len(tensors[_INPUT]))
+            if passes == 2:
+                bar.describe("counting values")
+                histograms = {layer: Histogram.over(*ends.of(layer)) for layer in ends.channels}
+                for tensors in _tensors(engine, reference, paths, way, chosen):
+                    for layer, tensor in tensors.items():
+                        histograms[layer] = histograms[layer].plus(tensor)
+                    bar.advance(len(tensors[_INPUT]))
+    return Calibration(
+        method=method,
+        images=len(paths),
+        input=model.input,
+        layers=len(model.layers),
+        tensors=tuple(_range(method, layer, ends, histograms.get(layer)) for layer in sorted(ends.channels)),
+    )
+
+
+class _Ends:
+    """The least and largest value of every channel of every tensor so far."""
+
+    def __init__(self) -> None:
+        self.channels: dict[int, tuple[Floats, Floats]] = {}
+
+    def add(self, tensors: dict[int, Floats]) -> None:
+        for layer, tensor in tensors.items():
+            low, high = tensor.min(axis=(0, 2, 3)), tensor.max(axis=(0, 2, 3))
+            if not (np.isfinite(low).all() and np.isfinite(high).all()):
+                raise ConfigurationError(
+                    f"layer {layer} gives values that are not finite in fp32",
+                    cure="the weights do not belong to this cfg, or --bn-epsilon is needed",
+                )
+            if layer in self.channels:
+                before = self.channels[layer]
+                low, high = np.minimum(low, before[0]), np.maximum(high, before[1])
+            self.channels[layer] = (low, high)
+
+    def of(self, layer: int) -> tuple[float, float]:
+        low, high = self.channels[layer]
+        return float(low.min()), float(high.max())
+
+
+def _tensors(
+    engine: HostEngine, model: Model, paths: list[Path], way: str, options: EngineOptions
+) -> Iterator[dict[int, Floats]]:
+    """The network's input and every layer's output, [images, channels, height, width], chunk by chunk."""
+    chunk = engine.images_per_chunk(model.cfg, layers=True)
+    for samples in prepare_chunks(paths, model.input, way, chunk):
+        batch = np.stack([sample.tensor for sample in samples])
+        layers = engine.forward(model.cfg, model.weights, batch, options, layers=True).layers
+        yield {_INPUT: batch} | layers
+
+
+def _range(method: str, layer: int, ends: _Ends, histogram: Histogram | None) -> TensorRange:
+    low, high = ends.of(layer)
+    # A picture's values are bounded: there is no outlier to clip in the network's input.
+    if histogram is not None and layer != _INPUT:
+        low, high = choose(method, histogram)
+    channel_low, channel_high = ends.channels[layer]
+    return TensorRange(layer=layer, low=low, high=high, channel_low=channel_low, channel_high=channel_high)
+
+
+def _number(value: float) -> float:
+    """Nine digits tell every single-precision number from its neighbours."""
+    return float(f"{float(value):.9g}")

@@ -1,0 +1,111 @@
+"""Head tensors to candidate boxes, as Darknet's yolo and region layers read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.accuracy.heads import DetectionHead
+from harness.errors import ConfigurationError
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Boxes of one picture before suppression."""
+
+    boxes: Floats  # [k, 4] centre x, centre y, width, height; fractions of the network's input
+    probabilities: Floats  # [k, classes]; zero where not above the threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detections:
+    """What remains of one picture's candidates: one row for each box and class."""
+
+    boxes: Floats  # [k, 4] centre x, centre y, width, height; fractions of the picture
+    classes: npt.NDArray[np.intp]  # [k]
+    confidences: Floats  # [k]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def above(self, threshold: float) -> Detections:
+        """Those with a confidence above the threshold."""
+        kept = self.confidences > threshold
+        return Detections(
+            boxes=self.boxes[kept], classes=self.classes[kept], confidences=self.confidences[kept]
+        )
+
+    def corners(self) -> npt.NDArray[np.float64]:
+        """[k, 4] left, top, width, height as fractions."""
+        boxes = self.boxes.astype(np.float64)
+        boxes[:, :2] -= boxes[:, 2:] / 2
+        return boxes
+
+
+def decode(
+    head: DetectionHead, tensor: Floats, network: tuple[int, int, int], threshold: float
+) -> Candidates:
+    """Candidates whose objectness is above `threshold` from a head's tensor [channels, rows, columns].
+
+    `network` is the input's channels, height, width. Order is Darknet's: cells by row, then anchors.
+    """
+    channels, rows, columns = tensor.shape
+    if channels != head.channels:
+        raise ConfigurationError(
+            f"layer {head.layer} ({head.kind}): {len(head.anchors)} anchors and {head.classes} classes "
+            f"want {head.channels} channels, layer {head.source} gives {channels}",
+            cure=f"set filters={head.channels} in the layer before, or correct mask= and classes=",
+        )
+    count = len(head.anchors)
+    entries = tensor.reshape(count, 5 + head.classes, rows, columns).transpose(2, 3, 0, 1)
+    raw = entries[..., 4]
+    objectness = raw if head.new_coords else _logistic(raw)
+    cell_y, cell_x, anchor = np.nonzero(objectness > threshold)  # NaN is never above
+    entry = entries[cell_y, cell_x, anchor]
+    scale = objectness[cell_y, cell_x, anchor][:, None]
+
+    centre = entry[:, :2] if head.new_coords else _logistic(entry[:, :2])
+    if head.kind == "yolo":
+        centre = centre * np.float32(head.scale_x_y) - np.float32(0.5 * (head.scale_x_y - 1))
+    with np.errstate(over="ignore"):
+        size = (entry[:, 2:4] ** 2 * 4 if head.new_coords else np.exp(entry[:, 2:4])) * head.anchors[anchor]
+    unit = (network[2], network[1]) if head.kind == "yolo" else (columns, rows)
+    cell = np.stack([cell_x, cell_y], axis=1).astype(np.float32)
+    boxes = np.concatenate(
+        [(cell + centre) / np.array([columns, rows], np.float32), size / np.array(unit, np.float32)], axis=1
+    )
+
+    scores = entry[:, 5:]
+    if head.kind == "region":
+        scores = _softmax(scores) if head.softmax else scores
+    elif not head.new_coords:
+        scores = _logistic(scores)
+    probabilities = scale * scores
+    return Candidates(
+        boxes=boxes.astype(np.float32),
+        probabilities=np.where(probabilities > threshold, probabilities, 0).astype(np.float32),
+    )
+
+
+def join(parts: list[Candidates]) -> Candidates:
+    """The candidates of all heads of one picture, in the order of the heads."""
+    return Candidates(
+        boxes=np.concatenate([part.boxes for part in parts]),
+        probabilities=np.concatenate([part.probabilities for part in parts]),
+    )
+
+
+def _logistic(values: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-values)), np.float32)
+
+
+def _softmax(values: Floats) -> Floats:
+    if not len(values):
+        return values
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)

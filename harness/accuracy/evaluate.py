@@ -1,0 +1,178 @@
+"""Accuracy of a model on a dataset, evaluated on this machine.
+
+int8 results are the same bits on every processor, so what is evaluated here holds for the boards.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import console
+from harness.accuracy.agreement import detection_agreement
+from harness.accuracy.classify import classify, top_accuracy
+from harness.accuracy.dataset import Dataset, Truth, read_dataset, read_pictures
+from harness.accuracy.decode import Detections
+from harness.accuracy.detector import detect
+from harness.accuracy.mean_ap import THRESHOLD, coco_ap, darknet_map
+from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.sqnr import layer_noise
+from harness.errors import ConfigurationError
+from harness.runtimes.engine import EngineOptions, HostEngine
+
+
+def evaluate(
+    engine: HostEngine,
+    *,
+    cfg: Path,
+    weights: Path,
+    dataset: Path,
+    calibration: Path | None = None,
+    resize: str | None = None,
+    options: EngineOptions | None = None,
+    limit: int | None = None,
+    names: Path | None = None,
+    agreement: bool = False,
+) -> dict[str, Any]:
+    """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
+
+    `names` is the list of WordNet ids for pictures named by them. `agreement` adds the key of that
+    name (a second run, in fp32) and makes do with pictures that have no labels. Raises
+    ConfigurationError on bad input, with file and line.
+    """
+    model = load_model(engine, cfg, weights)
+    chosen = _with_calibration(options, calibration)
+    way = model.resize(resize)
+    data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
+    _check_kind(model, data, agreement)
+    result: dict[str, Any] = {"images": len(data.pictures), "resize": way}
+    if model.outputs.detects:
+        return result | _score_detector(engine, model, data, way, chosen, agreement)
+    return result | _score_classifier(engine, model, data, way, chosen, agreement)
+
+
+def layer_report(
+    engine: HostEngine,
+    *,
+    cfg: Path,
+    weights: Path,
+    dataset: Path,
+    resize: str | None = None,
+    options: EngineOptions | None = None,
+    limit: int | None = None,
+) -> list[dict[str, Any]]:
+    """A row a layer: `index type precision sqnr_db` (None where the layer gives fp32's very values)."""
+    model = load_model(engine, cfg, weights)
+    rows = layer_noise(
+        engine,
+        model,
+        read_pictures(dataset)[:limit],
+        resize=model.resize(resize),
+        options=options or EngineOptions(),
+    )
+    return [
+        {"index": row.index, "type": row.kind, "precision": row.precision, "sqnr_db": row.sqnr_db}
+        for row in rows
+    ]
+
+
+def _with_calibration(options: EngineOptions | None, calibration: Path | None) -> EngineOptions:
+    chosen = options or EngineOptions()
+    if calibration is None:
+        return chosen
+    return EngineOptions(**(vars(chosen) | {"calibration": calibration}))
+
+
+def _check_kind(model: Model, data: Dataset, agreement: bool) -> None:
+    wanted = "boxes" if model.outputs.detects else "classes"
+    if data.kind == wanted or (agreement and data.kind == "pictures"):
+        return
+    has = {
+        "boxes": "boxes",
+        "classes": "one class a picture (file names start with a WordNet id)",
+        "pictures": "no labels",
+    }
+    raise ConfigurationError(
+        f"{data.path}: has {has[data.kind]}; {model.cfg} wants {has[wanted]}",
+        cure="agreement with fp32 needs no labels: --agreement" if data.kind == "pictures" else "",
+    )
+
+
+def _score_detector(
+    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
+) -> dict[str, Any]:
+    found, sizes = _detect_all(engine, model, data, way, options, "evaluating")
+    result: dict[str, Any] = {}
+    if data.kind == "boxes":
+        truths = [_truth(picture.truth) for picture in data.pictures]
+        boxes = sum(int((~truth.crowd).sum()) for truth in truths)
+        if not boxes:
+            raise ConfigurationError(f"{data.path}: its {len(truths)} pictures hold no labelled box")
+        map50, map_all = coco_ap(found, truths, sizes)
+        result = {
+            "map50": map50,
+            "map": map_all,
+            "darknet_map50": darknet_map(found, truths, model.classes),
+            "boxes": boxes,
+        }
+    if agreement:
+        with in_fp32(model) as reference:
+            expected = found
+            if model.mixed:
+                expected, _ = _detect_all(engine, reference, data, way, options, "evaluating fp32")
+        result["agreement"] = detection_agreement(found, expected)
+    return result
+
+
+def _detect_all(
+    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, what: str
+) -> tuple[list[Detections], list[tuple[int, int]]]:
+    found: list[Detections] = []
+    sizes: list[tuple[int, int]] = []
+    paths = [picture.path for picture in data.pictures]
+    with console.progress(what, total=len(paths)) as bar:
+        for sample, detections in detect(
+            engine, model, paths, threshold=THRESHOLD, resize=way, options=options
+        ):
+            found.append(detections)
+            sizes.append((sample.width, sample.height))
+            bar.advance()
+    return found, sizes
+
+
+def _score_classifier(
+    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
+) -> dict[str, Any]:
+    scores = _classify_all(engine, model, data, way, options, "evaluating")
+    result: dict[str, Any] = {}
+    if data.kind == "classes":
+        labels = np.array([picture.label for picture in data.pictures], np.intp)
+        result = {"top1": top_accuracy(scores, labels, 1), "top5": top_accuracy(scores, labels, 5)}
+    if agreement:
+        with in_fp32(model) as reference:
+            expected = scores
+            if model.mixed:
+                expected = _classify_all(engine, reference, data, way, options, "evaluating fp32")
+        result["agreement"] = float((scores.argmax(axis=1) == expected.argmax(axis=1)).mean())
+    return result
+
+
+def _classify_all(
+    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, what: str
+) -> npt.NDArray[np.float32]:
+    rows = []
+    paths = [picture.path for picture in data.pictures]
+    with console.progress(what, total=len(paths)) as bar:
+        for scores in classify(engine, model, paths, resize=way, options=options):
+            rows.append(scores)
+            bar.advance()
+    return np.stack(rows)
+
+
+def _truth(truth: Truth | None) -> Truth:
+    if truth is None:
+        raise ValueError("a dataset of kind boxes has a truth for every picture")
+    return truth

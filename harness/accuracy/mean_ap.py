@@ -1,0 +1,173 @@
+"""Mean average precision, in the two ways that published figures use.
+
+`coco_ap` is COCO's, by pycocotools itself: AP50, and AP averaged over IoU 0.50 to 0.95; classes
+without a box in the data are left out of the mean; at most 100 detections a picture count.
+
+`darknet_map` is what `darknet detector map -points 101` prints: every class of the network counts, one
+without boxes as zero; a detection is matched to the same-class box that it overlaps most, a second
+detection of that box is false, precision is interpolated at 101 recalls.
+
+Both want detections down to a confidence of 0.005 (THRESHOLD).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.accuracy.dataset import Truth
+from harness.accuracy.decode import Detections
+from harness.accuracy.nms import iou
+
+THRESHOLD = 0.005
+_RECALLS = np.arange(101) / 100
+
+
+def darknet_map(
+    detections: Sequence[Detections], truths: Sequence[Truth], classes: int, *, iou_threshold: float = 0.5
+) -> float:
+    """Darknet's mAP as a fraction, averaged over `classes`. Crowds are no boxes to Darknet."""
+    precisions = darknet_precisions(detections, truths, classes, iou_threshold=iou_threshold)
+    return float(precisions.mean())
+
+
+def darknet_precisions(
+    detections: Sequence[Detections], truths: Sequence[Truth], classes: int, *, iou_threshold: float = 0.5
+) -> npt.NDArray[np.float64]:
+    """Average precision of every class, [classes]."""
+    matches = [_match(found, truth, iou_threshold) for found, truth in zip(detections, truths, strict=True)]
+    # A box's number in the whole set, so that its second detection can be told.
+    starts = np.cumsum([0, *(len(truth.classes) for truth in truths)])
+    number = _concatenated(
+        [np.where(match >= 0, match + start, -1) for match, start in zip(matches, starts[:-1], strict=True)]
+    )
+    found_classes = _concatenated([found.classes for found in detections])
+    confidences = np.concatenate([np.zeros(0, np.float32), *(found.confidences for found in detections)])
+    truth_classes = _concatenated([truth.classes[~truth.crowd] for truth in truths])
+    result = np.zeros(classes)
+    for class_id in range(classes):
+        chosen = np.flatnonzero(found_classes == class_id)
+        chosen = chosen[np.argsort(-confidences[chosen], kind="stable")]
+        hits = _first_occurrences(number[chosen])
+        result[class_id] = _average_precision(hits, int((truth_classes == class_id).sum()))
+    return result
+
+
+def coco_ap(
+    detections: Sequence[Detections], truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]
+) -> tuple[float, float]:
+    """(AP50, AP) by pycocotools, as fractions; boxes are clipped to the pictures, `sizes` (width, height).
+
+    Both are nan where the truths hold no box.
+    """
+    if not any((~truth.crowd).any() for truth in truths):
+        return float("nan"), float("nan")
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+
+        truth_set, found_set = COCO(), COCO()
+        images = [
+            {"id": number, "width": size[0], "height": size[1]} for number, size in enumerate(sizes, start=1)
+        ]
+        categories = [
+            {"id": int(class_id)}
+            for class_id in np.unique(_concatenated([truth.classes for truth in truths]))
+        ]
+        for coco, annotations in (
+            (truth_set, _truth_annotations(truths, sizes)),
+            (found_set, _found_annotations(detections, sizes)),
+        ):
+            coco.dataset = {"images": images, "categories": categories, "annotations": annotations}
+            coco.createIndex()
+        evaluation = COCOeval(truth_set, found_set, "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return float(evaluation.stats[1]), float(evaluation.stats[0])
+
+
+def _truth_annotations(truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for image, (truth, (width, height)) in enumerate(zip(truths, sizes, strict=True), start=1):
+        corners = truth.boxes * [width, height, width, height]
+        corners[:, :2] -= corners[:, 2:] / 2
+        areas = corners[:, 2] * corners[:, 3] if truth.areas is None else truth.areas
+        rows += [
+            {
+                "id": len(rows) + number + 1,
+                "image_id": image,
+                "category_id": int(truth.classes[number]),
+                "bbox": corners[number].tolist(),
+                "area": float(areas[number]),
+                "iscrowd": int(truth.crowd[number]),
+            }
+            for number in range(len(corners))
+        ]
+    return rows
+
+
+def _found_annotations(
+    detections: Sequence[Detections], sizes: Sequence[tuple[int, int]]
+) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for image, (found, (width, height)) in enumerate(zip(detections, sizes, strict=True), start=1):
+        corners = found.corners()
+        low = np.clip(corners[:, :2], 0, 1)
+        high = np.clip(corners[:, :2] + corners[:, 2:], 0, 1)
+        clipped = np.concatenate([low, high - low], axis=1) * [width, height, width, height]
+        rows += [
+            {
+                "id": len(rows) + number + 1,
+                "image_id": image,
+                "category_id": int(found.classes[number]),
+                "bbox": clipped[number].tolist(),
+                "area": float(clipped[number, 2] * clipped[number, 3]),
+                "iscrowd": 0,
+                "score": float(found.confidences[number]),
+            }
+            for number in range(len(found))
+        ]
+    return rows
+
+
+def _match(found: Detections, truth: Truth, threshold: float) -> npt.NDArray[np.intp]:
+    """For every detection the same-class box it overlaps most, -1 where none above the threshold."""
+    match = np.full(len(found), -1, np.intp)
+    best = np.full(len(found), threshold)
+    for number in np.flatnonzero(~truth.crowd):
+        overlap = np.where(
+            found.classes == truth.classes[number],
+            iou(truth.boxes[number].astype(np.float32), found.boxes),
+            0,
+        )
+        better = overlap > best
+        match[better], best[better] = number, overlap[better]
+    return match
+
+
+def _first_occurrences(numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """True where a number that is not -1 stands for the first time."""
+    _, first = np.unique(numbers, return_index=True)
+    hits = np.zeros(len(numbers), np.bool_)
+    hits[first] = True
+    return hits & (numbers >= 0)
+
+
+def _average_precision(hits: npt.NDArray[np.bool_], boxes: int) -> float:
+    """Mean, over 101 recalls, of the best precision at that recall or a higher one."""
+    if not boxes or not len(hits):
+        return 0.0
+    true = np.cumsum(hits)
+    precision = true / np.arange(1, len(hits) + 1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    reached = np.searchsorted(true / boxes, _RECALLS, side="left")
+    return float(np.append(envelope, 0.0)[reached].mean())
+
+
+def _concatenated(parts: Sequence[npt.NDArray[np.intp]]) -> npt.NDArray[np.intp]:
+    return np.concatenate([np.zeros(0, np.intp), *parts])

@@ -1,0 +1,78 @@
+"""A model as the accuracy stage needs it: files, input shape, and how to read its outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.accuracy.heads import Outputs, read_outputs
+from harness.accuracy.preprocess import RESIZES
+from harness.configuration.darknet_cfg import read_cfg
+from harness.configuration.policy import BUILT_IN, apply
+from harness.errors import ConfigurationError
+from harness.runtimes.engine import HostEngine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A cfg with its weights."""
+
+    cfg: Path
+    weights: Path
+    input: tuple[int, int, int]  # channels, height, width
+    layers: tuple[dict[str, Any], ...]  # the rows of `mpe info`
+    outputs: Outputs
+
+    @property
+    def classes(self) -> int:
+        """How many classes the model tells apart."""
+        if self.outputs.detects:
+            return self.outputs.heads[0].classes
+        channels, height, width = self.layers[-1]["out"]
+        return int(channels * height * width)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether any layer is asked to work in another precision than fp32."""
+        return any(layer["precision"] in ("fp16", "int8") for layer in self.layers)
+
+    def resize(self, asked: str | None) -> str:
+        """The way pictures are fitted: as asked, else what the model was most likely trained on."""
+        if asked is None:
+            if not self.outputs.detects:
+                return "crop"
+            return "letterbox" if self.outputs.letter_box else "stretch"
+        if asked not in RESIZES:
+            raise ConfigurationError(f"resize: {asked} is none of {', '.join(RESIZES)}")
+        return asked
+
+
+def load_model(engine: HostEngine, cfg: Path, weights: Path) -> Model:
+    """Reads a model's shape; the engine checks the cfg. Raises ConfigurationError with file and line."""
+    if not weights.is_file():
+        raise ConfigurationError(f"{weights}: there are no such weights")
+    info = engine.info(cfg)
+    channels, height, width = info["input"]
+    return Model(
+        cfg=cfg,
+        weights=weights,
+        input=(channels, height, width),
+        layers=tuple(info["layers"]),
+        outputs=read_outputs(cfg),
+    )
+
+
+@contextlib.contextmanager
+def in_fp32(model: Model) -> Iterator[Model]:
+    """The same model with every layer in fp32: what other precisions are compared with."""
+    if not model.mixed:
+        yield model
+        return
+    with tempfile.TemporaryDirectory(prefix="harness-fp32-") as folder:
+        cfg = Path(folder) / model.cfg.name
+        cfg.write_text(apply(BUILT_IN["fp32"], read_cfg(model.cfg)), encoding="latin-1", newline="")
+        yield replace(model, cfg=cfg)

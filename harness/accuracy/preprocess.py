@@ -1,0 +1,191 @@
+"""Pictures to network input, computed as Darknet computes it.
+
+Three ways to make a picture of any shape fit the network:
+
+- stretch: resized to the network's size, its shape ignored (AlexeyAB's default for detectors);
+- letterbox: resized as large as fits with its shape kept, centred, the rest filled with 0.5;
+- crop: the short side resized to 8/7 of the network's (256 for 224) with the shape kept, then the
+  centre cut out (classifiers).
+
+The bilinear resize is that of Darknet's `resize_image`: corners map to corners, two passes (along
+rows, then along columns), single precision, on values already divided by 255. It does no
+anti-aliasing, and differs visibly from Pillow's and OpenCV's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ConfigurationError
+
+Pixels = npt.NDArray[np.uint8]  # [height, width, channels]
+Tensor = npt.NDArray[np.float32]  # [channels, height, width]
+
+RESIZES = ("stretch", "letterbox", "crop")
+
+_UNIT = (np.arange(256) / 255.0).astype(np.float32)  # a byte's value as Darknet stores it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the whole picture came to lie in the network's input, as fractions of that input."""
+
+    left: float = 0.0
+    top: float = 0.0
+    width: float = 1.0
+    height: float = 1.0
+
+    def to_picture(self, boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Boxes [k, 4] (centre x, y, width, height) from fractions of the input to those of the picture."""
+        shift = np.array([self.left, self.top, 0, 0], np.float32)
+        scale = np.array([self.width, self.height, self.width, self.height], np.float32)
+        return np.asarray((boxes - shift) / scale, np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One picture, ready for the network."""
+
+    path: Path
+    width: int  # of the picture, in pixels
+    height: int
+    tensor: Tensor
+    placement: Placement
+
+
+def read_picture(path: Path, channels: int = 3) -> Pixels:
+    """Decodes a picture to [height, width, channels]. Orientation tags are ignored, as Darknet does.
+
+    Raises ConfigurationError where the file is missing, no picture, or damaged.
+    """
+    from PIL import Image
+
+    if channels not in (1, 3):
+        raise ConfigurationError(f"{path}: the network wants {channels} channels, pictures have 1 or 3")
+    try:
+        with Image.open(path) as picture:
+            pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such picture") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise ConfigurationError(
+            f"{path}: not a readable picture ({_reason(error)})", cure="replace it or take it out"
+        ) from None
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def prepare(path: Path, shape: tuple[int, int, int], resize: str) -> Sample:
+    """Reads a picture and fits it to a network input of `shape` (channels, height, width)."""
+    channels, height, width = shape
+    pixels = read_picture(path, channels)
+    fit = {"stretch": stretch, "letterbox": letterbox, "crop": crop}[resize]
+    tensor, placement = fit(pixels, width=width, height=height)
+    return Sample(
+        path=path, width=pixels.shape[1], height=pixels.shape[0], tensor=tensor, placement=placement
+    )
+
+
+def prepare_chunks(
+    paths: Iterable[Path], shape: tuple[int, int, int], resize: str, chunk: int
+) -> Iterator[list[Sample]]:
+    """Prepares pictures in order, `chunk` at a time; while one chunk is used, the next is prepared.
+
+    Memory holds two chunks, however many pictures there are.
+    """
+    remaining = iter(paths)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting: list[Future[Sample]] = []
+        while True:
+            following = [pool.submit(prepare, path, shape, resize) for path in islice(remaining, chunk)]
+            if waiting:
+                yield [future.result() for future in waiting]
+            if not following:
+                return
+            waiting = following
+
+
+def stretch(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
+    """Resizes to the network's size, ignoring the picture's shape."""
+    return resize_bilinear(pixels, width=width, height=height), Placement()
+
+
+def letterbox(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
+    """Resizes with the shape kept and centres on grey; sizes are rounded down as Darknet does."""
+    rows, columns, channels = pixels.shape
+    if np.float32(width) / np.float32(columns) < np.float32(height) / np.float32(rows):
+        new_width, new_height = width, max(1, rows * width // columns)
+    else:
+        new_width, new_height = max(1, columns * height // rows), height
+    left, top = (width - new_width) // 2, (height - new_height) // 2
+    boxed = np.full((channels, height, width), 0.5, np.float32)
+    resized = resize_bilinear(pixels, width=new_width, height=new_height)
+    boxed[:, top : top + new_height, left : left + new_width] = resized
+    # Darknet maps boxes back with half the border, not rounded: up to half a network pixel off the
+    # pasted position where the border is odd. Kept, for its boxes are what we compare with.
+    return boxed, Placement(
+        left=(width - new_width) / 2 / width,
+        top=(height - new_height) / 2 / height,
+        width=new_width / width,
+        height=new_height / height,
+    )
+
+
+def crop(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
+    """Resizes the short side to 8/7 of the network's with the shape kept, and cuts out the centre."""
+    rows, columns, _ = pixels.shape
+    short = max(width, height) * 8 // 7
+    if columns < rows:
+        new_width, new_height = short, rows * short // columns
+    else:
+        new_width, new_height = columns * short // rows, short
+    resized = resize_bilinear(pixels, width=new_width, height=new_height)
+    left, top = (new_width - width) // 2, (new_height - height) // 2
+    cut = np.ascontiguousarray(resized[:, top : top + height, left : left + width])
+    return cut, Placement(
+        left=-left / width, top=-top / height, width=new_width / width, height=new_height / height
+    )
+
+
+def resize_bilinear(pixels: Pixels, *, width: int, height: int) -> Tensor:
+    """Darknet's bilinear resize of bytes [rows, columns, channels] to floats [channels, height, width]."""
+    rows, columns, _ = pixels.shape
+    if (columns, rows) == (width, height):
+        return np.ascontiguousarray(_UNIT[pixels].transpose(2, 0, 1))
+    left, right_weight = _taps(columns, width)
+    # Only the rows that the second pass reads need the first.
+    top, below_weight = _taps(rows, height)
+    below = np.minimum(top + 1, rows - 1)
+    used, position = np.unique(np.concatenate([top, below]), return_inverse=True)
+    source = pixels[used]
+    near = _UNIT[source[:, left]]
+    far = _UNIT[source[:, np.minimum(left + 1, columns - 1)]]
+    weight = right_weight[None, :, None]
+    part = (1 - weight) * near + weight * far
+    part[:, -1] = _UNIT[source[:, -1]]  # the last column is copied, not interpolated
+    weight = below_weight[:, None, None]
+    resized = (1 - weight) * part[position[:height]]
+    # The last row has no second term in Darknet, whatever rounding left of its weight.
+    resized[:-1] += (weight * part[position[height:]])[:-1]
+    return np.ascontiguousarray(resized.transpose(2, 0, 1))
+
+
+def _taps(source: int, target: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
+    """For every target position the source position before it, and the weight of the one after."""
+    scale = np.float32(source - 1) / np.float32(target - 1) if target > 1 else np.float32(0)
+    position = np.arange(target, dtype=np.float32) * scale
+    before = np.minimum(position.astype(np.intp), source - 1)
+    return before, (position - before).astype(np.float32)
+
+
+def _reason(error: Exception) -> str:
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "its format is not recognised"
+    return str(error).split("\n")[0][:120] or type(error).__name__

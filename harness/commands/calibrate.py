@@ -1,0 +1,65 @@
+"""`harness calibrate`: records activation ranges for int8."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
+    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    parser.add_argument(
+        "--dataset", type=Path, required=True, metavar="D", help="pictures; labels are not needed"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="F", help="calibration file to write")
+    parser.add_argument("--limit", type=int, default=32, metavar="N", help="pictures to use (default 32)")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N pictures")
+    parser.add_argument(
+        "--method",
+        choices=("minmax", "percentile", "kl", "mse"),
+        default="minmax",
+        help="which range of values to cover (default: minmax, all of them)",
+    )
+    parser.add_argument(
+        "--resize", choices=("stretch", "letterbox", "crop"), help="how pictures are fitted, as in eval"
+    )
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.accuracy.calibrate import calibrate
+    from harness.errors import ConfigurationError
+    from harness.runtimes.engine import EngineOptions, host_engine
+
+    if not arguments.out.parent.is_dir():
+        raise ConfigurationError(f"{arguments.out}: its folder does not exist")
+    calibration = calibrate(
+        host_engine(),
+        cfg=arguments.cfg,
+        weights=arguments.weights,
+        dataset=arguments.dataset,
+        method=arguments.method,
+        limit=arguments.limit,
+        skip=arguments.skip,
+        resize=arguments.resize,
+        options=EngineOptions(threads=arguments.threads),
+    )
+    calibration.write(arguments.out)
+    if arguments.json:
+        console.emit_json(
+            {
+                "out": str(arguments.out),
+                "method": calibration.method,
+                "images": calibration.images,
+                "tensors": len(calibration.tensors),
+            }
+        )
+    else:
+        print(
+            f"{arguments.out}: ranges of {len(calibration.tensors)} tensors "
+            f"from {calibration.images} images ({calibration.method})"
+        )
+    return 0

@@ -1,0 +1,141 @@
+"""`harness detect`: objects in pictures, as text, JSON, or drawn."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.accuracy.decode import Detections
+    from harness.accuracy.preprocess import Sample
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
+    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    parser.add_argument(
+        "--names",
+        type=Path,
+        metavar="F",
+        help="class names, one a line (default: the .names file beside the cfg; without one, numbers)",
+    )
+    parser.add_argument(
+        "--threshold", type=float, default=0.25, metavar="T", help="least confidence shown (default .25)"
+    )
+    parser.add_argument(
+        "--resize",
+        choices=("stretch", "letterbox"),
+        help="how pictures are fitted (default: stretch, or as [net] letter_box says)",
+    )
+    parser.add_argument(
+        "--draw", type=Path, metavar="OUT", help="picture to write, or a folder for those of several"
+    )
+    parser.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
+    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="pictures")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.accuracy.detector import detect
+    from harness.accuracy.model import load_model
+    from harness.errors import ConfigurationError
+    from harness.runtimes.engine import EngineOptions, host_engine
+
+    if not 0 < arguments.threshold < 1:
+        raise ConfigurationError(f"--threshold {arguments.threshold}: a confidence lies between 0 and 1")
+    targets = _drawings(arguments.draw, arguments.images) if arguments.draw else {}
+    engine = host_engine()
+    model = load_model(engine, arguments.cfg, arguments.weights)
+    names = _names(arguments.names, arguments.cfg, model.classes)
+    rows: list[dict[str, Any]] = []
+    with console.progress("detecting", total=len(arguments.images)) as bar:
+        for sample, detections in detect(
+            engine,
+            model,
+            arguments.images,
+            threshold=arguments.threshold,
+            resize=model.resize(arguments.resize),
+            options=EngineOptions(threads=arguments.threads, calibration=arguments.calibration),
+        ):
+            rows.append({"image": str(sample.path), "detections": _rows(sample, detections, names)})
+            bar.advance()
+    # Everything is found before anything is written: a damaged picture leaves no half of the output.
+    for row, path in zip(rows, arguments.images, strict=True):
+        if path in targets:
+            _draw(path, row["detections"], names, targets[path])
+    if arguments.json:
+        console.emit_json({"images": rows})
+    else:
+        _print(rows)
+    return 0
+
+
+def _names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
+    from harness.accuracy.dataset import read_names
+    from harness.errors import ConfigurationError
+
+    beside = sorted(cfg.parent.glob("*.names"))
+    path = chosen or (beside[0] if len(beside) == 1 else None)
+    if path is None:
+        return [str(number) for number in range(classes)]
+    names = read_names(path)
+    if len(names) != classes:
+        raise ConfigurationError(f"{path}: holds {len(names)} names, the network has {classes} classes")
+    return names
+
+
+def _rows(sample: Sample, detections: Detections, names: list[str]) -> list[dict[str, Any]]:
+    """Most confident first. Boxes are as the network gives them: they may reach beyond the picture."""
+    scale = (sample.width, sample.height, sample.width, sample.height)
+    rows = [
+        {
+            "class": names[class_id],
+            "confidence": round(float(confidence), 6),
+            "box": [round(float(part) * size, 3) for part, size in zip(corners, scale, strict=True)],
+        }
+        for class_id, confidence, corners in zip(
+            detections.classes, detections.confidences, detections.corners(), strict=True
+        )
+    ]
+    return sorted(rows, key=lambda row: -row["confidence"])
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        print(f"{row['image']}: {len(row['detections'])} found")
+        for found in row["detections"]:
+            left, top, width, height = found["box"]
+            print(
+                f"  {found['class']}: {100 * found['confidence']:.0f}%  "
+                f"left {left:.0f}  top {top:.0f}  width {width:.0f}  height {height:.0f}"
+            )
+
+
+def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
+    """Where each picture's drawing goes."""
+    from harness.errors import ConfigurationError
+
+    if len(images) == 1 and not out.is_dir():
+        return {images[0]: out}
+    if not out.is_dir():
+        raise ConfigurationError(f"{out}: several pictures are drawn into a folder, which must exist")
+    targets = {image: out / f"{image.stem}.png" for image in images}
+    if len(set(targets.values())) < len(targets):
+        raise ConfigurationError(f"{out}: two of the pictures have the same name")
+    return targets
+
+
+def _draw(picture: Path, found: list[dict[str, Any]], names: list[str], out: Path) -> None:
+    from harness.accuracy.draw import draw
+
+    draw(
+        picture,
+        [
+            (names.index(row["class"]), f"{row['class']} {100 * row['confidence']:.0f}%", row["box"])
+            for row in found
+        ],
+        out,
+    )

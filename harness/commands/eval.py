@@ -1,0 +1,106 @@
+"""`harness eval`: accuracy on the host."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
+    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        required=True,
+        metavar="D",
+        help="folder with images/ and YOLO labels/, COCO JSON, or pictures named by WordNet id",
+    )
+    parser.add_argument(
+        "--resize",
+        choices=("stretch", "letterbox", "crop"),
+        help="how pictures are fitted (default: stretch for detectors, crop for classifiers)",
+    )
+    parser.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
+    parser.add_argument(
+        "--labels", "--names", type=Path, metavar="F", dest="labels", help="WordNet ids in output order"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N pictures")
+    parser.add_argument(
+        "--agreement", action="store_true", help="also: agreement with fp32's answers (needs no labels)"
+    )
+    parser.add_argument(
+        "--layers", action="store_true", help="also: every layer's signal to noise against fp32"
+    )
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
+    parser.add_argument("--isa", metavar="NAME", help="instruction set of the engine")
+    parser.add_argument("--algorithm", metavar="NAME", help="algorithm of the engine's convolutions")
+    parser.add_argument(
+        "--bn-epsilon", type=float, metavar="E", help="batch normalisation's (default: the engine's, 1e-5)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.accuracy.evaluate import evaluate
+    from harness.runtimes.engine import EngineOptions, host_engine
+
+    engine = host_engine()
+    options = EngineOptions(
+        threads=arguments.threads,
+        isa=arguments.isa,
+        algorithm=arguments.algorithm,
+        calibration=arguments.calibration,
+        bn_epsilon=arguments.bn_epsilon,
+    )
+    result = evaluate(
+        engine,
+        cfg=arguments.cfg,
+        weights=arguments.weights,
+        dataset=arguments.dataset,
+        resize=arguments.resize,
+        options=options,
+        limit=arguments.limit,
+        names=arguments.labels,
+        agreement=arguments.agreement,
+    )
+    if arguments.layers:
+        from harness.accuracy.evaluate import layer_report
+
+        result["layers"] = layer_report(
+            engine,
+            cfg=arguments.cfg,
+            weights=arguments.weights,
+            dataset=arguments.dataset,
+            resize=result["resize"],
+            options=options,
+            limit=arguments.limit,
+        )
+    if arguments.json:
+        console.emit_json(result)
+    else:
+        _print(result)
+    return 0
+
+
+_TITLES = {
+    "map50": "mAP@0.5, COCO",
+    "map": "mAP@0.5:0.95, COCO",
+    "darknet_map50": "mAP@0.5, Darknet",
+    "top1": "top-1",
+    "top5": "top-5",
+    "agreement": "agreement with fp32",
+}
+
+
+def _print(result: dict[str, Any]) -> None:
+    boxes = f", {result['boxes']} boxes" if "boxes" in result else ""
+    print(f"{result['images']} images{boxes}, {result['resize']}")
+    for key, title in _TITLES.items():
+        if key in result:
+            print(f"{title:<20} {100 * result[key]:6.2f} %")
+    for layer in result.get("layers", []):
+        noise = "    exact" if layer["sqnr_db"] is None else f"{layer['sqnr_db']:6.1f} dB"
+        print(f"{layer['index']:4} {layer['type']:<14} {layer['precision'] or '':<5} {noise}")

@@ -1,0 +1,263 @@
+"""The project's own engine, `mpe`: its command lines, and running it on this machine.
+
+The command lines are the same on the host and on a board; only the paths differ, so the builders
+take paths as text and know nothing of where they are run. `HostEngine` runs the executable here, with
+tensors handed over as `.npy` files in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import console
+from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+
+# Tensors on disk and in memory at once stay below this, however many images are asked for.
+CHUNK_BYTES = 256 << 20
+
+Array = npt.NDArray[np.generic]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """What a user may choose about an execution; None leaves the choice to the engine."""
+
+    threads: int = 1
+    isa: str | None = None
+    algorithm: str | None = None
+    prefer: str | None = None  # "speed" or "memory"
+    calibration: str | PurePath | None = None
+    bn_epsilon: float | None = None
+
+    def arguments(self) -> list[str]:
+        """The options as `mpe` takes them."""
+        named = {
+            "--threads": self.threads,
+            "--isa": self.isa,
+            "--algorithm": self.algorithm,
+            "--prefer": self.prefer,
+            "--calibration": self.calibration,
+            "--bn-epsilon": self.bn_epsilon,
+        }
+        return [word for name, value in named.items() if value is not None for word in (name, str(value))]
+
+
+def info_arguments(engine: str, *, cfg: str) -> list[str]:
+    """`mpe info`."""
+    return [engine, "info", "--cfg", cfg]
+
+
+def bench_arguments(
+    engine: str,
+    *,
+    cfg: str,
+    weights: str,
+    options: EngineOptions,
+    warmup: int = 3,
+    runs: int = 30,
+    min_seconds: float = 0.0,
+    profile: bool = False,
+    mark: bool = False,
+) -> list[str]:
+    """`mpe bench`: at least `runs` timed inferences that take at least `min_seconds`."""
+    return [
+        *(engine, "bench", "--cfg", cfg, "--weights", weights, *options.arguments()),
+        *("--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)),
+        *(["--profile"] if profile else []),
+        *(["--mark"] if mark else []),
+    ]
+
+
+def forward_arguments(
+    engine: str,
+    *,
+    cfg: str,
+    weights: str,
+    input: str,  # noqa: A002 - the name of the option
+    options: EngineOptions,
+    heads: str | None = None,
+    layers: str | None = None,
+    digest: bool = False,
+) -> list[str]:
+    """`mpe forward`: head tensors into the folder `heads`, every layer's output into `layers`."""
+    return [
+        *(engine, "forward", "--cfg", cfg, "--weights", weights, "--input", input, *options.arguments()),
+        *(["--heads", heads] if heads is not None else []),
+        *(["--layers", layers] if layers is not None else []),
+        *(["--digest"] if digest else []),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """Tensors of a batch, [images, channels, height, width], by the layer that produced them."""
+
+    heads: dict[int, Floats]
+    digests: list[str] = field(default_factory=list)  # one an image, when asked for
+    layers: dict[int, Floats] = field(default_factory=dict)  # every layer, when asked for
+
+
+class HostEngine:
+    """Runs an `mpe` executable on this machine, a fresh process a call."""
+
+    def __init__(self, executable: Path) -> None:
+        self.executable = executable
+        self._warned: set[str] = set()
+
+    def info(self, cfg: Path) -> dict[str, Any]:
+        """What `mpe info` says: the input's shape and a row for each layer."""
+        return self._run(info_arguments(str(self.executable), cfg=str(cfg)))
+
+    def bench(
+        self,
+        cfg: Path,
+        weights: Path,
+        options: EngineOptions,
+        *,
+        warmup: int = 3,
+        runs: int = 30,
+        min_seconds: float = 0.0,
+        profile: bool = False,
+    ) -> dict[str, Any]:
+        """What `mpe bench` measured: raw samples in nanoseconds, memory, and rows with `profile`."""
+        return self._run(
+            bench_arguments(
+                str(self.executable),
+                cfg=str(cfg),
+                weights=str(weights),
+                options=options,
+                warmup=warmup,
+                runs=runs,
+                min_seconds=min_seconds,
+                profile=profile,
+            )
+        )
+
+    def images_per_chunk(self, cfg: Path, *, layers: bool = False) -> int:
+        """How many images may go through `forward` at once for their tensors to fit CHUNK_BYTES."""
+        info = self.info(cfg)
+        elements = int(np.prod(info["input"]))
+        if layers:
+            elements += sum(int(np.prod(layer["out"])) for layer in info["layers"])
+        return max(1, min(32, CHUNK_BYTES // (4 * elements)))
+
+    def forward(
+        self,
+        cfg: Path,
+        weights: Path,
+        images: Array,
+        options: EngineOptions | None = None,
+        *,
+        layers: bool = False,
+        digest: bool = False,
+    ) -> Forward:
+        """Runs a batch: uint8 [n, height, width, channels] or float32 [n, channels, height, width].
+
+        The batch goes through in chunks; only what is returned grows with its size.
+        """
+        if len(images) == 0:
+            raise ValueError("a batch holds at least one image")
+        chunk = self.images_per_chunk(cfg, layers=layers)
+        parts = [
+            self._forward(
+                cfg, weights, images[start : start + chunk], options or EngineOptions(), layers, digest
+            )
+            for start in range(0, len(images), chunk)
+        ]
+        return Forward(
+            heads=_joined([part.heads for part in parts]),
+            digests=[digest for part in parts for digest in part.digests],
+            layers=_joined([part.layers for part in parts]),
+        )
+
+    def _forward(
+        self, cfg: Path, weights: Path, images: Array, options: EngineOptions, layers: bool, digest: bool
+    ) -> Forward:
+        with tempfile.TemporaryDirectory(prefix="harness-forward-") as name:
+            folder = Path(name)
+            batch = folder / "input.npy"
+            np.save(batch, np.ascontiguousarray(images), allow_pickle=False)
+            (folder / "heads").mkdir()
+            (folder / "layers").mkdir()
+            result = self._run(
+                forward_arguments(
+                    str(self.executable),
+                    cfg=str(cfg),
+                    weights=str(weights),
+                    input=str(batch),
+                    options=options,
+                    heads=str(folder / "heads"),
+                    layers=str(folder / "layers") if layers else None,
+                    digest=digest,
+                )
+            )
+            return Forward(
+                heads=_tensors(folder / "heads", "head_"),
+                digests=list(result.get("digests", [])) if digest else [],
+                layers=_tensors(folder / "layers", "layer_"),
+            )
+
+    def _run(self, arguments: Sequence[str]) -> dict[str, Any]:
+        try:
+            process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise HarnessError(f"{arguments[0]}: cannot be started: {error.strerror}") from None
+        messages = [line[5:] for line in process.stderr.splitlines() if line.startswith("mpe: ")]
+        for message in messages:
+            if message.startswith("warning: ") and message not in self._warned:
+                self._warned.add(message)
+                console.warn(message.removeprefix("warning: "))
+        if process.returncode:
+            raise failure(process.returncode, process.stderr, command=f"mpe {arguments[1]}")
+        data: dict[str, Any] = json.loads(process.stdout)
+        return data
+
+
+def failure(status: int, stderr: str, *, command: str) -> HarnessError:
+    """The error for an `mpe` process that ended with `status` (negative: minus the signal's number)."""
+    messages = [
+        line[5:]
+        for line in stderr.splitlines()
+        if line.startswith("mpe: ") and not line.startswith("mpe: warning: ")
+    ]
+    if messages:
+        return ConfigurationError(messages[-1])
+    if status < 0:
+        name = signal.Signals(-status).name
+        if name == "SIGILL":
+            return TargetMismatchError(f"{command}: this processor lacks an instruction that the engine uses")
+        return HarnessError(f"{command}: ended by {name}")
+    rest = stderr.strip().splitlines()
+    return HarnessError(f"{command}: ended with status {status}: {rest[-1] if rest else 'nothing was said'}")
+
+
+def host_engine() -> HostEngine:
+    """The engine built for this machine; built first where that is not done."""
+    from harness.build.engine import build_engine
+    from harness.configuration.targets import load_target
+
+    return HostEngine(build_engine(load_target("host")).engine)
+
+
+def _tensors(folder: Path, prefix: str) -> dict[int, Floats]:
+    return {
+        int(path.stem.removeprefix(prefix)): np.load(path, allow_pickle=False)
+        for path in sorted(folder.glob(f"{prefix}*.npy"))
+    }
+
+
+def _joined(parts: Sequence[Mapping[int, Floats]]) -> dict[int, Floats]:
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {index: np.concatenate([part[index] for part in parts]) for index in parts[0]}
