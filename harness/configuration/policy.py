@@ -65,13 +65,12 @@ class OneLayerAtATime:
 
     @property
     def name(self) -> str:
-        return f"each-{self.setting.precision}"
+        return self.setting.precision + ("-dynamic" if self.setting.quantize else "") + "@each"
 
     def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
-        dynamic = "-dynamic" if self.setting.quantize else ""
         return tuple(
             Policy(
-                name=f"{self.setting.precision}{dynamic}@{layer.index}",
+                name=self.name.replace("each", str(layer.index)),
                 default=self.default,
                 rules=(Rule(selector=str(layer.index), setting=self.setting),),
             )
@@ -161,16 +160,16 @@ def settings(policy: Policy, cfg: DarknetCfg) -> Mapping[int, Setting]:
     return chosen
 
 
-def apply(policy: Policy, cfg: DarknetCfg) -> str:
-    """The cfg's text with the policy's precision keys; nothing else is touched.
+def apply(policy: Policy, cfg_text: str, file: str = "cfg") -> str:
+    """The cfg's text with the policy's precision keys; nothing else is touched. `file` is for messages.
 
     Applying it again gives the same text, and any other policy gives what it gives on the original.
     """
-    chosen = settings(policy, cfg)
+    chosen = settings(policy, parse_cfg(cfg_text, file))
     lines: list[str] = []
     index = -2  # the first header is [net], the second one layer 0
     rewriting = False
-    for line in lines_of(cfg.text):
+    for line in lines_of(cfg_text):
         section = header_of(line)
         if section is None:
             if not (rewriting and key_of(line) in PRECISION_KEYS):

@@ -234,6 +234,11 @@ class Record(Generic[T]):
         return schema | ({"required": required} if required else {})
 
 
+def made_of(kind: Callable[..., T]) -> Callable[..., T]:
+    """A record's `make` for a dataclass whose fields are the record's keys."""
+    return lambda _node, **values: kind(**values)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Either(Generic[T]):
     """A short form (any scalar) or a long one (a mapping)."""

@@ -1,0 +1,131 @@
+"""A sweep: models x policies x targets x runtimes x threads x options, and how to measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.configuration.darknet_cfg import DarknetCfg, read_cfg
+from harness.configuration.policy import OneLayerAtATime, Policy, apply, check_kinds, expand, int8_use
+from harness.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How int8 ranges are recorded where no calibration file is given."""
+
+    dataset: Path | None = None  # the model's own unless told
+    images: int = 32
+    method: str = "minmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A network, its weights, and what its accuracy is measured on."""
+
+    name: str
+    cfg: Path
+    weights: Path
+    calibration: Path | Calibration = Calibration()
+    dataset: Path | None = None
+    labels: Path | None = None  # WordNet ids in output order, of classifiers
+    resize: str | None = None
+    limit: int | None = None  # images of the data set that are evaluated
+    place: str = field(default="", compare=False)  # file and line, for messages
+
+    @property
+    def calibration_dataset(self) -> Path | None:
+        """The pictures that automatic calibration sees, if any."""
+        if isinstance(self.calibration, Calibration):
+            return self.calibration.dataset or self.dataset
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Choices that the engine else makes itself; one set of them is one point of the sweep."""
+
+    isa: str | None = None
+    algorithm: str | None = None
+    prefer: str | None = None
+    bn_epsilon: float | None = None
+
+    @property
+    def name(self) -> str:
+        """For example `isa=avx2 prefer=memory`; empty where nothing is chosen."""
+        return " ".join(f"{key}={value}" for key, value in vars(self).items() if value is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How a cell is measured: at least `runs` inferences that take at least `min_seconds`."""
+
+    warmup: int = 3
+    runs: int = 10
+    min_seconds: float = 0.5
+    timeout: float = 600.0  # seconds for one process on the board
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatedProtocol(Protocol):
+    """The same on an emulated board, which is slow and whose times say little."""
+
+    warmup: int = 1
+    runs: int = 1
+    min_seconds: float = 0.0
+    timeout: float = 1800.0
+    images: int = 4  # of each model, whose outputs are compared with the host's by digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A sweep file, checked: every file exists and every policy fits every model."""
+
+    name: str
+    file: Path
+    models: tuple[Model, ...]
+    policies: tuple[Policy | OneLayerAtATime, ...]
+    targets: tuple[str, ...]
+    runtimes: tuple[str, ...] = ("engine",)
+    threads: tuple[int, ...] = (1,)
+    options: tuple[Options, ...] = (Options(),)
+    protocol: Protocol = Protocol()
+    emulated: EmulatedProtocol = EmulatedProtocol()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A policy applied to a model: a cfg of its own."""
+
+    model: Model
+    policy: str
+    cfg_text: str
+    int8: bool
+    needs_calibration: bool  # some int8 layer converts with recorded ranges
+
+
+def variants(sweep: Sweep) -> tuple[Variant, ...]:
+    """Every policy of a sweep applied to every model, models outermost.
+
+    Raises ConfigurationError where a policy names a layer that a model does not have, and where int8 layers
+    need recorded ranges and there is neither a calibration file nor a data set to record them on.
+    """
+    cfgs = {model.name: read_cfg(model.cfg) for model in sweep.models}
+    check_kinds(sweep.policies, cfgs.values())
+    return tuple(
+        _variant(model, policy, cfgs[model.name])
+        for model in sweep.models
+        for policy in expand(sweep.policies, cfgs[model.name])
+    )
+
+
+def _variant(model: Model, policy: Policy, cfg: DarknetCfg) -> Variant:
+    text = apply(policy, cfg.text, cfg.file)
+    use = int8_use(text)
+    if use.static and isinstance(model.calibration, Calibration) and model.calibration_dataset is None:
+        raise ConfigurationError(
+            f"{model.place}: policy {policy.name} needs recorded ranges for int8, and model {model.name} has "
+            "neither calibration nor dataset",
+            cure="Give a dataset, or the calibration file that harness calibrate writes.",
+        )
+    return Variant(model=model, policy=policy.name, cfg_text=text, int8=use.any, needs_calibration=use.static)

@@ -1,0 +1,202 @@
+"""The sweep file:
+
+    models:
+      - name: digits
+        cfg: ../digits/digits.cfg              # paths are relative to this file
+        weights: ../digits/digits.weights
+        dataset: ../digits/data                # accuracy; without it only speed and memory are measured
+        resize: stretch
+        calibration: {images: 32, method: minmax}   # or the path of a calibration file
+    policies: [fp32, fp16, int8, as-is, {name: mixed, default: int8, layers: {first: fp32, heads: fp16}}]
+    targets: [host, pi4]
+    threads: [1, 2]
+    protocol: {warmup: 3, runs: 10, min_seconds: 0.5}
+
+`MATRIX` below is the one definition: it reads a file into the dataclasses and gives the JSON schema.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.document import Node, read_document
+from harness.configuration.matrix import (
+    Calibration,
+    EmulatedProtocol,
+    Model,
+    Options,
+    Protocol,
+    Sweep,
+    variants,
+)
+from harness.configuration.policy_shape import PolicyShape
+from harness.configuration.shapes import (
+    Choice,
+    Either,
+    ExistingPath,
+    Field,
+    Integer,
+    ListOf,
+    Number,
+    Record,
+    Schema,
+    Text,
+    made_of,
+)
+
+RUNTIMES = ("engine",)
+RESIZES = ("stretch", "letterbox", "crop")
+METHODS = ("minmax", "percentile", "kl", "mse")
+NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
+
+
+def target_names() -> list[str]:
+    """All targets and their other names."""
+    from harness.configuration.targets import all_targets
+
+    return [name for target in all_targets() for name in (target.name, *target.aliases)]
+
+
+class _TargetName:
+    """A target by any of its names; gives the first."""
+
+    _choice = Choice(what="target", names=target_names)
+
+    def read(self, node: Node) -> str:
+        from harness.configuration.targets import load_target
+
+        return str(load_target(self._choice.read(node)).name)
+
+    def schema(self) -> Schema:
+        return self._choice.schema()
+
+
+def _make_sweep(node: Node, **values: Any) -> Sweep:
+    file = Path(node.file)
+    sweep = Sweep(file=file, **{"name": file.stem, **values})
+    for key, entries in (("models", sweep.models), ("policies", sweep.policies)):
+        names: set[str] = set()
+        for entry, item in zip(entries, node.entries[key].items, strict=True):
+            if entry.name in names:
+                raise item.error(f"the name {entry.name} is given to two of the {key}")
+            names.add(entry.name)
+    return sweep
+
+
+_CALIBRATION = Record(
+    what="a calibration",
+    fields={
+        "dataset": Field(
+            shape=ExistingPath(what="data set", folder=True), help="the model's own unless told"
+        ),
+        "images": Field(
+            shape=Integer(least=1, most=100_000), help="how many of its first images; 32 unless told"
+        ),
+        "method": Field(shape=Choice(what="method", names=lambda: METHODS), help="minmax unless told"),
+    },
+    make=made_of(Calibration),
+)
+
+_MODEL = Record(
+    what="a model",
+    fields={
+        "name": Field(
+            shape=Text(expected="a name of letters, digits and . _ - +", pattern=NAME),
+            help="how reports call it",
+            required=True,
+        ),
+        "cfg": Field(shape=ExistingPath(what="Darknet cfg"), help="Darknet cfg", required=True),
+        "weights": Field(shape=ExistingPath(what="weights file"), help="Darknet weights", required=True),
+        "calibration": Field(
+            shape=Either(short=ExistingPath(what="calibration file"), long=_CALIBRATION),
+            help="a file of harness calibrate, or how to record the ranges",
+        ),
+        "dataset": Field(
+            shape=ExistingPath(what="data set", folder=True),
+            help="a folder with images/ and YOLO labels/, COCO JSON, or ImageNet-style file names",
+        ),
+        "labels": Field(shape=ExistingPath(what="label list"), help="WordNet ids in output order"),
+        "resize": Field(
+            shape=Choice(what="resize", names=lambda: RESIZES), help="how pictures become inputs"
+        ),
+        "limit": Field(shape=Integer(least=1, most=10_000_000), help="evaluate the first so many images"),
+    },
+    make=lambda node, **values: Model(place=f"{node.file}:{node.line}", **values),
+)
+
+_OPTIONS = Record(
+    what="options",
+    fields={
+        "isa": Field(shape=Text(expected="the name of an instruction set"), help="as mpe caps lists them"),
+        "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
+        "prefer": Field(
+            shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
+        ),
+        "bn_epsilon": Field(shape=Number(least=0, most=1), help="of batch normalisation; 1e-5 unless told"),
+    },
+    make=made_of(Options),
+)
+
+_PROTOCOL_FIELDS = {
+    "warmup": Field(shape=Integer(least=0, most=10_000), help="inferences before the first sample"),
+    "runs": Field(shape=Integer(least=1, most=1_000_000), help="samples at least"),
+    "min_seconds": Field(shape=Number(least=0, most=3600), help="seconds of samples at least"),
+    "timeout": Field(shape=Number(least=1, most=86_400), help="seconds for one process on the board"),
+}
+_IMAGES = Field(
+    shape=Integer(least=0, most=1000), help="how many images are compared with the host by digest"
+)
+
+MATRIX = Record(
+    what="a sweep",
+    fields={
+        "name": Field(
+            shape=Text(expected="a name of letters, digits and . _ - +", pattern=NAME),
+            help="of the results folder; the file's name unless told",
+        ),
+        "models": Field(shape=ListOf(what="models", item=_MODEL), help="what is run", required=True),
+        "policies": Field(
+            shape=ListOf(what="policies", item=PolicyShape()), help="precisions per layer", required=True
+        ),
+        "targets": Field(
+            shape=ListOf(what="targets", item=_TargetName()), help="where it is run", required=True
+        ),
+        "runtimes": Field(
+            shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: RUNTIMES)),
+            help="what executes the model; engine unless told",
+        ),
+        "threads": Field(
+            shape=ListOf(what="thread counts", item=Integer(least=1, most=256)), help="1 unless told"
+        ),
+        "options": Field(shape=ListOf(what="sets of options", item=_OPTIONS), help="choices of the engine"),
+        "protocol": Field(
+            shape=Record(what="the protocol", fields=_PROTOCOL_FIELDS, make=made_of(Protocol)),
+            help="how a cell is measured",
+        ),
+        "emulated": Field(
+            shape=Record(
+                what="the emulated protocol",
+                fields=_PROTOCOL_FIELDS | {"images": _IMAGES},
+                make=made_of(EmulatedProtocol),
+            ),
+            help="how a cell is measured on an emulated board",
+        ),
+    },
+    make=_make_sweep,
+)
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Reads and checks a sweep file. Raises ConfigurationError with file and line."""
+    sweep = MATRIX.read(read_document(path))
+    variants(sweep)
+    return sweep
+
+
+def json_schema() -> Schema:
+    """The JSON schema of the sweep file, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "harness sweep",
+    } | MATRIX.schema()

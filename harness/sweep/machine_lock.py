@@ -1,0 +1,62 @@
+"""Keeps this machine quiet while it measures: measurements run alone, other heavy work shares the rest.
+
+The lock is a file that every harness process of this user locks; the kernel releases it when a process ends,
+however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from harness.resources import cache_directory
+
+POLL_SECONDS = 0.02
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """The sweep was asked to stop while it waited."""
+
+
+def lock_file() -> Path:
+    return cache_directory() / "machine.lock"
+
+
+@contextlib.contextmanager
+def measuring(stop: threading.Event | None = None) -> Iterator[None]:
+    """Waits until nothing else of harness loads this machine, and keeps it so."""
+    with _locked(fcntl.LOCK_EX, stop):
+        yield
+
+
+@contextlib.contextmanager
+def loading(stop: threading.Event | None = None) -> Iterator[None]:
+    """Work that must not run while something is measured here."""
+    with _locked(fcntl.LOCK_SH, stop):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(mode: int, stop: threading.Event | None) -> Iterator[None]:
+    path = lock_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _wait(lambda: fcntl.flock(handle, mode | fcntl.LOCK_NB), stop or threading.Event())
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait(attempt: Callable[[], None], stop: threading.Event) -> None:
+    while True:
+        try:
+            attempt()
+            return
+        except BlockingIOError:
+            if stop.wait(POLL_SECONDS):
+                raise Interrupted from None

@@ -1,0 +1,414 @@
+"""The results of a sweep: one SQLite file that several processes may use at once and that survives SIGKILL.
+
+A result has a key: the hash of everything that determines it. Who works on a result claims its key first; the
+result and the end of the claim are one transaction, so that a result is there whole or not at all. A claim
+whose owner is gone counts for nothing (harness/sweep/ownership.py).
+
+Every result gets a revision when it is written. A run remembers the last revision before it began: what it
+finds with a later one was done by another process in the meantime, and is not done again even where the run
+is to do everything afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from harness.errors import ConfigurationError
+from harness.sweep.ownership import Owner, is_alive, remove_dead
+
+FILE_NAME = "results.sqlite"
+VERSION = 1
+BUSY_SECONDS = 60.0
+
+Table = Literal["cells", "evaluations"]
+Status = Literal["done", "failed", "skipped"]
+
+_SCHEMA = """
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
+  baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
+);
+-- What a run consists of, in the report's order.
+CREATE TABLE plan (
+  run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
+  model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
+  threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
+  PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+CREATE TABLE cells (
+  key TEXT PRIMARY KEY, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
+  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE samples (
+  cell TEXT NOT NULL REFERENCES cells(key), position INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
+  PRIMARY KEY (cell, position)
+) WITHOUT ROWID;
+CREATE TABLE layers (
+  cell TEXT NOT NULL REFERENCES cells(key), "index" INTEGER NOT NULL, type TEXT NOT NULL,
+  precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL, algorithm TEXT NOT NULL,
+  nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (cell, "index")
+) WITHOUT ROWID;
+-- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
+CREATE TABLE evaluations (
+  key TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
+  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE environment (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+-- The hash of every file that went into a run.
+CREATE TABLE artifacts (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Claim(enum.Enum):
+    """What came of an attempt to take up a piece of work."""
+
+    MINE = enum.auto()
+    BUSY = enum.auto()  # a living process works on it
+    SETTLED = enum.auto()  # there is nothing left to do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One execution of a sweep."""
+
+    id: int
+    baseline: int
+    fresh: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a cell stands in a sweep, and which results belong to it."""
+
+    key: str
+    accuracy_key: str | None
+    model: str
+    policy: str
+    target: str
+    runtime: str
+    threads: int
+    options: str
+    emulated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRow:
+    """One layer of a profile."""
+
+    index: int
+    type: str
+    precision: str
+    executed: str
+    isa: str
+    algorithm: str
+    ns: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a piece of work ended: its result, or why there is none."""
+
+    status: Status
+    error: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    samples_ns: Sequence[int] = ()
+    layers: Sequence[LayerRow] = ()
+
+
+class Store:
+    """The store of one results folder. Its methods may be called from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / FILE_NAME
+        self._owners = folder / "owners"
+        self._lock = threading.RLock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(f"{folder}: no results can be kept here: {error}") from None
+        self._owner: Owner | None = None
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            raise ConfigurationError(
+                f"{self.path}: is no store of results ({error})", cure="Name another folder with --results."
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives up this process's claims."""
+        with self._lock:
+            if self._owner:
+                with self._transaction():
+                    self._database.execute("DELETE FROM claims WHERE owner = ?", (self._owner.name,))
+                self._owner.close()
+                self._owner = None
+            self._database.close()
+
+    def begin_run(
+        self,
+        *,
+        sweep: str,
+        file: str,
+        fresh: bool,
+        environment: Mapping[str, str] | None = None,
+        artifacts: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Notes that a sweep begins."""
+        with self._transaction():
+            baseline = self._last_revision()
+            run = self._database.execute(
+                "INSERT INTO runs (sweep, file, started, baseline, fresh) VALUES (?, ?, ?, ?, ?)",
+                (sweep, file, time.time(), baseline, fresh),
+            ).lastrowid
+            for table, column, rows in (
+                ("environment", "value", environment),
+                ("artifacts", "sha256", artifacts),
+            ):
+                self._database.executemany(
+                    f"INSERT INTO {table} (run, name, {column}) VALUES (?, ?, ?)",
+                    [(run, name, value) for name, value in (rows or {}).items()],
+                )
+        assert run is not None
+        return Run(id=run, baseline=baseline, fresh=fresh)
+
+    def plan(self, run: Run, places: Sequence[Place]) -> None:
+        """Notes which cells a run consists of."""
+        with self._transaction():
+            self._database.executemany(
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(run.id, position, place.key, place.accuracy_key, place.model, place.policy),
+                        *(place.target, place.runtime, place.threads, place.options, place.emulated),
+                    )
+                    for position, place in enumerate(places)
+                ],
+            )
+
+    def finish_run(self, run: Run) -> None:
+        """Notes that a sweep came to its end."""
+        with self._transaction():
+            self._database.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), run.id))
+
+    def add_artifact(self, run: Run, name: str, sha256: str) -> None:
+        """Notes the hash of a file that goes into a run."""
+        with self._transaction():
+            self._database.execute(
+                "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?)", (run.id, name, sha256)
+            )
+
+    def settled(self, table: Table, key: str, run: Run) -> bool:
+        """Whether nothing is left to do for a key in this run."""
+        with self._lock:
+            row = self._database.execute(
+                f"SELECT status, revision FROM {table} WHERE key = ?",
+                (key,),
+            ).fetchone()
+        if row is None:
+            return False
+        status, revision = row
+        return bool(revision > run.baseline or (status == "done" and not run.fresh))
+
+    def claim(self, table: Table, key: str, run: Run) -> Claim:
+        """Tries to take up the work for a key. Claims of dead owners are taken over."""
+        with self._transaction():
+            if self.settled(table, key, run):
+                return Claim.SETTLED
+            if self._owner is None:
+                self._owner = Owner(self._owners)
+                remove_dead(self._owners)
+            row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
+            if row and (row[0] == self._owner.name or is_alive(self._owners, row[0])):
+                return Claim.BUSY
+            self._database.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (key, self._owner.name, time.time())
+            )
+            return Claim.MINE
+
+    def release(self, key: str) -> None:
+        """Gives up a claim without a result."""
+        with self._transaction():
+            self._release(key)
+
+    def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
+        """Writes all that is known of a cell and ends its claim, in one transaction."""
+        with self._transaction():
+            self._release(key)
+            for table in ("samples", "layers"):
+                self._database.execute(f"DELETE FROM {table} WHERE cell = ?", (key,))
+            self._database.execute(
+                "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(key, outcome.status, outcome.error, _dump(outcome.result)),
+                    *(self._last_revision() + 1, run.id, time.time()),
+                ),
+            )
+            self._database.executemany(
+                "INSERT INTO samples VALUES (?, ?, ?)",
+                [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)],
+            )
+            self._database.executemany(
+                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(key, row.index, row.type, row.precision, row.executed),
+                        *(row.isa, row.algorithm, row.ns, row.bytes),
+                    )
+                    for row in outcome.layers
+                ],
+            )
+
+    def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
+        """The same for what is computed on the host."""
+        with self._transaction():
+            self._release(key)
+            self._database.execute(
+                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(key, kind, outcome.status, outcome.error, _dump(outcome.result)),
+                    *(self._last_revision() + 1, run.id, time.time()),
+                ),
+            )
+
+    def outcome(self, table: Table, key: str) -> Outcome | None:
+        """What is known under a key, without samples and layers; None where that is nothing."""
+        with self._lock:
+            row = self._database.execute(
+                f"SELECT status, error, result FROM {table} WHERE key = ?",
+                (key,),
+            ).fetchone()
+        return Outcome(status=row[0], error=row[1], result=json.loads(row[2])) if row else None
+
+    def samples_ns(self, key: str) -> list[int]:
+        """The raw samples of a cell."""
+        with self._lock:
+            rows = self._database.execute(
+                "SELECT nanoseconds FROM samples WHERE cell = ? ORDER BY position", (key,)
+            ).fetchall()
+        return [nanoseconds for (nanoseconds,) in rows]
+
+    def layers(self, key: str) -> list[LayerRow]:
+        """The profile of a cell."""
+        with self._lock:
+            rows = self._database.execute(
+                'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, bytes FROM layers '
+                'WHERE cell = ? ORDER BY "index"',
+                (key,),
+            ).fetchall()
+        names = ("index", "type", "precision", "executed", "isa", "algorithm", "ns", "bytes")
+        return [LayerRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def last_run(self) -> tuple[int, str] | None:
+        """The number and the sweep's name of the last run that got as far as a plan."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT id, sweep FROM runs WHERE id IN (SELECT run FROM plan) ORDER BY id DESC LIMIT 1"
+            ).fetchone()
+        return (row[0], row[1]) if row else None
+
+    def places(self, run: int) -> list[Place]:
+        """The cells of a run."""
+        with self._lock:
+            rows = self._database.execute(
+                "SELECT cell, accuracy, model, policy, target, runtime, threads, options, emulated FROM plan "
+                "WHERE run = ? ORDER BY position",
+                (run,),
+            ).fetchall()
+        return [
+            Place(
+                key=key,
+                accuracy_key=accuracy,
+                model=model,
+                policy=policy,
+                target=target,
+                runtime=runtime,
+                threads=threads,
+                options=options,
+                emulated=bool(emulated),
+            )
+            for key, accuracy, model, policy, target, runtime, threads, options, emulated in rows
+        ]
+
+    def environment(self, run: int) -> dict[str, str]:
+        """What was known of the machine when a run began."""
+        with self._lock:
+            return dict(
+                self._database.execute("SELECT name, value FROM environment WHERE run = ?", (run,)).fetchall()
+            )
+
+    def _release(self, key: str) -> None:
+        self._database.execute("DELETE FROM claims WHERE key = ?", (key,))
+
+    def _last_revision(self) -> int:
+        (revision,) = self._database.execute(
+            "SELECT max((SELECT coalesce(max(revision), 0) FROM cells), "
+            "(SELECT coalesce(max(revision), 0) FROM evaluations))"
+        ).fetchone()
+        return int(revision)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def _open(self) -> None:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:  # SQLite does not wait for another process that switches to WAL at the same moment
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline or not os.access(self.path, os.W_OK):
+                    raise
+                time.sleep(0.02)
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute("PRAGMA foreign_keys = ON")
+        with self._transaction():
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    self._database.execute(statement)
+                self._database.execute(f"PRAGMA user_version = {VERSION}")
+        if version not in (0, VERSION):
+            self._database.close()
+            raise ConfigurationError(
+                f"{self.path}: has format {version}, this version of harness reads format {VERSION}",
+                cure="Name another folder with --results.",
+            )
+
+
+def _dump(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, allow_nan=False, sort_keys=True)
