@@ -1,0 +1,127 @@
+"""Targets: kinds of board, read from data. A user's own target is a YAML file of the same form."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from harness.configuration.document import read_document, suggestion
+from harness.configuration.shapes import Choice, Field, ListOf, Record, Text
+from harness.errors import ConfigurationError
+from harness.resources import resource
+
+Architecture = Literal["x86_64", "aarch64"]
+
+ARCHITECTURES: tuple[Architecture, ...] = ("x86_64", "aarch64")
+FEATURES = ("neon", "fp16", "dotprod")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A kind of board: what is compiled for it, and what emulates it."""
+
+    name: str
+    description: str
+    architecture: Architecture
+    cpu: str | None = None  # clang's name of the core to schedule for; None: no core in particular
+    qemu_cpu: str | None = None  # QEMU's name of the core that executes the same instructions
+    features: tuple[str, ...] = ()  # what the core can do, of FEATURES
+    glibc: str | None = None  # the version that the board's system has
+    libstdcxx: str | None = None  # the highest GLIBCXX symbol version there
+    image: str | None = None  # folder below device_images/
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the machine that harness runs on."""
+        return self.name == "host"
+
+
+def host_architecture() -> Architecture:
+    """This machine's. Raises ConfigurationError where the engine has no port to it."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine())
+    if platform.system() != "Linux" or machine not in ARCHITECTURES:
+        raise ConfigurationError(
+            f"the engine runs on Linux on x86_64 and aarch64, and this is {platform.system()} on {machine}",
+            cure="Run harness on such a machine, or in a virtual one.",
+        )
+    return cast(Architecture, machine)
+
+
+def _make(
+    name: str,
+    *,
+    description: str,
+    architecture: Architecture | None = None,
+    cpu: str | None = None,
+    qemu_cpu: str | None = None,
+    **rest: object,
+) -> Target:
+    values = {"qemu_cpu": qemu_cpu or cpu, **rest}
+    return Target(
+        name=name,
+        description=description,
+        architecture=architecture or host_architecture(),
+        cpu=cpu,
+        **values,  # type: ignore[arg-type]
+    )
+
+
+_VERSION = r"[0-9]+(\.[0-9]+)+"
+_SHAPE: Record[Target] = Record(
+    what="a target",
+    fields={
+        "description": Field(shape=Text(expected="a line of text"), help="board and system", required=True),
+        "aliases": Field(shape=ListOf(what="other names", item=Text()), help="other names"),
+        "architecture": Field(
+            shape=Choice(what="architecture", names=lambda: ARCHITECTURES),
+            help="without it: this machine's own",
+        ),
+        "cpu": Field(shape=Text(expected="a core"), help="clang's name of the core, as in -mtune"),
+        "qemu_cpu": Field(shape=Text(expected="a core"), help="QEMU's name of the core, where it is another"),
+        "features": Field(
+            shape=ListOf(what="features", item=Choice(what="feature", names=lambda: FEATURES)),
+            help="what the core can do",
+        ),
+        "glibc": Field(
+            shape=Text(expected='a version like "2.31"', pattern=_VERSION),
+            help="version of the board's C library",
+            required=True,
+        ),
+        "libstdcxx": Field(
+            shape=Text(expected='a version like "3.4.28"', pattern=_VERSION),
+            help="highest GLIBCXX symbol version of the board's C++ library",
+        ),
+        "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
+    },
+    make=lambda node, **values: _make(Path(node.file).stem, **values),
+)
+
+
+def read_target(path: Path) -> Target:
+    """The target of one file; its name is the file's. Raises ConfigurationError with file and line."""
+    return _SHAPE.read(read_document(path))
+
+
+def all_targets() -> list[Target]:
+    """The targets that ship: the host first, then by name."""
+    targets = [read_target(path) for path in resource("toolchains", "targets").glob("*.yaml")]
+    return sorted(targets, key=lambda target: (not target.is_host, target.name))
+
+
+def load_target(name: str) -> Target:
+    """A target by name, by alias, or by the path of a user's own file. Raises ConfigurationError."""
+    if name.endswith((".yaml", ".yml")):
+        return read_target(Path(name))
+    targets = all_targets()
+    for target in targets:
+        if name == target.name or name in target.aliases:
+            return target
+    known = [known for target in targets for known in (target.name, *target.aliases)]
+    hint = suggestion(name, known)
+    raise ConfigurationError(
+        f"unknown target {name}: {hint}",
+        cure="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
+    )
