@@ -40,9 +40,7 @@ int run_info(std::span<char*> arguments) {
     throw Error("usage: mpe info --cfg FILE");
   }
   const Network network = load_network(arguments[1]);
-  for (const std::string& warning : network.warnings) {
-    std::fprintf(stderr, "mpe: warning: %s\n", warning.c_str());
-  }
+  print_warnings(network.warnings);
   JsonWriter json;
   json.begin_object().field("cfg", network.file);
   write_shape(json, "input", network.input);

@@ -2,22 +2,34 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "commands.h"
 #include "error.h"
+#include "io/text.h"
 
 namespace {
 
+constexpr std::string_view kCommands = "info, bench or forward";
+
 int run(std::span<char*> arguments) {
-  if (arguments.empty()) throw mpe::Error("no command; use mpe info --cfg FILE");
+  if (arguments.empty()) throw mpe::Error("no command; use " + std::string(kCommands));
   const std::string_view command = arguments[0];
   const std::span<char*> rest = arguments.subspan(1);
   if (command == "info") return mpe::run_info(rest);
-  throw mpe::Error("unknown command '" + std::string(command) + "'; use info");
+  if (command == "bench") return mpe::run_bench(rest);
+  if (command == "forward") return mpe::run_forward(rest);
+  throw mpe::Error("unknown command " + mpe::quoted(command) + "; use " + std::string(kCommands));
 }
 
 }  // namespace
+
+void mpe::print_warnings(std::span<const std::string> warnings) {
+  for (const std::string& warning : warnings) {
+    std::fprintf(stderr, "mpe: warning: %s\n", warning.c_str());
+  }
+}
 
 int main(int argc, char** argv) {
   try {

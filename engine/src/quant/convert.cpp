@@ -159,6 +159,30 @@ constexpr Range kEmptyRange{3.402823466e38F, -3.402823466e38F};
 
 }  // namespace
 
+void load_values(const TensorView& from, int channel, std::int64_t offset, int count,
+                 float* values) {
+  const Step step = step_of(from.quantization, channel);
+  with_values(from, offset, [&]<typename From>(From, const typename From::Stored* in) {
+    for (int i = 0; i < count; ++i) values[i] = From::load(in[i], step);
+  });
+}
+
+void store_values(const float* values, const MutableTensorView& to, int channel,
+                  std::int64_t offset, int count) {
+  const Step step = step_of(to.quantization, channel);
+  const auto run = [&]<typename To>(To, typename To::Stored* out) {
+    for (int i = 0; i < count; ++i) out[i] = To::store(values[i], step);
+  };
+  switch (to.precision) {
+    case Precision::kFp32:
+      return run(Float{}, static_cast<float*>(to.data) + offset);
+    case Precision::kFp16:
+      return run(Fp16{}, static_cast<Half*>(to.data) + offset);
+    case Precision::kInt8:
+      return run(Int8{}, static_cast<std::int8_t*>(to.data) + offset);
+  }
+}
+
 void convert_tensor(const TensorView& from, const MutableTensorView& to, int channels,
                     std::int64_t plane, ThreadPool& pool) {
   const Runs runs =

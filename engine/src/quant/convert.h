@@ -29,6 +29,12 @@ struct MutableTensorView {
   const Quantization* quantization = nullptr;
 };
 
+// Part of one channel as float, and back: what layers that compute in float on any storage use.
+// `offset` counts values from the tensor's start.
+void load_values(const TensorView& from, int channel, std::int64_t offset, int count, float* values);
+void store_values(const float* values, const MutableTensorView& to, int channel,
+                  std::int64_t offset, int count);
+
 // Copies, widens, narrows, quantises, dequantises or requantises, as the two views ask. int8 to
 // int8 with different quantisations goes through float: q' = clamp(rne((q - z) * float(s / s')) +
 // z'). `from` and `to` may not overlap.

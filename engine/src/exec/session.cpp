@@ -1,0 +1,285 @@
+#include "exec/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <optional>
+
+#include "error.h"
+#include "model/weights.h"
+#include "quant/calibration.h"
+
+namespace mpe {
+namespace {
+
+std::int64_t plane_of(const Shape& shape) {
+  return static_cast<std::int64_t>(shape.height) * shape.width;
+}
+
+ConvolutionShape convolution_shape(const Layer& layer) {
+  ConvolutionShape shape;
+  shape.out = layer.out;
+  if (layer.kind == LayerKind::kConnected) {
+    shape.in = {static_cast<int>(layer.in.elements()), 1, 1};
+    return shape;
+  }
+  shape.in = layer.in;
+  shape.kernel_y = layer.size_y;
+  shape.kernel_x = layer.size_x;
+  shape.stride_y = layer.stride_y;
+  shape.stride_x = layer.stride_x;
+  shape.padding = layer.padding;
+  shape.dilation = layer.dilation;
+  shape.groups = layer.groups;
+  return shape;
+}
+
+PrecisionPlan plan_with_calibration(const Network& network, const std::string& path) {
+  if (path.empty()) return plan_precisions(network, nullptr);
+  const Calibration calibration = load_calibration(path, network);
+  return plan_precisions(network, &calibration);
+}
+
+std::byte* allocate_arena(std::int64_t bytes) {
+  return static_cast<std::byte*>(::operator new[](static_cast<std::size_t>(bytes),
+                                                  std::align_val_t{kArenaAlignment}));
+}
+
+void free_arena(std::byte* arena) {
+  ::operator delete[](arena, std::align_val_t{kArenaAlignment});
+}
+
+std::string_view algorithm_of(const Layer& layer, bool is_view) {
+  if (is_view) return "none";
+  switch (layer.kind) {
+    case LayerKind::kRoute:
+    case LayerKind::kDropout:
+    case LayerKind::kCost:
+    case LayerKind::kYolo:
+    case LayerKind::kRegion:
+      return "copy";
+    default:
+      return "direct";
+  }
+}
+
+}  // namespace
+
+// A layer with everything its run needs, so that running looks nothing up.
+struct Session::Step {
+  const Layer* layer = nullptr;
+  const LayerFormat* format = nullptr;
+  const Convolution* convolution = nullptr;
+  std::vector<LayerInput> inputs;
+  MutableTensorView output;
+  MutableTensorView converted;
+  std::byte* scratch = nullptr;
+  bool is_view = false;
+};
+
+Session::Session(const std::string& cfg, const std::string& weights, const Options& options)
+    : network_(load_network(cfg)),
+      precisions_(plan_with_calibration(network_, options.calibration)),
+      pool_(options.threads),
+      heads_(find_heads(network_)),
+      arena_(nullptr, free_arena),
+      profile_(options.profile) {
+  const std::size_t count = network_.layers.size();
+  convolutions_.resize(count);
+  scratch_.resize(count);
+  reports_.resize(count);
+  WeightsReader reader(weights, network_, options.bn_epsilon);
+  for (const Layer& layer : network_.layers) {
+    if (!layer.has_weights()) continue;
+    // The floats of one layer at a time: they are gone before the next layer's are read.
+    const LayerWeights loaded = reader.next(layer);
+    prepare_convolution(layer, loaded.weights, loaded.biases, options);
+  }
+  memory_ = plan_memory(network_, precisions_, scratch_, options.prefer);
+  arena_.reset(allocate_arena(std::max<std::int64_t>(memory_.arena_bytes, 1)));
+  prepare_steps();
+  for (const Layer& layer : network_.layers) report(layer);
+  isa_ = options.isa;
+  for (const auto& convolution : convolutions_) {
+    if (isa_.empty() && convolution) isa_ = convolution->isa();
+  }
+  warnings_ = network_.warnings;
+  warnings_.insert(warnings_.end(), precisions_.warnings.begin(), precisions_.warnings.end());
+}
+
+Session::~Session() = default;
+
+void Session::prepare_convolution(const Layer& layer, std::span<const float> weights,
+                                  std::span<const float> bias, const Options& options) {
+  const auto index = static_cast<std::size_t>(layer.index);
+  const LayerFormat& format = precisions_.layers[index];
+  ConvolutionRequest request;
+  request.shape = convolution_shape(layer);
+  request.activation = layer.activation;
+  request.precision = format.executed;
+  request.output_precision = format.output.precision;
+  request.weights = weights;
+  request.bias = bias;
+  if (format.executed == Precision::kInt8 && format.conversion != InputConversion::kDynamic) {
+    request.input = &format.converted.quantization;
+  }
+  if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
+  convolutions_[index] = make_convolution(request, {options.isa, options.algorithm});
+  const Convolution& convolution = *convolutions_[index];
+  scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
+  if (format.conversion != InputConversion::kNone) {
+    scratch_[index].converted =
+        layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
+  }
+  weight_bytes_ += static_cast<std::int64_t>(convolution.weight_bytes());
+}
+
+void Session::prepare_steps() {
+  for (const Layer& layer : network_.layers) {
+    const auto index = static_cast<std::size_t>(layer.index);
+    const LayerFormat& format = precisions_.layers[index];
+    const LayerMemory& memory = memory_.layers[index];
+    Step& step = steps_.emplace_back();
+    step.layer = &layer;
+    step.format = &format;
+    step.convolution = convolutions_[index].get();
+    step.output = {arena_.get() + memory.output, format.output.precision,
+                   format.output.precision == Precision::kInt8 ? &format.output.quantization
+                                                               : nullptr};
+    step.converted = {arena_.get() + memory.converted, format.converted.precision,
+                      format.conversion == InputConversion::kStatic &&
+                              format.executed == Precision::kInt8
+                          ? &format.converted.quantization
+                          : nullptr};
+    step.scratch = arena_.get() + memory.kernel;
+    step.is_view = memory.is_view;
+    for (const int input : layer.inputs) {
+      step.inputs.push_back({view(input), network_.output_shape(input)});
+    }
+  }
+}
+
+TensorView Session::view(int tensor) const {
+  if (tensor == kNetworkInput) return {input_, Precision::kFp32, nullptr};
+  const MutableTensorView& output = steps_[static_cast<std::size_t>(tensor)].output;
+  return {output.data, output.precision, output.quantization};
+}
+
+void Session::report(const Layer& layer) {
+  const auto index = static_cast<std::size_t>(layer.index);
+  const Step& step = steps_[index];
+  LayerReport& row = reports_[index];
+  const bool is_convolution = step.convolution != nullptr;
+  row.executed = is_convolution ? step.format->executed : step.output.precision;
+  row.isa = is_convolution ? step.convolution->isa() : "reference";
+  row.algorithm =
+      is_convolution ? step.convolution->algorithm() : algorithm_of(layer, step.is_view);
+  if (step.is_view) return;
+  const auto size = [](std::int64_t elements, Precision precision) {
+    return elements * static_cast<std::int64_t>(bytes_of(precision));
+  };
+  row.bytes = size(layer.out.elements(), step.output.precision);
+  for (const LayerInput& input : step.inputs) {
+    row.bytes += size(input.shape.elements() / (layer.kind == LayerKind::kRoute ? layer.groups : 1),
+                      input.tensor.precision);
+  }
+  row.bytes += 2 * scratch_[index].converted;  // written, then read
+  if (is_convolution) row.bytes += static_cast<std::int64_t>(step.convolution->weight_bytes());
+}
+
+void Session::run(std::span<const float> input) { run(input, nullptr); }
+
+void Session::run(std::span<const float> input, const std::function<void(int)>& after) {
+  if (static_cast<std::int64_t>(input.size()) != network_.input.elements()) {
+    throw Error("the input has " + std::to_string(input.size()) + " values; " + network_.file +
+                " takes " + std::to_string(network_.input.elements()));
+  }
+  input_ = input.data();
+  using Clock = std::chrono::steady_clock;
+  for (Step& step : steps_) {
+    const Layer& layer = *step.layer;
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (layer.inputs[i] == kNetworkInput) step.inputs[i].tensor.data = input_;
+    }
+    if (profile_) {
+      const Clock::time_point start = Clock::now();
+      execute(step);
+      const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+      reports_[static_cast<std::size_t>(layer.index)].nanoseconds = elapsed.count();
+    } else {
+      execute(step);
+    }
+    if (after) after(layer.index);
+  }
+}
+
+void Session::execute(Step& step) {
+  if (step.is_view) return;
+  const Layer& layer = *step.layer;
+  switch (layer.kind) {
+    case LayerKind::kConvolutional:
+    case LayerKind::kConnected:
+      return execute_convolution(step);
+    case LayerKind::kMaxpool:
+      return run_maxpool(layer, step.inputs[0], step.output, pool_);
+    case LayerKind::kAvgpool:
+      return run_avgpool(layer, step.inputs[0], step.output, pool_);
+    case LayerKind::kUpsample:
+      return run_upsample(layer, step.inputs[0], step.output, pool_);
+    case LayerKind::kShortcut:
+      return run_shortcut(layer, step.inputs, step.output, pool_);
+    case LayerKind::kScaleChannels:
+      return run_scale_channels(layer, step.inputs, step.output, pool_);
+    case LayerKind::kReorg:
+      return run_reorg(layer, step.inputs[0], step.output, pool_);
+    case LayerKind::kCrop:
+      return run_crop(layer, step.inputs[0], step.output, pool_);
+    case LayerKind::kSoftmax:
+      return run_softmax(layer, step.inputs[0], static_cast<float*>(step.output.data), pool_);
+    case LayerKind::kRoute:
+      return run_route(layer, step.inputs, step.output, pool_);
+    case LayerKind::kDropout:
+    case LayerKind::kCost:
+    case LayerKind::kRegion:
+    case LayerKind::kYolo:
+      return convert_tensor(step.inputs[0].tensor, step.output, layer.in.channels,
+                            plane_of(layer.in), pool_);
+  }
+}
+
+void Session::execute_convolution(Step& step) {
+  const LayerInput& input = step.inputs[0];
+  const int channels = input.shape.channels;
+  const std::int64_t plane = plane_of(input.shape);
+  ConvolutionCall call{input.tensor.data, step.output.data, step.scratch, nullptr};
+  ScaleAndZero measured{};
+  switch (step.format->conversion) {
+    case InputConversion::kNone:
+      break;
+    case InputConversion::kStatic:
+      convert_tensor(input.tensor, step.converted, channels, plane, pool_);
+      call.input = step.converted.data;
+      break;
+    case InputConversion::kDynamic:
+      measured = quantization_of(measure_range(input.tensor, channels, plane, pool_));
+      quantize_tensor(input.tensor, static_cast<std::int8_t*>(step.converted.data), measured,
+                      channels, plane, pool_);
+      call.input = step.converted.data;
+      call.dynamic_input = &measured;
+      break;
+  }
+  step.convolution->run(call, pool_);
+}
+
+void Session::read(int layer, std::span<float> values) {
+  const Shape& shape = network_.output_shape(layer);
+  if (static_cast<std::int64_t>(values.size()) != shape.elements()) {
+    throw Error("layer " + std::to_string(layer) + " has " + std::to_string(shape.elements()) +
+                " values, not " + std::to_string(values.size()));
+  }
+  convert_tensor(view(layer), {values.data(), Precision::kFp32, nullptr}, shape.channels,
+                 plane_of(shape), pool_);
+}
+
+}  // namespace mpe

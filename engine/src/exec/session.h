@@ -1,0 +1,90 @@
+// A network ready to run: weights packed, memory planned, threads started.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/options.h"
+#include "exec/thread_pool.h"
+#include "kernels/convolution.h"
+#include "kernels/reference/layers.h"
+#include "model/network.h"
+#include "plan/memory.h"
+#include "plan/precision.h"
+
+namespace mpe {
+
+// What one layer does when the session runs.
+struct LayerReport {
+  Precision executed = Precision::kFp32;  // of sums, or of what a layer without weights stores
+  std::string_view isa;
+  std::string_view algorithm;
+  std::int64_t bytes = 0;        // read and written in one inference, weights and conversions included
+  std::int64_t nanoseconds = 0;  // of the last run, conversions included; with Options::profile
+};
+
+class Session {
+ public:
+  // Throws mpe::Error if a file is bad or the options cannot be met.
+  Session(const std::string& cfg, const std::string& weights, const Options& options);
+  ~Session();
+
+  const Network& network() const { return network_; }
+  // Of the cfg, and of layers that cannot run as asked.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // Runs one image of [channels][height][width] floats. Allocates nothing. The input must stay
+  // where it is for as long as heads are read.
+  void run(std::span<const float> input);
+
+  // The same, calling `after` with each layer's index as soon as its output is there: the only
+  // moment at which every layer's output can be read.
+  void run(std::span<const float> input, const std::function<void(int)>& after);
+
+  // Layers whose output outlives the run; see find_heads().
+  const std::vector<int>& heads() const { return heads_; }
+
+  // The output of a layer as float, whatever it is stored in. `values` has the output's size.
+  void read(int layer, std::span<float> values);
+
+  const std::vector<LayerReport>& reports() const { return reports_; }
+  int threads() const { return pool_.threads(); }
+  std::string_view isa() const { return isa_; }
+  std::int64_t arena_bytes() const { return memory_.arena_bytes; }
+  std::int64_t live_bytes() const { return memory_.live_bytes; }
+  std::int64_t weight_bytes() const { return weight_bytes_; }
+
+ private:
+  struct Step;
+  void prepare_convolution(const Layer& layer, std::span<const float> weights,
+                           std::span<const float> bias, const Options& options);
+  void prepare_steps();
+  void report(const Layer& layer);
+  void execute(Step& step);
+  void execute_convolution(Step& step);
+  TensorView view(int tensor) const;
+
+  Network network_;
+  PrecisionPlan precisions_;
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without weights
+  std::vector<LayerScratch> scratch_;
+  MemoryPlan memory_;
+  std::vector<int> heads_;
+  std::vector<LayerReport> reports_;
+  std::vector<Step> steps_;
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> arena_;
+  std::vector<std::string> warnings_;
+  std::string isa_;
+  const float* input_ = nullptr;
+  std::int64_t weight_bytes_ = 0;
+  bool profile_ = false;
+};
+
+}  // namespace mpe

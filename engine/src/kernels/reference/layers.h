@@ -1,0 +1,50 @@
+// Plain loops of every layer kind but the convolutions. They work on tensors in the precision they
+// are stored in; their results are the same bits on every machine and with any number of threads.
+#pragma once
+
+#include <span>
+
+#include "exec/thread_pool.h"
+#include "model/network.h"
+#include "quant/convert.h"
+
+namespace mpe {
+
+struct LayerInput {
+  TensorView tensor;
+  Shape shape;
+};
+
+// Copies of values: input and output share their precision, and their quantisation if it is int8.
+void run_maxpool(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+                 ThreadPool& pool);
+void run_reorg(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+               ThreadPool& pool);
+
+// Upsampling and cropping copy too, unless they scale; then they compute in float, which is
+// stored as the output asks.
+void run_upsample(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+                  ThreadPool& pool);
+void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+              ThreadPool& pool);
+
+// Inputs of any precision, converted to the output's.
+void run_route(const Layer& layer, std::span<const LayerInput> inputs,
+               const MutableTensorView& output, ThreadPool& pool);
+
+// Computed in float from inputs of any precision; stored as the output asks. The output may lie
+// where an input of the same shape and precision lies.
+//   shortcut: activate(((a + b) + c) ...); inputs of other sizes are strided as pjreddie's Darknet
+//   does, channels that one of them lacks are left alone.
+//   avgpool: the sum of a channel in double, in order, times 1 / count.
+void run_shortcut(const Layer& layer, std::span<const LayerInput> inputs,
+                  const MutableTensorView& output, ThreadPool& pool);
+void run_scale_channels(const Layer& layer, std::span<const LayerInput> inputs,
+                        const MutableTensorView& output, ThreadPool& pool);
+void run_avgpool(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+                 ThreadPool& pool);
+
+// Reads any precision, writes float.
+void run_softmax(const Layer& layer, const LayerInput& input, float* output, ThreadPool& pool);
+
+}  // namespace mpe

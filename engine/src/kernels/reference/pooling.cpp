@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <limits>
+
+#include "kernels/reference/layers.h"
+#include "kernels/reference/typed.h"
+
+namespace mpe {
+namespace {
+
+// What is compared: float and int8 as they are; halves as integers in the same order, so that no
+// value has to be converted. NaN never wins against a number in float, as in Darknet.
+float key_of(float value) { return value; }
+std::int8_t key_of(std::int8_t value) { return value; }
+std::int16_t key_of(Half value) {
+  const auto bits = static_cast<std::int16_t>(value.bits);
+  return static_cast<std::int16_t>(bits ^ ((bits >> 15) & 0x7FFF));
+}
+
+void set_from_key(float key, float& value) { value = key; }
+void set_from_key(std::int8_t key, std::int8_t& value) { value = key; }
+void set_from_key(std::int16_t key, Half& value) {
+  value.bits = static_cast<std::uint16_t>(key ^ ((key >> 15) & 0x7FFF));
+}
+
+// The result of a window that lies wholly outside the map.
+float lowest(float) { return -std::numeric_limits<float>::max(); }
+std::int8_t lowest(std::int8_t) { return -128; }
+Half lowest(Half) { return Half{0xFBFF}; }
+
+struct Span {
+  int begin;
+  int end;
+};
+
+// Output positions whose input position x * stride + offset lies in [0, size).
+Span inside(int offset, int stride, int size, int count) {
+  const int begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+  const int end = size - 1 - offset < 0 ? 0 : (size - 1 - offset) / stride + 1;
+  return {std::min(begin, count), std::min(end, count)};
+}
+
+template <typename T>
+void maxpool_plane(const Layer& layer, const T* in, T* out) {
+  const int width = layer.out.width;
+  const int before = layer.padding / 2;
+  const int stride = layer.stride_x;
+  for (int row = 0; row < layer.out.height; ++row, out += width) {
+    std::fill_n(out, width, lowest(T{}));
+    for (int ky = 0; ky < layer.size_y; ++ky) {
+      const int y = row * layer.stride_y + ky - before;
+      if (y < 0 || y >= layer.in.height) continue;
+      for (int kx = 0; kx < layer.size_x; ++kx) {
+        const Span columns = inside(kx - before, stride, layer.in.width, width);
+        if (columns.begin >= columns.end) continue;
+        const T* from = in + static_cast<std::int64_t>(y) * layer.in.width +
+                        columns.begin * stride + kx - before;
+        T* to = out + columns.begin;
+        const int count = columns.end - columns.begin;
+        const auto widen_maximum = [&](int step) {
+          for (int i = 0; i < count; ++i) {
+            const auto value = key_of(from[i * step]);
+            const auto largest = key_of(to[i]);
+            set_from_key(value > largest ? value : largest, to[i]);
+          }
+        };
+        if (stride == 1) {
+          widen_maximum(1);
+        } else {
+          widen_maximum(stride);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void run_maxpool(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
+                 ThreadPool& pool) {
+  const auto in_plane = static_cast<std::int64_t>(layer.in.height) * layer.in.width;
+  const auto out_plane = static_cast<std::int64_t>(layer.out.height) * layer.out.width;
+  with_typed(input.tensor, output, [&]<typename T>(const T* in, T* out) {
+    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+      for (int c = begin; c < end; ++c) {
+        maxpool_plane(layer, in + c * in_plane, out + c * out_plane);
+      }
+    });
+  });
+}
+
+void run_avgpool(const Layer&, const LayerInput& input, const MutableTensorView& output,
+                 ThreadPool& pool) {
+  const auto plane = static_cast<std::int64_t>(input.shape.height) * input.shape.width;
+  pool.parallel_for(input.shape.channels, [&](int, int begin, int end) {
+    constexpr int kBlock = 512;
+    float values[kBlock];
+    for (int c = begin; c < end; ++c) {
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < plane; i += kBlock) {
+        const int count = static_cast<int>(std::min<std::int64_t>(kBlock, plane - i));
+        load_values(input.tensor, c, c * plane + i, count, values);
+        for (int k = 0; k < count; ++k) sum += static_cast<double>(values[k]);
+      }
+      const float mean = static_cast<float>(sum / static_cast<double>(plane));
+      store_values(&mean, output, c, c, 1);
+    }
+  });
+}
+
+}  // namespace mpe

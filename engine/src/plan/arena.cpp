@@ -1,0 +1,87 @@
+#include "plan/arena.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace mpe {
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+bool meet(const ArenaBlock& a, const ArenaBlock& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+using Order = std::vector<std::size_t>;
+
+// Places blocks in the given order, each at the lowest offset where it fits between the blocks
+// already placed that it meets. Returns the bytes needed.
+std::int64_t place(std::vector<ArenaBlock>& blocks, const Order& order) {
+  std::vector<const ArenaBlock*> placed;  // by offset
+  placed.reserve(blocks.size());
+  std::int64_t total = 0;
+  for (const std::size_t index : order) {
+    ArenaBlock& block = blocks[index];
+    std::int64_t offset = 0;
+    for (const ArenaBlock* other : placed) {
+      if (!meet(block, *other)) continue;
+      if (other->offset >= offset + block.bytes) break;
+      offset = std::max(offset, aligned(other->offset + other->bytes));
+    }
+    block.offset = offset;
+    total = std::max(total, offset + block.bytes);
+    const auto position = std::upper_bound(
+        placed.begin(), placed.end(), offset,
+        [](std::int64_t value, const ArenaBlock* other) { return value < other->offset; });
+    placed.insert(position, &block);
+  }
+  return total;
+}
+
+}  // namespace
+
+std::int64_t peak_of(const std::vector<ArenaBlock>& blocks) {
+  std::int64_t peak = 0;
+  for (const ArenaBlock& moment : blocks) {  // the sum only rises where some block begins
+    std::int64_t sum = 0;
+    for (const ArenaBlock& block : blocks) {
+      if (block.first <= moment.first && moment.first <= block.last) sum += block.bytes;
+    }
+    peak = std::max(peak, sum);
+  }
+  return peak;
+}
+
+std::int64_t pack_arena(std::vector<ArenaBlock>& blocks) {
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return blocks[a].bytes > blocks[b].bytes;
+  });
+  std::vector<ArenaBlock> best = blocks;
+  std::int64_t best_bytes = place(best, order);
+  const std::int64_t peak = peak_of(blocks);
+
+  // The block that ends highest came too late to find a low place: let it come first, and again.
+  constexpr int kAttempts = 64;
+  std::vector<ArenaBlock> attempt = best;
+  for (int i = 0; i < kAttempts && best_bytes > peak + kArenaAlignment; ++i) {
+    const auto highest = std::max_element(order.begin(), order.end(), [&](auto a, auto b) {
+      return attempt[a].offset + attempt[a].bytes < attempt[b].offset + attempt[b].bytes;
+    });
+    if (highest == order.begin()) break;
+    std::rotate(order.begin(), highest, highest + 1);
+    const std::int64_t bytes = place(attempt, order);
+    if (bytes < best_bytes) {
+      best_bytes = bytes;
+      best = attempt;
+    }
+  }
+  blocks = std::move(best);
+  return best_bytes;
+}
+
+}  // namespace mpe

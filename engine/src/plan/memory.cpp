@@ -1,0 +1,298 @@
+#include "plan/memory.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "plan/arena.h"
+#include "quant/convert.h"
+
+namespace mpe {
+namespace {
+
+constexpr int kNone = -1;
+
+// A place in a buffer; a buffer may itself be a part of another (`parent`).
+struct Place {
+  int buffer = kNone;
+  std::int64_t offset = 0;
+};
+
+struct Buffer {
+  std::int64_t bytes = 0;
+  Place parent;
+};
+
+// Input `input` of route `route` is written by its producer into the route's output.
+struct Merge {
+  int route;
+  std::size_t input;
+  auto operator<=>(const Merge&) const = default;
+};
+
+bool is_terminal(const Layer& layer) {
+  return layer.kind == LayerKind::kYolo || layer.kind == LayerKind::kRegion;
+}
+
+bool does_nothing(const Layer& layer) {
+  return layer.kind == LayerKind::kDropout || layer.kind == LayerKind::kCost;
+}
+
+// One moment for a layer's conversion and one for its computation.
+int conversion_moment(int layer) { return 2 * layer; }
+int moment(int layer) { return 2 * layer + 1; }
+
+// One complete assignment for a given set of merges.
+class Assignment {
+ public:
+  Assignment(const Network& network, const PrecisionPlan& precisions,
+             const std::vector<LayerScratch>& scratch)
+      : network_(network), precisions_(precisions), scratch_(scratch) {
+    const std::size_t count = network.layers.size();
+    last_use_.assign(count, 0);
+    for (const Layer& layer : network.layers) {
+      const bool converts = scratch[at(layer.index)].converted > 0;
+      const int when = converts ? conversion_moment(layer.index) : moment(layer.index);
+      last_use_[at(layer.index)] = std::max(last_use_[at(layer.index)], moment(layer.index));
+      for (const int input : layer.inputs) {
+        if (input != kNetworkInput) last_use_[at(input)] = std::max(last_use_[at(input)], when);
+      }
+    }
+    for (const int head : find_heads(network)) {
+      if (head != kNetworkInput) last_use_[at(head)] = moment(static_cast<int>(count));
+    }
+  }
+
+  // Every input of a route of several layers that could be merged, as far as shapes tell.
+  std::vector<Merge> candidates() const {
+    std::vector<Merge> result;
+    for (const Layer& layer : network_.layers) {
+      if (layer.kind != LayerKind::kRoute || layer.inputs.size() < 2 || layer.groups != 1) continue;
+      for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+        const int input = layer.inputs[i];
+        if (input == kNetworkInput) continue;
+        const TensorFormat& from = precisions_.layers[at(input)].output;
+        const TensorFormat& to = precisions_.layers[at(layer.index)].output;
+        if (from.precision == to.precision &&
+            from.quantization.scale == to.quantization.scale &&
+            from.quantization.zero_point == to.quantization.zero_point) {
+          result.push_back({layer.index, i});
+        }
+      }
+    }
+    return result;
+  }
+
+  // Fills in the plan. `merged` receives how many of the merges were possible.
+  MemoryPlan plan(const std::set<Merge>& merges, std::size_t* merged = nullptr) {
+    buffers_.clear();
+    places_.assign(network_.layers.size(), {});
+    views_.assign(network_.layers.size(), false);
+    std::size_t done = 0;
+    for (const Layer& layer : network_.layers) {
+      if (place_view(layer) || place_over_input(layer)) continue;
+      places_[at(layer.index)] = {new_buffer(bytes_of_output(layer.index)), 0};
+      if (layer.kind == LayerKind::kRoute) done += merge_inputs(layer, merges);
+    }
+    if (merged != nullptr) *merged = done;
+    return pack();
+  }
+
+ private:
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+  std::int64_t bytes_of_output(int layer) const {
+    return network_.output_shape(layer).elements() *
+           static_cast<std::int64_t>(bytes_of(precisions_.layers[at(layer)].output.precision));
+  }
+
+  int new_buffer(std::int64_t bytes) {
+    buffers_.push_back({bytes, {}});
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+
+  // The place in the outermost buffer.
+  Place resolve(Place place) const {
+    while (buffers_[at(place.buffer)].parent.buffer != kNone) {
+      const Place parent = buffers_[at(place.buffer)].parent;
+      place = {parent.buffer, parent.offset + place.offset};
+    }
+    return place;
+  }
+
+  bool place_view(const Layer& layer) {
+    const int input = layer.inputs[0];
+    if (input == kNetworkInput) return false;
+    std::int64_t offset = 0;
+    if (layer.kind == LayerKind::kRoute && layer.inputs.size() == 1) {
+      offset = layer.group_id * bytes_of_output(layer.index);
+    } else if (!does_nothing(layer) &&
+               !(is_terminal(layer) &&
+                 precisions_.layers[at(input)].output.precision == Precision::kFp32)) {
+      return false;
+    }
+    const Place base = places_[at(input)];
+    places_[at(layer.index)] = {base.buffer, base.offset + offset};
+    views_[at(layer.index)] = true;
+    return true;
+  }
+
+  // True if nothing that lies where `tensor` lies is needed after `layer`.
+  bool dies_with(int tensor, int layer) const {
+    const Place place = resolve(places_[at(tensor)]);
+    const std::int64_t end = place.offset + bytes_of_output(tensor);
+    for (int other = 0; other < layer; ++other) {
+      const Place there = resolve(places_[at(other)]);
+      if (there.buffer != place.buffer || there.offset >= end ||
+          there.offset + bytes_of_output(other) <= place.offset) {
+        continue;
+      }
+      if (last_use_[at(other)] > moment(layer)) return false;
+    }
+    return true;
+  }
+
+  bool place_over_input(const Layer& layer) {
+    if (layer.kind != LayerKind::kShortcut && layer.kind != LayerKind::kScaleChannels) return false;
+    const Precision precision = precisions_.layers[at(layer.index)].output.precision;
+    for (const int input : layer.inputs) {
+      if (input == kNetworkInput || network_.output_shape(input) != layer.out ||
+          precisions_.layers[at(input)].output.precision != precision ||
+          !dies_with(input, layer.index)) {
+        continue;
+      }
+      // Two inputs in one place are fine, one input shifted against another is not: the loops
+      // would read what they have already overwritten.
+      const Place target = resolve(places_[at(input)]);
+      const bool clear = std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](int other) {
+        if (other == kNetworkInput) return true;
+        const Place place = resolve(places_[at(other)]);
+        const bool same = place.offset == target.offset &&
+                          bytes_of_output(other) == bytes_of_output(input);
+        return place.buffer != target.buffer || same ||
+               place.offset >= target.offset + bytes_of_output(input) ||
+               place.offset + bytes_of_output(other) <= target.offset;
+      });
+      if (!clear) continue;
+      places_[at(layer.index)] = places_[at(input)];
+      return true;
+    }
+    return false;
+  }
+
+  std::size_t merge_inputs(const Layer& layer, const std::set<Merge>& merges) {
+    std::size_t done = 0;
+    std::int64_t offset = 0;
+    const int route = places_[at(layer.index)].buffer;
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+      const int input = layer.inputs[i];
+      const std::int64_t share = network_.output_shape(input).elements() / layer.groups *
+                                 bytes_of_output(layer.index) / layer.out.elements();
+      if (merges.count({layer.index, i}) != 0) {
+        const Place place = places_[at(input)];
+        Buffer& buffer = buffers_[at(place.buffer)];
+        if (buffer.parent.buffer == kNone && place.buffer != route && place.offset == 0 &&
+            buffer.bytes == share) {
+          buffer.parent = {route, offset};
+          ++done;
+        }
+      }
+      offset += share;
+    }
+    return done;
+  }
+
+  MemoryPlan pack() const {
+    std::vector<ArenaBlock> blocks(buffers_.size());
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      blocks[i] = {buffers_[i].bytes, moment(static_cast<int>(network_.layers.size())), -1, 0};
+    }
+    for (const Layer& layer : network_.layers) {
+      ArenaBlock& block = blocks[at(resolve(places_[at(layer.index)]).buffer)];
+      block.first = std::min(block.first, moment(layer.index));
+      block.last = std::max(block.last, last_use_[at(layer.index)]);
+    }
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i].parent.buffer != kNone) blocks[i].bytes = 0;
+    }
+    const std::size_t tensors = blocks.size();
+    for (const Layer& layer : network_.layers) {
+      const LayerScratch& scratch = scratch_[at(layer.index)];
+      blocks.push_back(
+          {scratch.converted, conversion_moment(layer.index), moment(layer.index), 0});
+    }
+    MemoryPlan plan;
+    plan.live_bytes = peak_of(blocks);
+    for (const Layer& layer : network_.layers) {
+      const std::int64_t bytes = scratch_[at(layer.index)].kernel;
+      blocks.push_back({bytes, moment(layer.index), moment(layer.index), 0});
+    }
+    plan.arena_bytes = pack_arena(blocks);
+    const std::size_t count = network_.layers.size();
+    plan.layers.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Place place = resolve(places_[i]);
+      plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset,
+                        blocks[tensors + i].offset, blocks[tensors + count + i].offset, views_[i]};
+    }
+    return plan;
+  }
+
+  const Network& network_;
+  const PrecisionPlan& precisions_;
+  const std::vector<LayerScratch>& scratch_;
+  std::vector<int> last_use_;  // moment, of every layer's output
+  std::vector<Buffer> buffers_;
+  std::vector<Place> places_;  // of every layer's output
+  std::vector<bool> views_;
+};
+
+}  // namespace
+
+std::vector<int> find_heads(const Network& network) {
+  const auto producer = [&](int tensor) {
+    while (tensor != kNetworkInput && does_nothing(network.layers[static_cast<std::size_t>(tensor)])) {
+      tensor = network.layers[static_cast<std::size_t>(tensor)].inputs[0];
+    }
+    return tensor;
+  };
+  std::set<int> heads;
+  for (const Layer& layer : network.layers) {
+    if (is_terminal(layer) || layer.kind == LayerKind::kSoftmax) {
+      heads.insert(producer(layer.inputs[0]));
+    }
+  }
+  const Layer& last = network.layers.back();
+  if (!is_terminal(last)) heads.insert(producer(last.index));
+  return {heads.begin(), heads.end()};
+}
+
+MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
+                       const std::vector<LayerScratch>& scratch, Preference prefer) {
+  Assignment assignment(network, precisions, scratch);
+  std::set<Merge> merges;
+  MemoryPlan best = assignment.plan(merges);
+  const std::int64_t live_bytes = best.live_bytes;
+  const std::int64_t allowed =
+      prefer == Preference::kSpeed ? best.arena_bytes + best.arena_bytes / 8 : best.arena_bytes;
+
+  // A merge saves a copy, but holds the route's whole output from its first input on. Planning once
+  // takes time with the square of the number of layers, so huge networks try fewer merges.
+  constexpr std::size_t kWork = 50'000'000;
+  std::size_t attempts = kWork / (network.layers.size() * network.layers.size() + 1);
+  for (const Merge& merge : assignment.candidates()) {
+    if (attempts-- == 0) break;
+    std::set<Merge> more = merges;
+    more.insert(merge);
+    std::size_t merged = 0;
+    MemoryPlan plan = assignment.plan(more, &merged);
+    if (merged < more.size() || plan.arena_bytes > std::max(allowed, best.arena_bytes)) continue;
+    if (prefer == Preference::kMemory && plan.arena_bytes > best.arena_bytes) continue;
+    merges = std::move(more);
+    best = std::move(plan);
+  }
+  best.live_bytes = live_bytes;
+  return best;
+}
+
+}  // namespace mpe

@@ -1,0 +1,47 @@
+// Where every tensor lies in the one block of memory that a session works in.
+//
+// Tensors that are never needed at the same time share places. Layers that change nothing (dropout,
+// cost, a route of one layer, yolo and region on float) have no memory of their own; element-wise
+// layers write over an input that dies with them; and inputs of a route are written by their
+// producers straight into the route's output, where the arena allows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exec/options.h"
+#include "model/network.h"
+#include "plan/arena.h"
+#include "plan/precision.h"
+
+namespace mpe {
+
+// Bytes a layer needs while it runs.
+struct LayerScratch {
+  std::int64_t converted = 0;  // its input in another precision
+  std::int64_t kernel = 0;
+};
+
+// Offsets into the arena; multiples of 64 unless the tensor is a part of another.
+struct LayerMemory {
+  std::int64_t output = 0;
+  std::int64_t converted = 0;
+  std::int64_t kernel = 0;
+  bool is_view = false;  // the output is the input, or a part of it: there is nothing to do
+};
+
+struct MemoryPlan {
+  std::vector<LayerMemory> layers;
+  std::int64_t arena_bytes = 0;
+  std::int64_t live_bytes = 0;  // largest sum of tensors needed at one time, kernels' scratch apart
+};
+
+// The tensors that must outlive the inference: what yolo, region and softmax layers read, and the
+// network's output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
+std::vector<int> find_heads(const Network& network);
+
+MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
+                       const std::vector<LayerScratch>& scratch, Preference prefer);
+
+}  // namespace mpe

@@ -1,0 +1,261 @@
+#include "plan/precision.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "error.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+constexpr int kNone = -2;
+
+std::string describe(const Layer& layer) {
+  return "layer " + std::to_string(layer.index) + " (" + std::string(name_of(layer.kind)) + ")";
+}
+
+// Layers whose output holds values of their input and nothing else.
+bool only_moves(const Layer& layer) {
+  switch (layer.kind) {
+    case LayerKind::kMaxpool:
+    case LayerKind::kReorg:
+    case LayerKind::kDropout:
+    case LayerKind::kCost:
+      return true;
+    case LayerKind::kUpsample:
+    case LayerKind::kCrop:
+      return layer.scale == 1.0F && layer.offset == 0.0F;
+    case LayerKind::kRoute:
+      return layer.inputs.size() == 1;
+    default:
+      return false;
+  }
+}
+
+// Layers that compute or combine, and can write int8 in a calibrated range.
+bool can_requantize(const Layer& layer) {
+  return layer.kind == LayerKind::kRoute || layer.kind == LayerKind::kShortcut ||
+         layer.kind == LayerKind::kScaleChannels || layer.kind == LayerKind::kAvgpool;
+}
+
+bool has_plain_depth(const Layer& layer) {
+  return layer.is_depthwise() && layer.out.channels == layer.in.channels;
+}
+
+Quantization quantization_of_tensor(Range range) {
+  const ScaleAndZero step = quantization_of(range);
+  return {{step.scale}, {step.zero_point}};
+}
+
+Quantization quantization_of_channels(const std::vector<Range>& ranges) {
+  Quantization result;
+  for (const Range& range : ranges) {
+    const ScaleAndZero step = quantization_of(range);
+    result.scale.push_back(step.scale);
+    result.zero_point.push_back(step.zero_point);
+  }
+  return result;
+}
+
+class Planner {
+ public:
+  Planner(const Network& network, const Calibration* calibration)
+      : network_(network), calibration_(calibration), consumers_(network.layers.size()) {
+    for (const Layer& layer : network.layers) {
+      for (const int input : layer.inputs) {
+        if (input != kNetworkInput) consumers_[at(input)].push_back(layer.index);
+      }
+    }
+  }
+
+  PrecisionPlan plan() {
+    const std::size_t count = network_.layers.size();
+    plan_.layers.resize(count);
+    choose_executed();
+    find_capable();
+    find_wanted();
+    for (const Layer& layer : network_.layers) format(layer).output.precision = stored(layer);
+    find_sinks();
+    for (std::size_t i = count; i-- > 0;) quantize_output(network_.layers[i]);
+    for (const Layer& layer : network_.layers) {
+      if (is_int8(layer.index) && only_moves(layer)) {
+        format(layer).output.quantization = format_of(layer.inputs[0]).output.quantization;
+      }
+      if (layer.has_weights()) convert_input(layer);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+  LayerFormat& format(const Layer& layer) { return plan_.layers[at(layer.index)]; }
+  const LayerFormat& format_of(int index) const { return plan_.layers[at(index)]; }
+  const Layer& layer_at(int index) const { return network_.layers[at(index)]; }
+  bool is_int8(int tensor) const {
+    return tensor != kNetworkInput && format_of(tensor).output.precision == Precision::kInt8;
+  }
+  Precision stored_at(int tensor) const {
+    return tensor == kNetworkInput ? Precision::kFp32 : format_of(tensor).output.precision;
+  }
+  bool runs_int8(const Layer& layer) const {
+    return layer.has_weights() && format_of(layer.index).executed == Precision::kInt8;
+  }
+  const TensorRange* range_of(int tensor) const {
+    return calibration_ == nullptr ? nullptr : calibration_->find(tensor);
+  }
+  // The ranges of a tensor's channels, or of the whole of it where they are not known or of no use.
+  Quantization calibrated(int tensor, bool by_channel) const {
+    const TensorRange& recorded = *range_of(tensor);
+    if (by_channel && !recorded.channels.empty()) return quantization_of_channels(recorded.channels);
+    return quantization_of_tensor(recorded.range);
+  }
+
+  void choose_executed() {
+    for (const Layer& layer : network_.layers) {
+      if (!layer.has_weights()) continue;
+      format(layer).executed = layer.precision;
+      const std::int64_t depth =
+          layer.kind == LayerKind::kConnected
+              ? layer.in.elements()
+              : static_cast<std::int64_t>(layer.in.channels / layer.groups) * layer.size_y *
+                    layer.size_x;
+      if (layer.precision == Precision::kInt8 && depth > kMaxInt8Depth) {
+        format(layer).executed = Precision::kFp32;
+        plan_.warnings.push_back(describe(layer) + " runs in fp32: its sums have " +
+                                 std::to_string(depth) + " terms, which int32 cannot hold beyond " +
+                                 std::to_string(kMaxInt8Depth) + "; ask for fp16 or fp32");
+      }
+    }
+  }
+
+  // Which tensors could be stored as int8.
+  void find_capable() {
+    capable_.resize(network_.layers.size());
+    for (const Layer& layer : network_.layers) {
+      bool inputs = true;
+      for (const int input : layer.inputs) {
+        inputs = inputs && input != kNetworkInput && capable_[at(input)];
+      }
+      const bool calibrated = range_of(layer.index) != nullptr;
+      capable_[at(layer.index)] = (runs_int8(layer) && calibrated) ||
+                                  (only_moves(layer) && inputs) ||
+                                  (can_requantize(layer) && inputs && calibrated);
+    }
+  }
+
+  // Which of them lead to a layer that works in int8.
+  void find_wanted() {
+    wanted_.assign(network_.layers.size(), false);
+    for (std::size_t i = network_.layers.size(); i-- > 0;) {
+      for (const int consumer : consumers_[i]) {
+        if (runs_int8(layer_at(consumer)) || (capable_[at(consumer)] && wanted_[at(consumer)])) {
+          wanted_[i] = true;
+        }
+      }
+    }
+  }
+
+  Precision stored(const Layer& layer) const {
+    const bool int8 = capable_[at(layer.index)] && wanted_[at(layer.index)];
+    if (layer.has_weights()) {
+      const Precision executed = format_of(layer.index).executed;
+      return executed == Precision::kInt8 && !int8 ? Precision::kFp32 : executed;
+    }
+    if (layer.kind == LayerKind::kSoftmax || layer.kind == LayerKind::kYolo ||
+        layer.kind == LayerKind::kRegion) {
+      return Precision::kFp32;
+    }
+    if (only_moves(layer)) return stored_at(layer.inputs[0]);
+    if (int8) return Precision::kInt8;
+    Precision widest = Precision::kInt8;
+    for (const int input : layer.inputs) widest = std::min(widest, stored_at(input));
+    return widest == Precision::kInt8 ? Precision::kFp32 : widest;
+  }
+
+  bool joins(const Layer& layer) const {
+    return layer.kind == LayerKind::kRoute && layer.inputs.size() > 1 && is_int8(layer.index);
+  }
+
+  // The one route in which all uses of a tensor end, directly or through layers that only move.
+  void find_sinks() {
+    sinks_.assign(network_.layers.size(), kNone);
+    for (std::size_t i = network_.layers.size(); i-- > 0;) {
+      int sink = kNone;
+      bool one = !consumers_[i].empty();
+      for (const int consumer : consumers_[i]) {
+        const Layer& layer = layer_at(consumer);
+        const int here = joins(layer) ? consumer : only_moves(layer) ? sinks_[at(consumer)] : kNone;
+        one = one && here != kNone && (sink == kNone || sink == here);
+        sink = here;
+      }
+      if (one) sinks_[i] = sink;
+    }
+  }
+
+  bool feeds_only_depthwise(const Layer& layer) const {
+    const std::vector<int>& consumers = consumers_[at(layer.index)];
+    return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](int consumer) {
+      return runs_int8(layer_at(consumer)) && has_plain_depth(layer_at(consumer));
+    });
+  }
+
+  // Called from the last layer to the first: a route's quantisation is known before its inputs'.
+  void quantize_output(const Layer& layer) {
+    if (!is_int8(layer.index) || only_moves(layer)) return;
+    Quantization& quantization = format(layer).output.quantization;
+    if (sinks_[at(layer.index)] != kNone) {
+      quantization = format_of(sinks_[at(layer.index)]).output.quantization;
+    } else {
+      quantization = calibrated(layer.index, layer.kind != LayerKind::kRoute &&
+                                                 feeds_only_depthwise(layer));
+    }
+  }
+
+  void convert_input(const Layer& layer) {
+    LayerFormat& result = format(layer);
+    const int input = layer.inputs[0];
+    result.converted.precision = result.executed;
+    if (stored_at(input) == result.executed) {
+      if (input != kNetworkInput) result.converted = format_of(input).output;
+      return;
+    }
+    if (result.executed != Precision::kInt8) {
+      result.conversion = InputConversion::kStatic;
+      return;
+    }
+    if (layer.quantize) {
+      result.conversion = InputConversion::kDynamic;
+      return;
+    }
+    if (range_of(input) == nullptr) {
+      const std::string tensor =
+          input == kNetworkInput ? "the network's input" : "the output of " + describe(layer_at(input));
+      throw Error(network_.file + ":" + std::to_string(layer.line) + ": " + describe(layer) +
+                  " is int8 with quantize=0 and needs the range of " + tensor + ", but " +
+                  (calibration_ == nullptr ? "no calibration file is given"
+                                           : "the calibration file does not hold it") +
+                  "; make one with `harness calibrate` and pass it with --calibration, or set "
+                  "quantize=1");
+    }
+    result.conversion = InputConversion::kStatic;
+    result.converted.quantization = calibrated(input, has_plain_depth(layer));
+  }
+
+  const Network& network_;
+  const Calibration* calibration_;
+  std::vector<std::vector<int>> consumers_;  // of every layer's output
+  std::vector<bool> capable_;
+  std::vector<bool> wanted_;
+  std::vector<int> sinks_;
+  PrecisionPlan plan_;
+};
+
+}  // namespace
+
+PrecisionPlan plan_precisions(const Network& network, const Calibration* calibration) {
+  return Planner(network, calibration).plan();
+}
+
+}  // namespace mpe
