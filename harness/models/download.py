@@ -1,0 +1,234 @@
+"""Downloads a file whose size and SHA-256 are known beforehand.
+
+What has arrived is kept in NAME.part beside the destination: a cut connection is taken up again there, at
+once or by the next call. Only a complete file with the right hash gets its name, in one step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import http
+import http.client
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from harness import __version__
+from harness.errors import BuildError, ConfigurationError
+
+ATTEMPTS = 4
+PAUSE = 1.0  # seconds before the second attempt, doubled before each next one
+TIMEOUT = 30.0  # seconds without a byte
+_BLOCK = 1 << 16
+
+
+class _InterruptedError(Exception):
+    """The connection could not be made or was cut; another attempt may do better."""
+
+
+class _WrongContentError(Exception):
+    """All bytes are there and the hash is another one."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+def download(
+    url: str,
+    destination: Path,
+    *,
+    size: int,
+    sha256: str,
+    advance: Callable[[int], None] = lambda _: None,
+    pause: float = PAUSE,
+    timeout: float = TIMEOUT,
+) -> bool:
+    """Makes `destination` the published file; False where it already was.
+
+    `advance` is told of bytes as they arrive, first of those that an earlier call left. Raises
+    ConfigurationError where another file has that name or the address is none, and BuildError where the
+    download fails: no network, refused, cut too often, wrong size, wrong hash.
+    """
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigurationError(f"{url}: not an http or https address")
+    with _file_errors(destination):
+        if destination.exists():
+            _check_present(destination, size, sha256)
+            return False
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        part = destination.with_name(destination.name + ".part")
+        with _locked(part) as file:
+            if destination.exists():  # another process was faster
+                _check_present(destination, size, sha256)
+                return False
+            _fill(file, url, size, sha256, advance, pause, timeout)
+            part.replace(destination)
+    return True
+
+
+def _check_present(path: Path, size: int, sha256: str) -> None:
+    if path.stat().st_size == size:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+                return
+    raise ConfigurationError(
+        f"{path}: exists and is not the published file",
+        cure="Move it away, or choose another folder with --to.",
+    )
+
+
+@contextlib.contextmanager
+def _file_errors(destination: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        cure = "Make room, or choose another folder with --to."
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            cure = "Choose a folder you may write to with --to."
+        raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", cure=cure) from error
+
+
+@contextlib.contextmanager
+def _locked(part: Path) -> Iterator[IO[bytes]]:
+    """The part file, open for this process alone; another fetch of the same file waits here."""
+    while True:
+        with part.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(file, part):
+                continue  # who held the lock has renamed the file meanwhile
+            try:
+                yield file
+            finally:
+                if _is_at(file, part) and file.seek(0, os.SEEK_END) == 0:
+                    part.unlink()
+            return
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether the open file still has that name."""
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _fill(
+    file: IO[bytes],
+    url: str,
+    size: int,
+    sha256: str,
+    advance: Callable[[int], None],
+    pause: float,
+    timeout: float,
+) -> None:
+    """Completes the part file. Leaves it empty where its bytes are not to be trusted."""
+    resumed = file.seek(0, os.SEEK_END)
+    if resumed > size:
+        resumed = file.truncate(0)
+    advance(resumed)
+    for attempt in range(1, ATTEMPTS + 1):
+        if attempt > 1:
+            time.sleep(pause * 2 ** (attempt - 2))
+        try:
+            _receive(file, url, size, advance, timeout)
+            _check_hash(file, sha256)
+            return
+        except _InterruptedError as interruption:
+            reason, arrived = str(interruption), file.seek(0, os.SEEK_END)
+        except _WrongContentError as wrong:
+            file.truncate(0)
+            advance(-size)
+            if not resumed:
+                raise BuildError(
+                    f"{url}: not the published file: its sha256 is {wrong.found}, not {sha256}",
+                    cure="The server's file has changed, or something rewrites downloads: try another --url.",
+                ) from None
+            # What an earlier call left did not belong to this file; once more, from its beginning.
+            resumed, reason, arrived = 0, "what an earlier download had left did not fit", 0
+    raise BuildError(
+        f"{url}: {reason} ({arrived:,} of {size:,} bytes are here)",
+        cure="Check the network and run the same command again: it goes on where this one stopped.",
+    )
+
+
+def _receive(file: IO[bytes], url: str, size: int, advance: Callable[[int], None], timeout: float) -> None:
+    """Appends what is missing; from the beginning where the server cannot start in the middle."""
+    have = file.seek(0, os.SEEK_END)
+    if have == size:
+        return
+    headers = {"User-Agent": f"harness/{__version__}", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    try:
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            if have and not _continues(response, have):
+                file.truncate(0)
+                advance(-have)
+                have = 0
+            _check_length(response, url, have, size)
+            while block := _read(response):
+                if have + len(block) > size:
+                    file.truncate(0)
+                    raise BuildError(f"{url}: not the published file: it has more than {size:,} bytes")
+                file.write(block)
+                have += len(block)
+                advance(len(block))
+            file.flush()
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            file.truncate(0)
+            advance(-have)
+        elif error.code < 500:
+            raise BuildError(
+                f"{url}: the server answers {error.code} {error.reason}",
+                cure="Give another address with --url.",
+            ) from None
+        raise _InterruptedError(f"the server answers {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise _InterruptedError(f"no connection: {error.reason}") from None
+    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+        raise _InterruptedError(f"no proper answer: {error or type(error).__name__}") from None
+    if have < size:
+        raise _InterruptedError("the connection was cut")
+
+
+def _continues(response: http.client.HTTPResponse, have: int) -> bool:
+    """Whether the answer is the rest of the file rather than all of it."""
+    return response.status == http.HTTPStatus.PARTIAL_CONTENT and (
+        response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+    )
+
+
+def _check_length(response: http.client.HTTPResponse, url: str, have: int, size: int) -> None:
+    """Refuses an answer of another size before a byte of it is read."""
+    announced = response.headers.get("Content-Length", "")
+    if announced.isdigit() and have + int(announced) != size:
+        raise BuildError(
+            f"{url}: not the published file: it has {have + int(announced):,} bytes, not {size:,}",
+            cure="Give another address with --url.",
+        )
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read1(_BLOCK)
+    except (OSError, http.client.IncompleteRead) as error:
+        raise _InterruptedError(f"the connection was cut: {error}") from None
+
+
+def _check_hash(file: IO[bytes], sha256: str) -> None:
+    file.flush()
+    file.seek(0)
+    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    if found != sha256:
+        raise _WrongContentError(found)

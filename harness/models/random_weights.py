@@ -1,0 +1,41 @@
+"""Random weights of the right size for a cfg: for timing, where the trained ones cannot be had."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: int) -> int:
+    """Writes seeded random weights for the layers that `mpe info` lists; returns the file's size in bytes.
+
+    Kernels are drawn with variance 2 / fan-in, so that activations neither vanish nor grow from layer to
+    layer; running variances are positive. The same seed gives the same file.
+    """
+    rng = np.random.default_rng(seed)
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
+        file.write(struct.pack("<iiiQ", 0, 2, 0, 0))
+        for layer in layers:
+            if layer["parameters"]:
+                for values in _layer(layer, rng):
+                    file.write(values.astype("<f4").tobytes())
+    size = temporary.stat().st_size
+    temporary.replace(path)
+    return size
+
+
+def _layer(layer: Mapping[str, Any], rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:
+    """One layer's blocks in the file's order."""
+    outputs, height, width = layer["out"]
+    fan_in = layer["macs"] // (outputs * height * width)
+    kernel = rng.standard_normal(outputs * fan_in, np.float32) * np.float32(np.sqrt(2 / fan_in))
+    offsets = rng.normal(0, 0.1, outputs)
+    if layer["parameters"] == outputs * (fan_in + 1):
+        return [offsets, kernel]
+    statistics = [rng.normal(1, 0.1, outputs), rng.normal(0, 0.1, outputs), rng.uniform(0.5, 2, outputs)]
+    return [offsets, kernel, *statistics] if layer["type"] == "connected" else [offsets, *statistics, kernel]
