@@ -42,8 +42,20 @@ def draw(picture: Path, found: Sequence[tuple[int, str, list[float]]], out: Path
         )
         canvas.text((corner[0] + line, corner[1]), caption, fill="black", font=font)
     encoded = io.BytesIO()
-    image.save(encoded, format=formats[out.suffix.lower()])
+    image.save(encoded, format=picture_format(out))
     write_atomically(out, encoded.getvalue())
+
+
+def picture_format(path: Path) -> str:
+    """Pillow's name of the format that a file's suffix asks for. Raises ConfigurationError."""
+    from PIL import Image
+
+    name = Image.registered_extensions().get(path.suffix.lower(), "")
+    if name not in Image.SAVE:
+        raise ConfigurationError(
+            f'{path}: there is no picture format "{path.suffix}"', cure="use .png or .jpg"
+        )
+    return name
 
 
 def _colour(class_id: int) -> tuple[int, int, int]:

@@ -74,5 +74,5 @@ def in_fp32(model: Model) -> Iterator[Model]:
         return
     with tempfile.TemporaryDirectory(prefix="harness-fp32-") as folder:
         cfg = Path(folder) / model.cfg.name
-        cfg.write_text(apply(BUILT_IN["fp32"], read_cfg(model.cfg)), encoding="latin-1", newline="")
+        cfg.write_text(apply(BUILT_IN["fp32"], read_cfg(model.cfg).text), encoding="latin-1", newline="")
         yield replace(model, cfg=cfg)

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--names",
         type=Path,
         metavar="F",
-        help="class names, one a line (default: the .names file beside the cfg; without one, numbers)",
+        help="class names, one a line (default: the one fitting .names file beside the cfg, else numbers)",
     )
     parser.add_argument(
         "--threshold", type=float, default=0.25, metavar="T", help="least confidence shown (default .25)"
@@ -77,14 +77,13 @@ def _names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
     from harness.accuracy.dataset import read_names
     from harness.errors import ConfigurationError
 
-    beside = sorted(cfg.parent.glob("*.names"))
-    path = chosen or (beside[0] if len(beside) == 1 else None)
-    if path is None:
-        return [str(number) for number in range(classes)]
-    names = read_names(path)
-    if len(names) != classes:
-        raise ConfigurationError(f"{path}: holds {len(names)} names, the network has {classes} classes")
-    return names
+    if chosen is not None:
+        names = read_names(chosen)
+        if len(names) != classes:
+            raise ConfigurationError(f"{chosen}: holds {len(names)} names, the network has {classes} classes")
+        return names
+    fitting = [names for path in cfg.parent.glob("*.names") if len(names := read_names(path)) == classes]
+    return fitting[0] if len(fitting) == 1 else [str(number) for number in range(classes)]
 
 
 def _rows(sample: Sample, detections: Detections, names: list[str]) -> list[dict[str, Any]]:
@@ -116,9 +115,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
     """Where each picture's drawing goes."""
+    from harness.accuracy.draw import picture_format
     from harness.errors import ConfigurationError
 
     if len(images) == 1 and not out.is_dir():
+        picture_format(out)  # better said before the work than after
         return {images[0]: out}
     if not out.is_dir():
         raise ConfigurationError(f"{out}: several pictures are drawn into a folder, which must exist")
