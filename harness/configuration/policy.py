@@ -190,16 +190,21 @@ def apply(policy: Policy, cfg_text: str, file: str = "cfg") -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Int8Use:
-    """Whether a cfg has int8 layers, and whether one of them converts with recorded ranges."""
+    """Whether a cfg has int8 layers, whether one of them converts with recorded ranges, and whether all
+    layers with weights are int8 and do so."""
 
     any: bool
     static: bool
+    all_static: bool
 
 
 def int8_use(cfg_text: str) -> Int8Use:
     """What the int8 layers of a cfg need from a calibration file."""
-    layers = [layer for layer in parse_cfg(cfg_text, "cfg").weighted if layer.precision == "int8"]
-    return Int8Use(any=bool(layers), static=any(not layer.quantize for layer in layers))
+    weighted = parse_cfg(cfg_text, "cfg").weighted
+    static = [layer.precision == "int8" and not layer.quantize for layer in weighted]
+    return Int8Use(
+        any=any(layer.precision == "int8" for layer in weighted), static=any(static), all_static=all(static)
+    )
 
 
 def expand(entries: Iterable[Policy | OneLayerAtATime], cfg: DarknetCfg) -> tuple[Policy, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from harness.configuration.document import read_document, suggestion
 from harness.configuration.shapes import Choice, Field, ListOf, Record, Text
@@ -47,7 +47,7 @@ def host_architecture() -> Architecture:
             f"the engine runs on Linux on x86_64 and aarch64, and this is {platform.system()} on {machine}",
             cure="Run harness on such a machine, or in a virtual one.",
         )
-    return cast(Architecture, machine)
+    return machine
 
 
 def _make(

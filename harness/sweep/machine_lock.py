@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.resources import cache_directory
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.05
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error

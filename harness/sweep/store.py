@@ -31,7 +31,7 @@ VERSION = 1
 BUSY_SECONDS = 60.0
 
 Table = Literal["cells", "evaluations"]
-Status = Literal["done", "failed", "skipped"]
+Status = Literal["done", "failed", "skipped", "pending"]
 
 _SCHEMA = """
 CREATE TABLE runs (
@@ -178,7 +178,6 @@ class Store:
         file: str,
         fresh: bool,
         environment: Mapping[str, str] | None = None,
-        artifacts: Mapping[str, str] | None = None,
     ) -> Run:
         """Notes that a sweep begins."""
         with self._transaction():
@@ -187,14 +186,10 @@ class Store:
                 "INSERT INTO runs (sweep, file, started, baseline, fresh) VALUES (?, ?, ?, ?, ?)",
                 (sweep, file, time.time(), baseline, fresh),
             ).lastrowid
-            for table, column, rows in (
-                ("environment", "value", environment),
-                ("artifacts", "sha256", artifacts),
-            ):
-                self._database.executemany(
-                    f"INSERT INTO {table} (run, name, {column}) VALUES (?, ?, ?)",
-                    [(run, name, value) for name, value in (rows or {}).items()],
-                )
+            self._database.executemany(
+                "INSERT INTO environment VALUES (?, ?, ?)",
+                [(run, name, value) for name, value in (environment or {}).items()],
+            )
         assert run is not None
         return Run(id=run, baseline=baseline, fresh=fresh)
 
@@ -217,11 +212,12 @@ class Store:
         with self._transaction():
             self._database.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), run.id))
 
-    def add_artifact(self, run: Run, name: str, sha256: str) -> None:
-        """Notes the hash of a file that goes into a run."""
+    def add_artifacts(self, run: Run, hashes: Mapping[str, str]) -> None:
+        """Notes the hashes of the files that go into a run."""
         with self._transaction():
-            self._database.execute(
-                "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?)", (run.id, name, sha256)
+            self._database.executemany(
+                "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?)",
+                [(run.id, name, sha256) for name, sha256 in hashes.items()],
             )
 
     def settled(self, table: Table, key: str, run: Run) -> bool:
@@ -324,6 +320,16 @@ class Store:
             ).fetchall()
         names = ("index", "type", "precision", "executed", "isa", "algorithm", "ns", "bytes")
         return [LayerRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def has_results(self, target: str) -> bool:
+        """Whether any cell of a target was ever measured."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT 1 FROM plan JOIN cells ON cells.key = plan.cell "
+                "WHERE plan.target = ? AND cells.status = 'done' LIMIT 1",
+                (target,),
+            ).fetchone()
+        return row is not None
 
     def last_run(self) -> tuple[int, str] | None:
         """The number and the sweep's name of the last run that got as far as a plan."""

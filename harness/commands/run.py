@@ -1,0 +1,90 @@
+"""`harness run`: runs what is missing of a sweep and shows the table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.errors import CellsFailedError
+
+if TYPE_CHECKING:
+    from harness.configuration.matrix import Sweep
+    from harness.sweep.fleet import Fleet
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--matrix", type=Path, required=True, metavar="SWEEP.yaml", help="the sweep file")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="where results are kept and resumed from (results/<name of the sweep>)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness.configuration.schema import read_sweep
+    from harness.sweep.fleet import Fleet
+
+    sweep = read_sweep(arguments.matrix)
+    fleet = Fleet()
+    if arguments.dry_run:
+        return _dry_run(arguments, sweep, fleet)
+
+    from harness.report.data import data, write_report
+    from harness.report.result import read_report
+    from harness.report.terminal import print_report
+    from harness.sweep.runner import run_sweep
+    from harness.sweep.store import Store
+
+    folder = arguments.results or default_folder(sweep)
+    number = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug)
+    with Store(folder) as store:
+        report = read_report(store, number, sweep.name)
+    write_report(report)
+    if arguments.json:
+        console.emit_json(data(report))
+    else:
+        print_report(report)
+        console.log(f"kept in {folder}: report.html, report.md, report.json")
+    if report.failed:
+        causes = sorted({row.error for row in report.failed})
+        raise CellsFailedError(
+            f"{len(report.failed)} of {len(report.rows)} cells failed:\n  " + "\n  ".join(causes),
+            cure="The others are kept; the same command tries the failed ones again.",
+        )
+    return 0
+
+
+def default_folder(sweep: Sweep) -> Path:
+    """Where a sweep's results are kept unless told."""
+    return Path("results") / sweep.name
+
+
+def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
+    from harness.sweep.plan import cells
+
+    planned = cells(sweep, fleet.is_emulated)
+    if arguments.json:
+        rows = [
+            {
+                "model": cell.model.name,
+                "policy": cell.policy,
+                "target": cell.target,
+                "runtime": cell.runtime,
+                "threads": cell.threads,
+                "options": cell.options.name,
+                "emulated": cell.emulated,
+            }
+            for cell in planned
+        ]
+        console.emit_json({"sweep": sweep.name, "cells": rows})
+    else:
+        for cell in planned:
+            print(cell.name + (" (emulated)" if cell.emulated else ""))
+        console.log(f"{len(planned)} cells")
+    return 0

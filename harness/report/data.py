@@ -1,0 +1,30 @@
+"""A report as data for machines, and the files that are kept beside the results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from harness.files import write_atomically
+from harness.report.html import html
+from harness.report.markdown import markdown
+from harness.report.result import Report
+
+
+def data(report: Report) -> dict[str, Any]:
+    """The report as JSON values. Times of cells that are `emulated` are the emulator's, not a board's."""
+    return {
+        "sweep": report.sweep,
+        "results": str(report.folder),
+        "environment": dict(report.environment),
+        "cells": [asdict(row) for row in report.rows],
+    }
+
+
+def write_report(report: Report) -> None:
+    """Writes report.html, report.md and report.json into the results folder, each whole or not at all."""
+    write_atomically(report.folder / "report.html", html(report).encode())
+    write_atomically(report.folder / "report.md", markdown(report).encode())
+    text = json.dumps(data(report), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(report.folder / "report.json", text.encode() + b"\n")

@@ -1,0 +1,61 @@
+"""A report as one HTML page without anything to load."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from harness.report.tables import Table, tables
+
+if TYPE_CHECKING:
+    from harness.report.result import Report
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .75rem; border-bottom: 1px solid #8884; text-align: left; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+.optimal { font-weight: 600; }
+.failed { color: #b00020; }
+.emulated { border-left: 4px solid #d08700; padding-left: 1rem; }
+.notes { color: #666; font-size: 90%; }
+@media (prefers-color-scheme: dark) { body { background: #111; color: #ddd; } .notes { color: #999; } }
+"""
+
+
+def html(report: Report) -> str:
+    """The report as a page."""
+    title = escape(report.sweep)
+    facts = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in report.environment.items())
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        + "\n".join(map(_table, tables(report)))
+        + f'\n<h2>Machine</h2>\n<ul class="notes">{facts}</ul>\n</body></html>\n'
+    )
+
+
+def _table(table: Table) -> str:
+    emulated = any(row.emulated for row in table.rows)
+    head = "".join(_cell("th", column.heading, column.number) for column in table.columns)
+    body = "\n".join(
+        f'<tr class="{"optimal" if row.pareto_optimal else escape(row.status)}">'
+        + "".join(
+            _cell("td", text, column.number)
+            for column, text in zip(table.columns, table.cells(row), strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    return (
+        f'<section class="{"emulated" if emulated else "measured"}"><h2>{escape(table.title)}</h2>\n'
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n"
+        f'<ul class="notes">{notes}</ul></section>'
+    )
+
+
+def _cell(tag: str, text: str, number: bool) -> str:
+    kind = ' class="number"' if number else ""
+    return f"<{tag}{kind}>{escape(text)}</{tag}>"

@@ -1,0 +1,49 @@
+"""Which cells are worth a choice: no other of the same target and model is better and nowhere worse."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.report.result import Row
+
+MIB = 1 << 20
+
+
+def pareto_optimal(rows: Sequence[Row]) -> set[int]:
+    """The positions of the optimal rows. Emulated cells and measured ones are never compared."""
+    groups: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        if row.status == "done":
+            groups[row.target, row.model, row.emulated].append(index)
+    optimal: set[int] = set()
+    for members in groups.values():
+        merits = {index: _merits(rows[index]) for index in members}
+        optimal.update(
+            index
+            for index in members
+            if not any(_dominates(merits[other], merits[index]) for other in members)
+        )
+    return optimal
+
+
+def _merits(row: Row) -> tuple[float, ...]:
+    """Speed, accuracy and memory, all the larger the better, and as exactly as a table shows them: what nobody
+    can tell apart is equal. What is not known counts as nothing."""
+    if row.emulated:
+        speed = -_significant(row.instructions) if row.instructions else 0.0
+        memory = (row.arena_bytes or 0) + (row.weight_bytes or 0)
+    else:
+        speed = _significant(row.fps or 0.0)
+        memory = row.peak_rss_bytes or 0
+    return speed, round(row.accuracy or 0.0, 4), -round(memory / MIB, 1)
+
+
+def _significant(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,103 @@
+"""The results of a run as rows, read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.report.pareto import pareto_optimal
+from harness.sweep.store import Outcome, Place, Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One cell."""
+
+    model: str
+    policy: str
+    target: str
+    runtime: str
+    threads: int
+    options: str
+    emulated: bool
+    status: str  # done, failed, skipped, or pending where a run was cut short
+    error: str = ""
+    fps: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+    peak_rss_bytes: int | None = None
+    arena_bytes: int | None = None
+    weight_bytes: int | None = None
+    instructions: int | None = None
+    isa: str | None = None
+    digest: str | None = None
+    digest_matches_host: bool | None = None
+    exact: bool | None = None
+    accuracy: float | None = None
+    accuracy_metric: str | None = None
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    pareto_optimal: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All rows of a run, and what is known of the machine."""
+
+    sweep: str
+    folder: Path
+    environment: Mapping[str, str]
+    rows: Sequence[Row]
+
+    @property
+    def failed(self) -> list[Row]:
+        return [row for row in self.rows if row.status == "failed"]
+
+
+_RESULT_KEYS = (
+    *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
+    *("isa", "digest", "digest_matches_host", "exact"),
+)
+# The score that stands for a model's accuracy: the first one it has.
+_HEADLINES = ("map50", "top1")
+
+
+def read_report(store: Store, run: int, sweep: str) -> Report:
+    """Reads a run's rows and marks the Pareto-optimal ones."""
+    rows = [_row(store, place) for place in store.places(run)]
+    optimal = pareto_optimal(rows)
+    return Report(
+        sweep=sweep,
+        folder=store.folder,
+        environment=store.environment(run),
+        rows=[replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)],
+    )
+
+
+def _row(store: Store, place: Place) -> Row:
+    cell = store.outcome("cells", place.key) or Outcome(status="pending")
+    accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
+    status, error = cell.status, cell.error
+    if status == "done" and place.accuracy_key and (accuracy is None or accuracy.status != "done"):
+        status = accuracy.status if accuracy else "pending"
+        error = f"accuracy: {accuracy.error}" if accuracy else ""
+    scores = accuracy.result if accuracy and status == "done" else {}
+    results: dict[str, Any] = {key: cell.result.get(key) for key in _RESULT_KEYS}
+    metric = next((name for name in _HEADLINES if name in scores), None)
+    return Row(
+        model=place.model,
+        policy=place.policy,
+        target=place.target,
+        runtime=place.runtime,
+        threads=place.threads,
+        options=place.options,
+        emulated=place.emulated,
+        status=status,
+        error=error,
+        scores=scores,
+        accuracy=scores[metric] if metric else None,
+        accuracy_metric=metric,
+        **results,
+    )

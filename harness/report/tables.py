@@ -1,0 +1,141 @@
+"""The tables of a report, still without a format: measured targets first, emulated ones apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from harness.report.pareto import MIB
+from harness.report.result import Report, Row
+
+MARK = "★"
+NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A heading and what stands below it."""
+
+    heading: str
+    text: Callable[[Row], str]
+    number: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A title, headings and rows of text; `notes` are sentences below it."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    notes: Sequence[str] = field(default_factory=list)
+
+    def cells(self, row: Row) -> list[str]:
+        return [column.text(row) for column in self.columns]
+
+
+def tables(report: Report) -> list[Table]:
+    """A table for every target."""
+    targets = dict.fromkeys((row.emulated, row.target) for row in report.rows)
+    return [
+        _table(report, target, emulated) for emulated, target in sorted(targets, key=lambda pair: pair[0])
+    ]
+
+
+def _table(report: Report, target: str, emulated: bool) -> Table:
+    rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
+    notes = [
+        f"{MARK} Pareto-optimal: no other row of the same model is better in one of {{}} and worse in none."
+    ]
+    columns = _identity(rows)
+    if emulated:
+        notes[0] = notes[0].format("instructions, accuracy and memory")
+        notes.append(
+            "EMULATED: no figure here was measured on a board. Instructions are those of one inference on "
+            "one thread; the wall clock is that of the emulator on this machine."
+        )
+        columns += [
+            Column(heading="M instructions", text=lambda row: _figure(row.instructions, 1e6)),
+            Column(heading="arena + weights MiB", text=_planned),
+        ]
+    else:
+        notes[0] = notes[0].format("FPS, accuracy and peak memory")
+        columns += [
+            Column(heading="FPS", text=lambda row: _figure(row.fps)),
+            Column(heading="p50 ms", text=lambda row: _figure(row.p50_ms)),
+            Column(heading="p90 ms", text=lambda row: _figure(row.p90_ms)),
+            Column(heading="peak MiB", text=lambda row: _figure(row.peak_rss_bytes, MIB)),
+            Column(heading="arena MiB", text=lambda row: _figure(row.arena_bytes, MIB)),
+        ]
+    if any(row.accuracy is not None for row in rows):
+        columns.append(Column(heading=_metrics(rows), text=_accuracy))
+    if any(row.digest_matches_host is not None for row in rows):
+        columns.append(Column(heading="outputs", text=_outputs, number=False))
+        if any(row.digest_matches_host is False for row in rows):
+            notes.append(
+                "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
+            )
+    if emulated:
+        columns.append(Column(heading="emulated wall ms", text=lambda row: _figure(row.p50_ms)))
+    if any(row.status != "done" for row in rows):
+        columns.append(Column(heading="status", text=lambda row: row.status, number=False))
+    notes += _causes(rows)
+    title = f"{target} (emulated)" if emulated else target
+    return Table(title=f"{report.sweep}: {title}", columns=columns, rows=rows, notes=notes)
+
+
+def _identity(rows: Sequence[Row]) -> list[Column]:
+    columns = [
+        Column(heading="", text=lambda row: MARK if row.pareto_optimal else "", number=False),
+        Column(heading="model", text=lambda row: row.model, number=False),
+        Column(heading="policy", text=lambda row: row.policy, number=False),
+    ]
+    if len({row.runtime for row in rows}) > 1:
+        columns.append(Column(heading="runtime", text=lambda row: row.runtime, number=False))
+    columns.append(Column(heading="threads", text=lambda row: str(row.threads)))
+    if any(row.options for row in rows):
+        columns.append(Column(heading="options", text=lambda row: row.options, number=False))
+    return columns
+
+
+def _causes(rows: Sequence[Row]) -> list[str]:
+    causes: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.error:
+            name = " ".join(part for part in (row.model, row.policy, f"x{row.threads}", row.options) if part)
+            causes.setdefault((row.status, " ".join(row.error.split())), []).append(name)
+    return [f"{status} {_listed(names)}: {error}" for (status, error), names in causes.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} cells"
+
+
+def _figure(value: float | None, unit: float = 1) -> str:
+    """Three significant digits, no exponent."""
+    if value is None:
+        return NOTHING
+    scaled = value / unit
+    digits = 0 if abs(scaled) >= 100 else 1 if abs(scaled) >= 10 else 2
+    return f"{scaled:,.{digits}f}"
+
+
+def _planned(row: Row) -> str:
+    if row.arena_bytes is None or row.weight_bytes is None:
+        return NOTHING
+    return _figure(row.arena_bytes + row.weight_bytes, MIB)
+
+
+def _metrics(rows: Sequence[Row]) -> str:
+    names = {"map50": "mAP50", "top1": "top-1"}
+    return "/".join(sorted({names[row.accuracy_metric] for row in rows if row.accuracy_metric})) + " %"
+
+
+def _accuracy(row: Row) -> str:
+    return NOTHING if row.accuracy is None else f"{100 * row.accuracy:.2f}"
+
+
+def _outputs(row: Row) -> str:
+    if row.digest_matches_host is None:
+        return NOTHING
+    return "as on host" if row.digest_matches_host else "differ (float)"

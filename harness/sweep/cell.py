@@ -1,0 +1,65 @@
+"""One point of a sweep, and the key its result is kept under."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from harness.configuration.matrix import Model, Options, Protocol, Variant
+from harness.sweep import fingerprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """model x policy x target x runtime x threads x options."""
+
+    variant: Variant
+    target: str
+    runtime: str
+    threads: int
+    options: Options
+    protocol: Protocol
+    emulated: bool
+
+    @property
+    def model(self) -> Model:
+        return self.variant.model
+
+    @property
+    def policy(self) -> str:
+        return self.variant.policy
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        parts = [self.target, self.model.name, self.policy, f"{self.threads} thread{'s'[: self.threads > 1]}"]
+        return " ".join([*parts, self.options.name] if self.options.name else parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Hashes of the files that a cell's result depends on; "" where there is none."""
+
+    engine: str
+    weights: str
+    calibration: str = ""
+    samples: str = ""  # the images whose outputs are compared by digest
+    machine: str = ""  # what the host is, where the host measures
+
+
+def cell_key(cell: Cell, inputs: Inputs) -> str:
+    """The hash of everything that determines a cell's result.
+
+    Names of models and policies are not part of it: two policies that come to the same cfg share a result.
+    """
+    return fingerprint.of_values(
+        {
+            "cfg": fingerprint.of_text(cell.variant.cfg_text),
+            "target": cell.target,
+            "emulated": cell.emulated,
+            "runtime": cell.runtime,
+            "threads": cell.threads,
+            "options": asdict(cell.options),
+            "protocol": [cell.protocol.warmup, cell.protocol.runs, cell.protocol.min_seconds],
+            "inputs": asdict(inputs),
+        }
+    )

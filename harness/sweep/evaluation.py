@@ -1,0 +1,95 @@
+"""What is computed once on the host for all targets: ranges, accuracies, and the digests to compare with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.configuration.matrix import Calibration, Model, Options
+from harness.runtimes.engine import EngineOptions, HostEngine
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+RANDOM_SEED = 20  # of sample images where a model has no data set
+
+
+def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: Path) -> None:
+    """Writes the calibration file of a model to `out`."""
+    from harness.accuracy.calibrate import calibrate
+
+    dataset = settings.dataset or model.dataset
+    assert dataset is not None
+    calibrate(
+        engine,
+        cfg=model.cfg,
+        weights=model.weights,
+        dataset=dataset,
+        method=settings.method,
+        limit=settings.images,
+        resize=model.resize,
+    ).write(out)
+
+
+def accuracy(
+    engine: HostEngine, model: Model, cfg: Path, calibration: Path | None, options: Options
+) -> dict[str, Any]:
+    """Scores of a model under a policy (`cfg` is the policy's) on the model's data set."""
+    from harness.accuracy.evaluate import evaluate
+
+    assert model.dataset is not None
+    return evaluate(
+        engine,
+        cfg=cfg,
+        weights=model.weights,
+        dataset=model.dataset,
+        calibration=calibration,
+        resize=model.resize,
+        options=EngineOptions(threads=os.cpu_count() or 1, bn_epsilon=options.bn_epsilon),
+        limit=model.limit,
+        names=model.labels,
+    )
+
+
+def digests(
+    engine: HostEngine, model: Model, cfg: Path, calibration: Path | None, options: Options, samples: Path
+) -> list[str]:
+    """The host's digest of every sample image."""
+    import numpy as np
+
+    images = np.load(samples, allow_pickle=False)
+    chosen = EngineOptions(bn_epsilon=options.bn_epsilon, calibration=calibration)
+    return engine.forward(cfg, model.weights, images, chosen, digest=True).digests
+
+
+def write_samples(engine: HostEngine, model: Model, count: int, out: Path) -> None:
+    """Writes the first images of a model's data set at the network's size, as float32 [n, c, h, w]."""
+    import io
+
+    import numpy as np
+
+    from harness.files import write_atomically
+
+    buffer = io.BytesIO()
+    np.save(buffer, _samples(engine, model, count), allow_pickle=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, buffer.getvalue())
+
+
+def _samples(engine: HostEngine, model: Model, count: int) -> npt.NDArray[np.generic]:
+    import numpy as np
+
+    from harness.accuracy.dataset import read_pictures
+    from harness.accuracy.model import load_model
+    from harness.accuracy.preprocess import prepare
+
+    loaded = load_model(engine, model.cfg, model.weights)
+    if model.dataset is None:
+        channels, height, width = loaded.input
+        random = np.random.default_rng(RANDOM_SEED)
+        return random.integers(0, 256, (count, height, width, channels), dtype=np.uint8)
+    way = loaded.resize(model.resize)
+    pictures = read_pictures(model.dataset)[:count]
+    return np.stack([prepare(picture, loaded.input, way).tensor for picture in pictures])

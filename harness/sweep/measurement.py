@@ -1,0 +1,168 @@
+"""Measures one cell on a board: speed and memory, instructions where they can be counted, and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import HarnessError
+from harness.runtimes.engine import EngineOptions, bench_arguments, failure, forward_arguments
+from harness.sweep.cell import Cell
+from harness.sweep.statistics import timing
+from harness.sweep.store import LayerRow, Outcome
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What goes to the board for a cell."""
+
+    engine: Path
+    cfg: Path
+    weights: Path
+    calibration: Path | None = None
+    samples: Path | None = None  # images as .npy, for the digests
+
+
+def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
+    """Runs a cell's processes on a board, each a fresh one.
+
+    `expected` are the host's digests of the sample images. Raises HarnessError with the cause where a process
+    fails or says what it must not, and where an int8 network computes other bits than on the host.
+    """
+    named = {key: path for key, path in vars(files).items() if path is not None}
+    paths = board.deploy(named)
+    options = EngineOptions(
+        threads=cell.threads,
+        isa=cell.options.isa,
+        algorithm=cell.options.algorithm,
+        prefer=cell.options.prefer,
+        bn_epsilon=cell.options.bn_epsilon,
+        calibration=paths.get("calibration"),
+    )
+    bench = _run(
+        board,
+        bench_arguments(
+            paths["engine"],
+            cfg=paths["cfg"],
+            weights=paths["weights"],
+            options=options,
+            warmup=cell.protocol.warmup,
+            runs=cell.protocol.runs,
+            min_seconds=cell.protocol.min_seconds,
+            profile=True,
+        ),
+        cell.protocol.timeout,
+    )
+    samples, layers = _samples(bench), _layers(bench)
+    result: dict[str, Any] = {
+        **asdict(timing(samples)),
+        **{key: bench.get(key) for key in ("arena_bytes", "weight_bytes", "peak_rss_bytes", "isa")},
+        "runs": len(samples),
+    }
+    if board.emulated:
+        result["instructions"] = _count(board, cell, paths, options)
+    if "samples" in paths:
+        result |= _compare(board, cell, paths, options, expected, layers)
+    return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
+
+
+def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
+    """Whether every layer with weights works in int8 with recorded ranges: such a network's outputs are the
+    same bits on every processor, while float sums may be rounded differently."""
+    from harness.configuration.policy import int8_use
+
+    weighted = [row for row in layers if row.type in ("convolutional", "connected")]
+    return all(row.executed == "int8" for row in weighted) and int8_use(cfg_text).all_static
+
+
+def _run(board: Board, argv: Sequence[str], timeout: float) -> dict[str, Any]:
+    completed = board.run(argv, timeout=timeout)
+    command = f"mpe {argv[1]} on {board.name}"
+    if completed.status != 0:
+        raise failure(completed.status, completed.stderr, command=command)
+    try:
+        data = json.loads(completed.stdout)
+    except json.JSONDecodeError as error:
+        raise HarnessError(f"{command}: its output is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise HarnessError(f"{command}: its output is no JSON object")
+    return data
+
+
+def _samples(bench: Mapping[str, Any]) -> list[int]:
+    samples = [int(sample) for sample in bench.get("samples_ns", [])]
+    if not samples or min(samples) <= 0:
+        raise HarnessError("mpe bench gave no samples, or one without duration")
+    return samples
+
+
+def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
+    names = LayerRow.__dataclass_fields__
+    try:
+        return [LayerRow(**{name: row[name] for name in names}) for row in bench.get("layers", [])]
+    except KeyError as error:
+        raise HarnessError(f"mpe bench gave a layer without {error}") from None
+
+
+def _count(board: Board, cell: Cell, paths: Mapping[str, str], options: EngineOptions) -> int | None:
+    # One thread: threads that wait for work spin, and would be counted by chance.
+    argv = bench_arguments(
+        paths["engine"],
+        cfg=paths["cfg"],
+        weights=paths["weights"],
+        options=replace(options, threads=1),
+        warmup=1,
+        runs=1,
+        min_seconds=0,
+        mark=True,
+    )
+    return board.count_instructions(argv, timeout=cell.protocol.timeout)
+
+
+def _compare(
+    board: Board,
+    cell: Cell,
+    paths: Mapping[str, str],
+    options: EngineOptions,
+    expected: Sequence[str],
+    layers: Sequence[LayerRow],
+) -> dict[str, Any]:
+    forward = _run(
+        board,
+        forward_arguments(
+            paths["engine"],
+            cfg=paths["cfg"],
+            weights=paths["weights"],
+            input=paths["samples"],
+            options=options,
+            digest=True,
+        ),
+        cell.protocol.timeout,
+    )
+    digests = [str(digest) for digest in forward.get("digests", [])]
+    if not digests:
+        raise HarnessError("mpe forward gave no digests")
+    same = digests == list(expected) if expected else None
+    exact = is_exact(layers, cell.variant.cfg_text)
+    if exact and same is False:
+        image = next(
+            index for index, pair in enumerate(zip(digests, expected, strict=False)) if pair[0] != pair[1]
+        )
+        raise HarnessError(
+            f"{board.name} computes other bits than the host: digest {digests[image][:16]} of sample image "
+            f"{image}, on the host {expected[image][:16]}",
+            cure="int8 results must be the same on every processor: this is a fault of the engine.",
+        )
+    return {
+        "digest": hashlib.sha256("\n".join(digests).encode()).hexdigest(),
+        "digests": digests,
+        "digest_matches_host": same,
+        "exact": exact,
+    }

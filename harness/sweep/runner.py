@@ -1,0 +1,234 @@
+"""Runs a sweep: prepares everything, then works off what the store does not have yet.
+
+Cells of one target run one after another on its board; targets and the evaluation of accuracy run side by
+side, except that a measurement on this machine waits until it has the machine to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from harness import console
+from harness.configuration.matrix import Sweep
+from harness.errors import HarnessError
+from harness.sweep.cell import Cell, Inputs, cell_key
+from harness.sweep.environment import environment, processor
+from harness.sweep.fleet import Fleet
+from harness.sweep.materials import Materials
+from harness.sweep.measurement import Files, measure
+from harness.sweep.plan import cells
+from harness.sweep.preparation import HOST, Boards, Engine, build_engines
+from harness.sweep.store import Outcome, Place, Run, Store
+from harness.sweep.worker import Job, Worker
+
+
+def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, debug: bool = False) -> int:
+    """Runs what is missing of a sweep and returns the run's number in the store of `folder`.
+
+    With `fresh` everything counts as missing. Raises HarnessError where nothing can be measured at all; cells
+    that fail are kept with their cause, and the sweep goes on.
+    """
+    with Store(folder) as store:
+        run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=environment())
+        worker = Worker(store, run, debug=debug)
+        with Boards(worker, fleet.open) as boards:
+            try:
+                _Execution(sweep, store, run, worker, boards, fleet).run_all()
+            finally:
+                worker.stop.set()
+        store.finish_run(run)
+        return run.id
+
+
+class _Execution:
+    def __init__(
+        self, sweep: Sweep, store: Store, run: Run, worker: Worker, boards: Boards, fleet: Fleet
+    ) -> None:
+        self.sweep = sweep
+        self.store = store
+        self.run = run
+        self.worker = worker
+        self.boards = boards
+        self.fleet = fleet
+        self.cells = cells(sweep, fleet.is_emulated)
+
+    def run_all(self) -> None:
+        missing = self._missing_emulation()
+        engines = self._build(missing)
+        host = engines[HOST]
+        assert isinstance(host, Engine)
+        self.materials = Materials(self.sweep, self.store, host)
+        for model in self.sweep.models:
+            self.materials.check(model)
+        self._calibrate()
+        keys = [self._key(cell, engines) for cell in self.cells]
+        accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
+        self._note(keys, accuracies, engines)
+        impossible = self._give_up(keys, engines, missing)
+        # By key: cells that come to the same are measured once.
+        pending = {
+            key: cell
+            for cell, key in zip(self.cells, keys, strict=True)
+            if key not in impossible and not self.store.settled("cells", key, self.run)
+        }
+        evaluations = {
+            job.key: job
+            for job, key in zip(accuracies, keys, strict=True)
+            if job and key not in impossible and not self.store.settled("evaluations", job.key, self.run)
+        }
+        self._work(pending, list(evaluations.values()), engines)
+
+    def _missing_emulation(self) -> list[str]:
+        """What has to be installed before emulated boards can run; nothing where there are none."""
+        return self.fleet.missing() if any(cell.emulated for cell in self.cells) else []
+
+    def _build(self, missing: Sequence[str]) -> dict[str, Engine | HarnessError]:
+        wanted = []
+        for target in self.sweep.targets:
+            new = self.run.fresh or not self.store.has_results(target)
+            if not (self.fleet.is_emulated(target) and missing):
+                if new:
+                    self.boards.open(target)  # an image may take minutes: meanwhile the engine is built
+                wanted.append(target)
+            elif not new:
+                wanted.append(target)  # to find the results that are there already
+        return build_engines(wanted, self.worker)
+
+    def _calibrate(self) -> None:
+        models = {
+            cell.model.name: cell.model for cell in self.cells if cell.variant.needs_calibration
+        }.values()
+        self._settle(job for job in map(self.materials.calibration_job, models) if job)
+
+    def _key(self, cell: Cell, engines: Mapping[str, Engine | HarnessError]) -> str:
+        engine = engines.get(cell.target)
+        return cell_key(
+            cell,
+            Inputs(
+                engine=engine.sha256 if isinstance(engine, Engine) else "",
+                weights=self.materials.file_hash(cell.model.weights),
+                calibration=self.materials.calibration_hash(cell.variant),
+                samples=self.materials.samples_hash(cell.model),
+                machine=processor() if cell.target == HOST else "",
+            ),
+        )
+
+    def _note(
+        self,
+        keys: Sequence[str],
+        accuracies: Sequence[Job | None],
+        engines: Mapping[str, Engine | HarnessError],
+    ) -> None:
+        self.store.plan(
+            self.run,
+            [
+                Place(
+                    key=key,
+                    accuracy_key=accuracy.key if accuracy else None,
+                    model=cell.model.name,
+                    policy=cell.policy,
+                    target=cell.target,
+                    runtime=cell.runtime,
+                    threads=cell.threads,
+                    options=cell.options.name,
+                    emulated=cell.emulated,
+                )
+                for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
+            ],
+        )
+        hashes = {f"engine for {name}": e.sha256 for name, e in engines.items() if isinstance(e, Engine)}
+        for model in self.sweep.models:
+            hashes[str(model.cfg)] = self.materials.file_hash(model.cfg)
+            hashes[str(model.weights)] = self.materials.file_hash(model.weights)
+            if model.dataset:
+                hashes[str(model.dataset)] = self.materials.dataset_hash(model.dataset)
+        for cell in self.cells:
+            if digest := self.materials.calibration_hash(cell.variant):
+                hashes[str(self.materials.calibration(cell.variant))] = digest
+        self.store.add_artifacts(self.run, hashes)
+
+    def _give_up(
+        self, keys: Sequence[str], engines: Mapping[str, Engine | HarnessError], missing: Sequence[str]
+    ) -> set[str]:
+        """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
+        impossible = set()
+        for cell, key in zip(self.cells, keys, strict=True):
+            engine = engines.get(cell.target)
+            if isinstance(engine, HarnessError):
+                outcome = Outcome(status="failed", error=str(engine))
+            elif cell.emulated and missing:
+                outcome = Outcome(status="skipped", error=f"not emulated here: {' '.join(missing)}")
+            else:
+                continue
+            impossible.add(key)
+            earlier = self.store.outcome("cells", key)
+            if earlier is None or earlier.status != "done":
+                self.store.complete_cell(self.run, key, outcome)
+        if missing:
+            console.warn(f"emulated boards are left out: {' '.join(missing)}")
+        return impossible
+
+    def _settle(self, jobs: Iterable[Job]) -> None:
+        """Does jobs one after another that others depend on."""
+        open_jobs = {job.key: job for job in jobs if not self.store.settled("evaluations", job.key, self.run)}
+        if open_jobs:
+            with console.progress("preparing", total=len(open_jobs)) as bar:
+
+                def advance(job: Job) -> None:
+                    bar.describe(job.name)
+                    bar.advance()
+
+                self.worker.work(open_jobs.values(), advance)
+
+    def _work(
+        self,
+        pending: Mapping[str, Cell],
+        evaluations: Sequence[Job],
+        engines: Mapping[str, Engine | HarnessError],
+    ) -> None:
+        if not pending and not evaluations:
+            console.log("everything is measured already")
+            return
+        for target in {cell.target for cell in pending.values()}:
+            self.boards.open(target)
+        if self.sweep.emulated.images:
+            self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
+        lanes: dict[str, list[Job]] = {}
+        for key, cell in pending.items():
+            engine = engines[cell.target]
+            assert isinstance(engine, Engine)
+            lanes.setdefault(cell.target, []).append(self._cell_job(cell, key, engine))
+        if evaluations:
+            lanes["accuracy"] = list(evaluations)
+        total = sum(map(len, lanes.values()))
+        with console.progress("measuring", total=total) as bar, ThreadPoolExecutor(len(lanes)) as pool:
+
+            def advance(job: Job) -> None:
+                bar.describe(job.name)
+                bar.advance()
+
+            futures = [pool.submit(self.worker.work, jobs, advance) for jobs in lanes.values()]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                if not all(future.done() for future in futures):
+                    self.worker.stop.set()
+                    self.boards.close()  # ends what runs there
+            for future in futures:
+                future.result()
+
+    def _cell_job(self, cell: Cell, key: str, engine: Engine) -> Job:
+        def perform() -> Outcome:
+            board = self.boards.get(cell.target)
+            files = Files(
+                engine=engine.path,
+                cfg=self.materials.cfg(cell.variant),
+                weights=cell.model.weights,
+                calibration=self.materials.calibration(cell.variant),
+                samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
+            )
+            return measure(board, cell, files, self.materials.digests(cell.variant, cell.options))
+
+        return Job(name=cell.name, table="cells", key=key, perform=perform, alone=cell.target == HOST)
