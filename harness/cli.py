@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -53,14 +54,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.set_quiet(options.quiet)
     try:
         status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
+        sys.stdout.flush()
     except HarnessError as error:
-        if options.debug:
-            raise
-        print(f"harness: error: {error}", file=sys.stderr)
+        _show(f"error: {error}", debug=options.debug)
         return error.exit_status
     except KeyboardInterrupt:
-        print("harness: interrupted", file=sys.stderr)
+        _show("interrupted", debug=options.debug)
         return 130
     except BrokenPipeError:
+        # Whoever read our output has seen enough; what is left in the buffer must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback without asking for it
+        _show(f"error: unexpected {type(error).__name__}: {error}", debug=options.debug)
+        if not options.debug:
+            _show("this is a fault of harness; --debug shows where it arose", debug=False)
+        return 1
     return status
+
+
+def _show(message: str, *, debug: bool) -> None:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    print(f"harness: {message}", file=sys.stderr)

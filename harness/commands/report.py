@@ -12,12 +12,8 @@ from harness.errors import ConfigurationError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        "results", nargs="?", type=Path, metavar="RESULTS", help="the results folder of a sweep"
-    )
-    which.add_argument(
-        "--matrix", type=Path, metavar="SWEEP.yaml", help="the sweep whose usual folder is meant"
-    )
+    which.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="the folder of a sweep")
+    which.add_argument("--matrix", type=Path, metavar="SWEEP.yaml", help="whose usual folder is meant")
     parser.add_argument(
         "--format", choices=("table", "markdown", "html"), default="table", help="what is printed (table)"
     )
