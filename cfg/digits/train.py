@@ -39,18 +39,18 @@ Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 
-def draw_some(heads: Sequence[Head], first: int, count: int) -> tuple[Pixels, list[Floats]]:
-    """Training scenes from `first` on: pixels [count, SIZE, SIZE, 3] and each head's targets."""
-    drawn = list(scenes(load_digits("train"), TRAINING_SEED, first, count))
+def draw_some(heads: Sequence[Head], numbers: range) -> tuple[Pixels, list[Floats]]:
+    """Training scenes: pixels [len(numbers), SIZE, SIZE, 3] and each head's targets."""
+    drawn = list(scenes(load_digits("train"), TRAINING_SEED, numbers.start, len(numbers)))
     wanted = [targets(scene.boxes, heads) for scene in drawn]
     return np.stack([scene.pixels for scene in drawn]), [np.stack(one) for one in zip(*wanted, strict=True)]
 
 
 def draw(heads: Sequence[Head], count: int) -> tuple[Pixels, list[Floats]]:
     """The first `count` training scenes, drawn by a process per core."""
-    share = 256
+    shares = [range(first, min(first + 256, count)) for first in range(0, count, 256)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as drawers:
-        parts = list(drawers.map(partial(draw_some, heads, count=share), range(0, count, share)))
+        parts = list(drawers.map(partial(draw_some, heads), shares))
     pixels = np.concatenate([part[0] for part in parts])
     return pixels, [np.concatenate(one) for one in zip(*(part[1] for part in parts), strict=True)]
 

@@ -99,13 +99,11 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _random(arguments: argparse.Namespace) -> int:
-    from harness.build.engine import build_engine
-    from harness.configuration.targets import load_target
     from harness.models.random_weights import write_random_weights
-    from harness.runtimes.engine import HostEngine
+    from harness.runtimes.engine import host_engine
 
-    engine = HostEngine(build_engine(load_target("host")).engine)
-    size = write_random_weights(arguments.out, engine.info(arguments.cfg)["layers"], arguments.seed)
+    layers = host_engine().info(arguments.cfg)["layers"]
+    size = write_random_weights(arguments.out, layers, arguments.seed)
     if arguments.json:
         console.emit_json({"weights": str(arguments.out), "bytes": size, "seed": arguments.seed})
     else:
