@@ -1,0 +1,102 @@
+"""What emulated boards need of this machine, and what of it is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.boards import docker_engine
+from harness.boards.docker_engine import DockerError
+from harness.boards.instruction_counter import counter_missing
+from harness.configuration.targets import all_targets, host_architecture
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from harness.configuration.targets import Target
+
+BINFMT = Path("/proc/sys/fs/binfmt_misc")
+
+# The first bytes of every arm64 program: 64 bits, little-endian, machine 183.
+_ARM64_ELF = bytes.fromhex("7f454c46020101") + bytes(9) + bytes.fromhex("0200b700")
+
+
+def emulation_missing(target: Target | None = None) -> list[str]:
+    """What must be installed before `open_board` works for an emulated target (None: for all of them).
+
+    A line each, with the cure; empty: nothing. What only instruction counting needs is in
+    `counting_missing`. Takes less than a second, or a registry's time-out where mmdebstrap is missing.
+
+    The cures, in order: the Docker Engine (packages docker.io and iptables, and a running dockerd);
+    binfmt_misc mounted and qemu-aarch64 registered there (packages qemu-user-static and binfmt-support);
+    and, where the image is not built yet and no registry answers, mmdebstrap and debian-archive-keyring.
+    """
+    missing = []
+    client = None
+    try:
+        client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
+    except DockerError as error:
+        missing.append(f"{error.message}: {error.cure}")
+    try:
+        if not arm64_programs_run():
+            missing.append(
+                "arm64 programs do not run here: `apt-get install qemu-user-static binfmt-support`; where "
+                f"{BINFMT} is empty also `mount -t binfmt_misc binfmt_misc {BINFMT}` and "
+                "`update-binfmts --enable qemu-aarch64`"
+            )
+        if client is not None and not _base_to_be_had(client, [target] if target else all_targets()):
+            missing.append(
+                "no registry answers for the base image, and nothing is here to make one: "
+                "`apt-get install mmdebstrap debian-archive-keyring`"
+            )
+    finally:
+        if client is not None:
+            client.close()
+    return missing
+
+
+def counting_missing() -> list[str]:
+    """What must be installed for instructions to be counted on emulated boards, a line each."""
+    return counter_missing()
+
+
+def arm64_programs_run(registry: Path = BINFMT) -> bool:
+    """Whether the kernel starts arm64 programs, in containers too."""
+    if host_architecture() == "aarch64":
+        return True
+    try:
+        entries = [path.read_text() for path in registry.iterdir() if path.name not in ("register", "status")]
+    except OSError:
+        return False
+    return any(_starts_arm64(entry) for entry in entries)
+
+
+def _starts_arm64(entry: str) -> bool:
+    """Whether an entry of binfmt_misc matches arm64 programs with an interpreter found in any container."""
+    lines = entry.splitlines()
+    values = dict(line.split(" ", 1) for line in lines if " " in line)
+    try:
+        magic = bytes.fromhex(values.get("magic", ""))
+        mask = bytes.fromhex(values["mask"]) if "mask" in values else b"\xff" * len(magic)
+    except ValueError:
+        return False
+    if lines[:1] != ["enabled"] or not magic or values.get("offset") != "0":
+        return False
+    if "F" not in values.get("flags:", ""):  # without it the interpreter is looked for inside the container
+        return False
+    return len(magic) <= len(_ARM64_ELF) and all(
+        byte & bits == wanted & bits for byte, bits, wanted in zip(_ARM64_ELF, mask, magic, strict=False)
+    )
+
+
+def _base_to_be_had(client: DockerClient, targets: Sequence[Target]) -> bool:
+    from harness.boards.images import image_present, registry_answers
+    from harness.boards.recipe import read_recipe
+
+    return shutil.which("mmdebstrap") is not None or all(
+        image_present(client, target) or registry_answers(client, read_recipe(target))
+        for target in targets
+        if target.image
+    )

@@ -1,0 +1,71 @@
+"""What a sweep needs of a board, whichever kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from harness.errors import CellsFailedError
+
+if TYPE_CHECKING:
+    from harness.configuration.targets import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """A process that ended on a board; a negative status is minus the number of the signal that ended it."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class RunTimeoutError(CellsFailedError):
+    """A process on a board took longer than it was given; it and its children were killed."""
+
+
+class Board(Protocol):
+    """One device. It is connected from `__enter__` to `__exit__`.
+
+    Every method raises BoardUnreachableError when the device does not answer or stops answering.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def emulated(self) -> bool: ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        """Brings files to the board and returns each one's path there.
+
+        What is already there with the same content is not sent again; the content is verified there.
+        """
+        ...
+
+    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+        """Runs a program to its end, at most `timeout` seconds.
+
+        Raises RunTimeoutError after it has killed the program and all it started.
+        """
+        ...
+
+    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+        """Instructions that `mpe bench --mark …` executes between its marks; None where nothing counts.
+
+        Give it one thread: more of them also count the instructions with which they wait.
+        """
+        ...
+
+    def fetch(self, remote: str, local: Path) -> None:
+        """Copies a file from the board; `local` is written whole or not at all."""
+        ...

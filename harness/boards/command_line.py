@@ -1,0 +1,50 @@
+"""Command lines for a shell at the other end of a connection."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from harness.boards.board import Completed
+
+_PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
+
+# The first line of output is the process number, for killing. sshd makes each command the leader of a
+# session, so it is also the number of the process group; `exec` keeps it for the inner shell. That shell
+# stays: it turns a death by signal into 128 + n, which SSH libraries do not all report.
+_WRAPPER = 'echo "$$"; "$@"; exit "$?"'
+
+
+def quoted(argv: Sequence[str]) -> str:
+    """One line that a POSIX shell splits into exactly these words.
+
+    Raises ValueError for what no command line can carry: no words at all, or a null character.
+    """
+    if not argv:
+        raise ValueError("a command needs at least one word")
+    for word in argv:
+        if "\0" in word:
+            raise ValueError(f"the word {word!r} holds a null character")
+    return " ".join(shlex.quote(word) for word in argv)
+
+
+def wrapped(argv: Sequence[str]) -> str:
+    """The line that runs `argv` and first prints the number of its process group."""
+    return f"exec {quoted(['sh', '-c', _WRAPPER, 'sh', *argv])}"
+
+
+def split_pid(stdout: str) -> tuple[int | None, str]:
+    """The process group's number and the program's own output; None where it has not come."""
+    found = _PID_LINE.match(stdout)
+    return (int(found[1]), stdout[found.end() :]) if found else (None, stdout)
+
+
+def completed(status: int, stdout: str, stderr: str) -> Completed:
+    """The result of a `wrapped` command, with the shell's 128 + n as -n."""
+    return Completed(status=128 - status if 128 < status <= 192 else status, stdout=stdout, stderr=stderr)
+
+
+def kill_group(group: int) -> str:
+    """The line that kills a process group on a board."""
+    return f"kill -KILL -{group} 2>/dev/null || kill -KILL {group} 2>/dev/null || :"

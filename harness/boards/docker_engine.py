@@ -1,0 +1,50 @@
+"""The Docker Engine, through its API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.errors import HarnessError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+ANSWER_SECONDS = 10
+LONG_SECONDS = 900  # loading, pulling and building
+
+
+class DockerError(HarnessError):
+    """The Docker Engine is missing, or refused what it was asked."""
+
+    exit_status = 3
+
+
+def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
+    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError where none answers."""
+    import docker
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    client = None
+    try:
+        client = docker.from_env(timeout=timeout)
+        client.ping()
+    except (DockerException, RequestException) as error:
+        if client is not None:
+            client.close()
+        raise DockerError(
+            f"the Docker Engine does not answer: {short(error)}",
+            cure="On Debian or Ubuntu: `apt-get install docker.io iptables`, then start it (`systemctl start "
+            "docker`, or `dockerd &` without systemd); the user must be root or in the group docker.",
+        ) from None
+    return client
+
+
+def short(error: BaseException) -> str:
+    """The part of the docker package's messages that says what happened: they nest others."""
+    explanation = getattr(error, "explanation", None)
+    text = str(explanation or error)
+    for known in ("Permission denied", "No such file or directory", "Connection refused", "timed out"):
+        if known in text:
+            return known.lower()
+    return text.splitlines()[0][:300] if text else type(error).__name__

@@ -1,0 +1,221 @@
+"""An emulated board: an arm64 container under QEMU's user emulation, with an OpenSSH server.
+
+From the connection on it is an SshBoard like any other. The container answers on the loopback interface
+only, with a host key and for a user key that are made for it before it starts; inside, everything runs as an
+unprivileged user. QEMU emulates the target's core: programs see its instruction set, and others raise SIGILL.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import secrets
+import socket
+import tarfile
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness import console
+from harness.boards import docker_engine
+from harness.boards.docker_engine import short
+from harness.boards.host_keys import HostKey, parse_host_key
+from harness.boards.images import PLATFORM, build_image
+from harness.boards.instruction_counter import MOUNT_POINT, InstructionCounter, parse_count, prepare_counter
+from harness.boards.process_identity import is_dead, own_identity
+from harness.boards.recipe import sshd_config
+from harness.boards.ssh import SshAddress, SshBoard
+from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from paramiko import PKey
+
+    from harness.configuration.targets import Target
+
+OWNER_LABEL = "harness.owner"
+SSH_PORT = "2222/tcp"
+START_SECONDS = 60.0
+_USER = 1000
+_HOME = "/home/board"
+
+
+class EmulatedBoard(SshBoard):
+    """A container that lives from `__enter__` to `__exit__`."""
+
+    emulated = True
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(f"{target.name} (emulated)", target)
+        if not target.qemu_cpu or not re.fullmatch(r"[a-z0-9._,=-]+", target.qemu_cpu):
+            raise ConfigurationError(
+                f"the target {target.name} names no core that QEMU emulates",
+                cure="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
+            )
+        self._cpu = target.qemu_cpu
+        self._client: DockerClient | None = None
+        self._container: Any = None
+        self._counter: InstructionCounter | None = None
+
+    def _connect(self) -> None:
+        image = build_image(self.target)
+        self._client = client = docker_engine.connect()
+        remove_stale(client)
+        self._counter = prepare_counter()
+        host_key, host_private = _make_key()
+        user_key, user_private = _make_key()
+        self._container = self._create(client, image.id)
+        self._container.put_archive(_HOME, _secrets(host_private, user_key, self._cpu))
+        self._container.start()
+        self.address = SshAddress(
+            host="127.0.0.1",
+            port=self._published_port(),
+            user="board",
+            key=_paramiko_key(user_private),
+            host_key=host_key,
+        )
+        self._wait_for_server(self.address.port)
+        super()._connect()
+
+    def _create(self, client: DockerClient, image: str) -> Any:
+        from docker.errors import DockerException
+        from docker.types import Mount, Ulimit
+
+        mounts = []
+        if self._counter is not None:
+            mounts.append(Mount(MOUNT_POINT, str(self._counter.folder), type="bind", read_only=True))
+        try:
+            return client.containers.create(
+                image,
+                name=f"harness-{self.target.name}-{secrets.token_hex(4)}",
+                labels={OWNER_LABEL: own_identity()},
+                platform=PLATFORM,
+                ports={SSH_PORT: ("127.0.0.1", 0)},  # any free port
+                mounts=mounts,
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                ulimits=[Ulimit(name="core", soft=0, hard=0)],
+            )
+        except DockerException as error:
+            raise docker_engine.DockerError(
+                f"the Docker Engine does not make the container of {self.name}: {short(error)}"
+            ) from None
+
+    def _published_port(self) -> int:
+        self._container.reload()
+        bindings = self._container.ports.get(SSH_PORT)
+        if not bindings:
+            raise self._failed("it ended at once")
+        return int(bindings[0]["HostPort"])
+
+    def _wait_for_server(self, port: int) -> None:
+        """Waits for the server's first words; Docker accepts connections before it runs."""
+        deadline = time.monotonic() + START_SECONDS
+        while not _greets(port):
+            self._container.reload()
+            if self._container.status != "running":
+                raise self._failed("it ended at once")
+            if time.monotonic() > deadline:
+                raise self._failed(f"no answer after {START_SECONDS:g} s")
+            time.sleep(0.05)
+
+    def _failed(self, what: str) -> BoardUnreachableError:
+        said = self._container.logs(tail=5).decode("utf-8", "replace").strip()
+        return BoardUnreachableError(
+            f"{self.name}: the container does not serve SSH: {what}" + (f"; it said: {said}" if said else ""),
+            cure="`harness doctor` says whether programs for arm64 can run here.",
+        )
+
+    def _disconnect(self) -> None:
+        super()._disconnect()
+        container, self._container = self._container, None
+        client, self._client = self._client, None
+        if container is not None:
+            _remove(container)
+        if client is not None:
+            client.close()
+
+    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+        """Runs `argv` under QEMU's counting plugin, over the same connection."""
+        if self._counter is None:
+            return None
+        result = self.run(self._counter.command(self._cpu, argv), timeout=timeout)
+        if result.status != 0:
+            raise HarnessError(
+                f"{self.name}: counting instructions failed with status {result.status}: "
+                f"{result.stderr.strip()[-500:]}"
+            )
+        return parse_count(result.stderr)
+
+
+def _greets(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=START_SECONDS) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def remove_stale(client: DockerClient) -> int:
+    """Removes containers whose harness is gone, as after SIGKILL; returns how many."""
+    removed = 0
+    for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
+        if is_dead(container.labels.get(OWNER_LABEL, "")):
+            console.log(f"removing {container.name}, left behind by a harness that is gone")
+            _remove(container)
+            removed += 1
+    return removed
+
+
+def _remove(container: Any) -> None:
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # somebody else removes it at this moment
+            console.warn(f"the container {container.name} is left: {short(error)}")
+    except (DockerException, RequestException) as error:
+        console.warn(f"the container {container.name} is left: {short(error)}")
+
+
+def _make_key() -> tuple[HostKey, bytes]:
+    """A new Ed25519 key: its public half, and the private one as an OpenSSH file."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    public = private.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    file = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    return parse_host_key(public.decode()), file
+
+
+def _paramiko_key(private: bytes) -> PKey:
+    from paramiko import Ed25519Key
+
+    return Ed25519Key.from_private_key(io.StringIO(private.decode()))
+
+
+def _secrets(host_private: bytes, user_key: HostKey, cpu: str) -> bytes:
+    """The board's own files, as an archive to unpack in its home folder."""
+    config = sshd_config().read_text("utf-8") + f"SetEnv QEMU_CPU={cpu}\n"
+    files = {
+        "host_key": host_private,
+        "authorized_keys": f"{user_key.kind} {base64.b64encode(user_key.blob).decode()}\n".encode(),
+        "config": config.encode(),
+    }
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(f".sshd/{name}")
+            member.size, member.mode, member.uid, member.gid = len(data), 0o600, _USER, _USER
+            tar.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()

@@ -1,0 +1,85 @@
+"""This machine as a board: programs run here, files stay where they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from harness.boards.board import Completed, RunTimeoutError
+from harness.errors import ConfigurationError, HarnessError
+from harness.files import write_atomically
+
+if TYPE_CHECKING:
+    from harness.configuration.targets import Target
+
+
+class HostBoard:
+    """Runs programs on this machine, each as a process group of its own."""
+
+    emulated = False
+
+    def __init__(self, target: Target) -> None:
+        self.name = "host"
+        self.target = target
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held open."""
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        """The files' own paths."""
+        for path in files.values():
+            if not path.is_file():
+                raise ConfigurationError(f"{path}: there is no such file to deploy")
+        return {name: str(path.resolve()) for name, path in files.items()}
+
+    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
+        with process:
+            try:
+                stdout, stderr = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
+            finally:
+                # Also what the program left behind in its group, and the program itself on Ctrl-C.
+                _kill_group(process.pid)
+        return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
+
+    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:  # noqa: ARG002
+        """Nothing counts on the host."""
+        return None
+
+    def fetch(self, remote: str, local: Path) -> None:
+        try:
+            data = Path(remote).read_bytes()
+        except OSError as error:
+            raise HarnessError(f"{remote}: cannot be read on {self.name}: {error.strerror}") from None
+        write_atomically(local, data)
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
