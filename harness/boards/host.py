@@ -26,6 +26,7 @@ class HostBoard:
     def __init__(self, target: Target) -> None:
         self.name = "host"
         self.target = target
+        self._running: set[int] = set()  # process groups
 
     def __enter__(self) -> Self:
         return self
@@ -33,7 +34,9 @@ class HostBoard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held open."""
+        """Ends what still runs, as when another thread gives up the sweep."""
+        for group in list(self._running):
+            _kill_group(group)
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """The files' own paths."""
@@ -56,14 +59,16 @@ class HostBoard:
             )
         except OSError as error:
             raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
+        self._running.add(process.pid)
         with process:
             try:
                 stdout, stderr = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
             finally:
-                # Also what the program left behind in its group, and the program itself on Ctrl-C.
+                # What the program left behind in its group, and the program itself after an interruption.
                 _kill_group(process.pid)
+                self._running.discard(process.pid)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
     def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:  # noqa: ARG002

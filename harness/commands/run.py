@@ -22,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where results are kept and resumed from (results/<name of the sweep>)",
     )
+    parser.add_argument(
+        "--boards", type=Path, metavar="FILE", help="devices to measure on; targets without one are emulated"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
 
@@ -31,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.sweep.fleet import Fleet
 
     sweep = read_sweep(arguments.matrix)
-    fleet = Fleet()
+    fleet = Fleet(arguments.boards)
     if arguments.dry_run:
         return _dry_run(arguments, sweep, fleet)
 
