@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float32]
 
 THRESHOLD = 0.45  # Darknet's, in detection and in validation
 _GREEDY_EXPONENT = 0.6
+_BLOCK = 1 << 18  # overlaps computed at once
 
 
 def suppress(
@@ -25,7 +26,14 @@ def suppress(
     """Keeps, for every class, the boxes that no more probable kept box overlaps."""
     boxes, probabilities = candidates.boxes, candidates.probabilities
     exponent = {"default": None, "greedynms": _GREEDY_EXPONENT, "diounms": beta}[kind]
-    clashes: dict[int, npt.NDArray[np.bool_]] = {}  # a box's row, computed once for all classes
+    # Whether a box (row) suppresses another (column): the same for every class. In blocks of rows,
+    # for a spoilt network can leave thousands of candidates.
+    count = len(boxes)
+    clashes = np.zeros((count, count), np.bool_)
+    block = max(1, _BLOCK // max(count, 1))
+    for start in range(0, count, block):
+        rows = boxes[start : start + block, None]
+        clashes[start : start + block] = _overlap(rows, boxes[None], exponent) > threshold
     kept_boxes: list[int] = []
     kept_classes: list[int] = []
     for class_id in np.flatnonzero(probabilities.any(axis=0)):
@@ -33,12 +41,10 @@ def suppress(
         order = np.argsort(-scores, kind="stable")
         order = order[: np.count_nonzero(scores)]
         while len(order):
-            best = int(order[0])
-            if best not in clashes:
-                clashes[best] = _overlap(boxes[best], boxes, exponent) > threshold
+            best, rest = int(order[0]), order[1:]
             kept_boxes.append(best)
             kept_classes.append(int(class_id))
-            order = order[1:][~clashes[best][order[1:]]]
+            order = rest[~clashes[best, rest]]
     index = np.array(kept_boxes, np.intp)
     classes = np.array(kept_classes, np.intp)
     return Detections(boxes=boxes[index], classes=classes, confidences=probabilities[index, classes])
@@ -49,17 +55,31 @@ def iou(box: Floats, boxes: Floats) -> Floats:
     return _overlap(box, boxes, None)
 
 
-def _overlap(box: Floats, boxes: Floats, exponent: float | None) -> Floats:
-    low, high = box[:2] - box[2:] / 2, box[:2] + box[2:] / 2
-    lows, highs = boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2
+def _overlap(one: Floats, other: Floats, exponent: float | None) -> Floats:
+    """The overlap of boxes [..., 4] with others [..., 4], their leading axes broadcast."""
+    x, y, width, height = np.moveaxis(one, -1, 0)
+    other_x, other_y, other_width, other_height = np.moveaxis(other, -1, 0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        sides = np.minimum(high, highs) - np.maximum(low, lows)
-        shared = np.where((sides > 0).all(axis=1), sides.prod(axis=1), 0)
-        union = box[2] * box[3] + boxes[:, 2] * boxes[:, 3] - shared
+        wide = _shared(x, width, other_x, other_width)
+        high = _shared(y, height, other_y, other_height)
+        shared = np.where((wide > 0) & (high > 0), wide * high, 0)
+        union = width * height + other_width * other_height - shared
         overlap = np.where(shared > 0, shared / np.where(union == 0, 1, union), 0)
         if exponent is not None:
-            around = np.maximum(high, highs) - np.minimum(low, lows)
-            diagonal = (around**2).sum(axis=1)
-            distance = ((boxes[:, :2] - box[:2]) ** 2).sum(axis=1)
+            diagonal = _span(x, width, other_x, other_width) ** 2
+            diagonal += _span(y, height, other_y, other_height) ** 2
+            distance = (x - other_x) ** 2 + (y - other_y) ** 2
             overlap = overlap - np.where(diagonal > 0, distance / diagonal, 0) ** exponent
     return np.asarray(overlap, np.float32)
+
+
+def _shared(x: Floats, width: Floats, other: Floats, other_width: Floats) -> Floats:
+    """The length that two stretches (centre and length) have in common; negative where they are apart."""
+    right = np.minimum(x + width / 2, other + other_width / 2)
+    return np.asarray(right - np.maximum(x - width / 2, other - other_width / 2))
+
+
+def _span(x: Floats, width: Floats, other: Floats, other_width: Floats) -> Floats:
+    """The length of the stretch that covers both."""
+    right = np.maximum(x + width / 2, other + other_width / 2)
+    return np.asarray(right - np.minimum(x - width / 2, other - other_width / 2))

@@ -31,8 +31,6 @@ Tensor = npt.NDArray[np.float32]  # [channels, height, width]
 
 RESIZES = ("stretch", "letterbox", "crop")
 
-_UNIT = (np.arange(256) / 255.0).astype(np.float32)  # a byte's value as Darknet stores it
-
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
@@ -158,23 +156,26 @@ def resize_bilinear(pixels: Pixels, *, width: int, height: int) -> Tensor:
     """Darknet's bilinear resize of bytes [rows, columns, channels] to floats [channels, height, width]."""
     rows, columns, _ = pixels.shape
     if (columns, rows) == (width, height):
-        return np.ascontiguousarray(_UNIT[pixels].transpose(2, 0, 1))
+        return np.ascontiguousarray(_unit(pixels).transpose(2, 0, 1))
     left, right_weight = _taps(columns, width)
-    # Only the rows that the second pass reads need the first.
     top, below_weight = _taps(rows, height)
-    below = np.minimum(top + 1, rows - 1)
-    used, position = np.unique(np.concatenate([top, below]), return_inverse=True)
+    # Only the rows that the second pass reads need the first.
+    used, position = np.unique(np.concatenate([top, np.minimum(top + 1, rows - 1)]), return_inverse=True)
     source = pixels[used]
-    near = _UNIT[source[:, left]]
-    far = _UNIT[source[:, np.minimum(left + 1, columns - 1)]]
-    weight = right_weight[None, :, None]
-    part = (1 - weight) * near + weight * far
-    part[:, -1] = _UNIT[source[:, -1]]  # the last column is copied, not interpolated
+    weight = right_weight[:, None]
+    part = (1 - weight) * _unit(source.take(left, axis=1))
+    part += weight * _unit(source.take(np.minimum(left + 1, columns - 1), axis=1))
+    part[:, -1] = _unit(source[:, -1])  # the last column is copied, not interpolated
     weight = below_weight[:, None, None]
-    resized = (1 - weight) * part[position[:height]]
+    resized = (1 - weight) * part.take(position[:height], axis=0)
     # The last row has no second term in Darknet, whatever rounding left of its weight.
-    resized[:-1] += (weight * part[position[height:]])[:-1]
+    resized[:-1] += weight[:-1] * part.take(position[height:-1], axis=0)
     return np.ascontiguousarray(resized.transpose(2, 0, 1))
+
+
+def _unit(pixels: Pixels) -> npt.NDArray[np.float32]:
+    """Bytes as Darknet stores them: divided by 255, rounded once."""
+    return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
 def _taps(source: int, target: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:

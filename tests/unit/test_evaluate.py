@@ -267,7 +267,7 @@ def test_a_damaged_picture_leaves_nothing_half_done(
     [
         (["--threshold", "1.5"], "lies between 0 and 1"),
         (["--names", "{folder}/three.names"], "holds 3 names, the network has 2 classes"),
-        (["--draw", "{folder}/out.xyz"], 'no picture format is called ".xyz"'),
+        (["--draw", "{folder}/out.xyz"], 'there is no picture format ".xyz"'),
     ],
 )
 def test_bad_options_of_detect_are_errors(
