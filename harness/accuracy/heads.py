@@ -1,8 +1,7 @@
 """What a cfg says about its outputs: detection heads with anchors, or a classifier.
 
 The engine hands back the raw tensor before a yolo or region layer; the keys that say how to read it
-stay in the cfg, and are read here as Darknet reads them (numbers as C's `atoi` and `atof` do, the
-first of two equal keys wins).
+stay in the cfg, and are read here as Darknet reads them (numbers as C's `atoi` and `atof` do).
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.configuration.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NMS_KINDS = ("greedynms", "diounms")  # every other word means the default to Darknet, too
 
 
@@ -58,36 +58,9 @@ class Outputs:
         return bool(self.heads)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Section:
-    name: str
-    line: int
-    keys: dict[str, tuple[str, int]]  # key -> value, line
-
-    def text(self, key: str, default: str) -> str:
-        return self.keys[key][0] if key in self.keys else default
-
-    def number(self, key: str, default: float) -> float:
-        """As `atof` reads it: the number at the front, 0 where there is none."""
-        if key not in self.keys:
-            return default
-        found = _NUMBER.match(self.keys[key][0])
-        return float(found[1]) if found else 0.0
-
-    def numbers(self, key: str) -> list[float] | None:
-        """A list with commas, up to a `#`."""
-        if key not in self.keys:
-            return None
-        words = self.keys[key][0].split("#")[0].split(",")
-        return [float(found[1]) if (found := _NUMBER.match(word)) else 0.0 for word in words if word.strip()]
-
-    def line_of(self, key: str) -> int:
-        return self.keys[key][1] if key in self.keys else self.line
-
-
 def read_outputs(cfg: Path) -> Outputs:
     """The heads of a cfg. Raises ConfigurationError with file and line where they make no sense."""
-    sections = _sections(cfg)
+    sections = sections_of(read_cfg(cfg).text, str(cfg))
     heads = tuple(
         _head(cfg, section, index)
         for index, section in enumerate(sections[1:])
@@ -98,63 +71,64 @@ def read_outputs(cfg: Path) -> Outputs:
             f"{cfg}: its heads have different numbers of classes: "
             + ", ".join(f"{head.classes} (layer {head.layer})" for head in heads)
         )
-    letter_box = bool(sections and int(sections[0].number("letter_box", 0)))
-    return Outputs(heads=heads, letter_box=letter_box)
+    return Outputs(heads=heads, letter_box=sections[0].integer("letter_box", 0) != 0)
 
 
-def _sections(cfg: Path) -> list[_Section]:
-    try:
-        lines = cfg.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise ConfigurationError(f"{cfg}: cannot be read: {error.strerror}") from None
-    sections: list[_Section] = []
-    for number, raw in enumerate(lines, start=1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
-            continue
-        if line[0] == "[":
-            sections.append(_Section(name=line[1:].split("]")[0].strip(), line=number, keys={}))
-        elif "=" in line and sections:
-            key, value = line.split("=", 1)
-            sections[-1].keys.setdefault(key.strip(), (value.strip(), number))
-    return sections
-
-
-def _head(cfg: Path, section: _Section, index: int) -> DetectionHead:
+def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
     def wrong(key: str, what: str) -> ConfigurationError:
-        return ConfigurationError(f"{cfg}:{section.line_of(key)}: [{section.name}], layer {index}: {what}")
+        return ConfigurationError(
+            f"{cfg}:{section.option_lines.get(key, section.line)}: [{section.name}], layer {index}: {what}"
+        )
 
     if index == 0:
         raise wrong("", "a head needs a layer before it")
-    if "tree" in section.keys:
+    if "tree" in section.options:
         raise wrong("tree", "class trees (YOLO9000) are not supported")
-    count = int(section.number("num", 1))
-    classes = int(section.number("classes", 20))
+    count = section.integer("num", 1)
+    classes = section.integer("classes", 20)
     if not 0 < count <= 1000 or not 0 < classes <= 100_000:
         raise wrong("num", f"num={count} and classes={classes} must be positive")
-    if int(section.number("coords", 4)) != 4:
+    if section.integer("coords", 4) != 4:
         raise wrong("coords", "only coords=4 is supported")
-    given = section.numbers("anchors")
+    given = _numbers(section, "anchors")
     # Darknet's default anchor is half a unit wide and high.
     flat = [0.5] * (2 * count) if given is None else given[: 2 * count]
     if len(flat) < 2 * count:
         raise wrong("anchors", f"num={count} wants {2 * count} numbers in anchors, there are {len(flat)}")
     anchors = np.asarray(flat, np.float32).reshape(count, 2)
-    mask = section.numbers("mask") if section.name == "yolo" else None
+    mask = _numbers(section, "mask") if section.name == "yolo" else None
     if mask is not None:
         chosen = [int(value) for value in mask]
         if not chosen or min(chosen) < 0 or max(chosen) >= count:
             raise wrong("mask", f"mask must name anchors from 0 to {count - 1}, not {chosen}")
         anchors = anchors[chosen]
-    nms_kind = section.text("nms_kind", "default")
+    nms_kind = section.options.get("nms_kind", "default")
     return DetectionHead(
         layer=index,
         kind=section.name,
         anchors=anchors,
         classes=classes,
-        scale_x_y=section.number("scale_x_y", 1.0),
-        new_coords=bool(int(section.number("new_coords", 0))),
-        softmax=bool(int(section.number("softmax", 0))),
+        scale_x_y=_number(section, "scale_x_y", 1.0),
+        new_coords=section.integer("new_coords", 0) != 0,
+        softmax=section.integer("softmax", 0) != 0,
         nms_kind=nms_kind if nms_kind in _NMS_KINDS else "default",
-        beta_nms=section.number("beta_nms", 0.6),
+        beta_nms=_number(section, "beta_nms", 0.6),
     )
+
+
+def _number(section: Section, key: str, default: float) -> float:
+    return _leading_number(section.options[key]) if key in section.options else default
+
+
+def _numbers(section: Section, key: str) -> list[float] | None:
+    """A list with commas, up to a `#`; None where the key is not set."""
+    if key not in section.options:
+        return None
+    words = section.options[key].split("#")[0].split(",")
+    return [_leading_number(word) for word in words if word]
+
+
+def _leading_number(text: str) -> float:
+    """As `atof` reads it: the number at the front, 0 where there is none."""
+    found = _NUMBER.match(text)
+    return float(found[0]) if found else 0.0

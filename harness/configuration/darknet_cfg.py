@@ -130,7 +130,7 @@ def read_cfg(path: Path) -> DarknetCfg:
 
 def parse_cfg(text: str, file: str) -> DarknetCfg:
     """Parses a cfg's text; `file` is used in messages. Raises ConfigurationError with file and line."""
-    sections = _sections(text, file)
+    sections = sections_of(text, file)
     if not sections or sections[0].name not in _NETWORK_SECTIONS:
         line = sections[0].line if sections else 1
         raise ConfigurationError(f"{file}:{line}: a cfg begins with a [net] section")
@@ -176,7 +176,8 @@ def compact(line: str) -> str:
     return line.translate({ord(blank): None for blank in " \t\r\n"})
 
 
-def _sections(text: str, file: str) -> list[Section]:
+def sections_of(text: str, file: str) -> list[Section]:
+    """All sections of a cfg's text, [net] first. Raises ConfigurationError with file and line."""
     sections: list[Section] = []
     for number, line in enumerate(lines_of(text), start=1):
         name = header_of(line)
