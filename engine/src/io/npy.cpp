@@ -176,7 +176,7 @@ NpyReader::NpyReader(std::unique_ptr<std::istream> stream, std::string name)
 void NpyReader::read_bytes(void* bytes, std::size_t count) {
   stream_->read(static_cast<char*>(bytes), static_cast<std::streamsize>(count));
   if (static_cast<std::size_t>(stream_->gcount()) != count) {
-    throw Error(name_ + ": the npy file ends early");
+    throw Error(name_ + ": cannot read: the file ends early or is not a regular file");
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-constexpr std::size_t kMostWarnings = 32;
+constexpr std::size_t kMostWarnings = 20;
 
 constexpr std::string_view kSectionNames[] = {
     "convolutional",  "connected", "maxpool", "avgpool", "upsample", "route",   "shortcut",

@@ -1,0 +1,45 @@
+// Any bytes as a cfg: a network that keeps its promises, or one sentence.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "error.h"
+#include "model/network.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+// What every later stage relies on without checking again.
+void check(const mpe::Network& network) {
+  int index = 0;
+  for (const mpe::Layer& layer : network.layers) {
+    require(layer.index == index++ && !layer.inputs.empty());
+    for (const int input : layer.inputs)
+      require(input >= mpe::kNetworkInput && input < layer.index);
+    require(layer.in == network.output_shape(layer.inputs[0]));
+    for (const mpe::Shape& shape : {layer.in, layer.out}) {
+      require(shape.channels > 0 && shape.height > 0 && shape.width > 0);
+      require(shape.elements() <= INT32_MAX);
+    }
+    require(layer.groups > 0 && layer.stride_x > 0 && layer.stride_y > 0);
+    require(layer.size_x > 0 && layer.size_y > 0 && layer.padding >= 0 && layer.dilation > 0);
+    require(layer.macs >= 0 && layer.parameters >= (layer.has_weights() ? 1 : 0));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    check(mpe::parse_network(text, "fuzz.cfg"));
+  } catch (const mpe::Error& error) {
+    require(std::string_view(error.what()).starts_with("fuzz.cfg:"));
+    require(std::string_view(error.what()).find('\n') == std::string_view::npos);
+  }
+  return 0;
+}
