@@ -175,7 +175,7 @@ def _convert_mapping(node: yaml.MappingNode, file: str, line: int) -> Node:
         key_line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigurationError(f"{file}:{key_line}: a key must be a word, not a list or a mapping")
-        name = key.value
+        name = _characters(key.value, file, key_line)
         if name in entries:
             raise ConfigurationError(
                 f"{file}:{key_line}: the key {name} is already set on line {lines[name]}"
@@ -186,7 +186,7 @@ def _convert_mapping(node: yaml.MappingNode, file: str, line: int) -> Node:
 
 
 def _convert_scalar(node: yaml.ScalarNode, file: str, line: int, tag: str) -> Node:
-    source: str = node.value
+    source = _characters(node.value, file, line)
     kind: Kind
     scalar: Scalar
     try:
@@ -207,3 +207,11 @@ def _convert_scalar(node: yaml.ScalarNode, file: str, line: int, tag: str) -> No
     except (ValueError, KeyError):
         raise ConfigurationError(f'{file}:{line}: "{source[:40]}" is not a usable {tag}') from None
     return Node(file=file, line=line, kind=kind, scalar=scalar, source=source)
+
+
+def _characters(text: str, file: str, line: int) -> str:
+    """Joins the halves of characters that are written as JSON writes them, `\\ud83d\\ude00`."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file}:{line}: holds half a character (a lone surrogate)") from None

@@ -30,8 +30,10 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
 
 
 def _merits(row: Row) -> tuple[float, ...]:
-    """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them: what nobody can
-    tell apart is equal. What is not known counts as nothing."""
+    """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them.
+
+    What nobody can tell apart is equal; what is not known counts as nothing.
+    """
     if row.emulated:
         speed = -_significant(row.instructions) if row.instructions else 0.0
         memory = (row.arena_bytes or 0) + (row.weight_bytes or 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import cached_property
 from pathlib import Path
 
 from harness import console
@@ -55,8 +56,7 @@ class _Execution:
         self.cells = cells(sweep, fleet.is_emulated)
 
     def run_all(self) -> None:
-        missing = self._missing_emulation()
-        engines = self._build(missing)
+        engines = self._build()
         host = engines[HOST]
         assert isinstance(host, Engine)
         self.materials = Materials(self.sweep, self.store, host)
@@ -66,7 +66,7 @@ class _Execution:
         keys = [self._key(cell, engines) for cell in self.cells]
         accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
         self._note(keys, accuracies, engines)
-        impossible = self._give_up(keys, engines, missing)
+        impossible = self._give_up(keys, engines)
         # By key: cells that come to the same are measured once.
         pending = {
             key: cell
@@ -80,20 +80,20 @@ class _Execution:
         }
         self._work(pending, list(evaluations.values()), engines)
 
-    def _missing_emulation(self) -> list[str]:
-        """What has to be installed before emulated boards can run; nothing where there are none."""
-        return self.fleet.missing() if any(cell.emulated for cell in self.cells) else []
+    @cached_property
+    def missing(self) -> list[str]:
+        """What has to be installed before emulated boards can run; asked only where one is needed."""
+        return self.fleet.missing()
 
-    def _build(self, missing: Sequence[str]) -> dict[str, Engine | HarnessError]:
+    def _build(self) -> dict[str, Engine | HarnessError]:
         wanted = []
         for target in self.sweep.targets:
-            new = self.run.fresh or not self.store.has_results(target)
-            if not (self.fleet.is_emulated(target) and missing):
-                if new:
-                    self.boards.open(target)  # an image may take minutes: meanwhile the engine is built
+            measured = self.store.has_results(target)
+            possible = measured or not self.fleet.is_emulated(target) or not self.missing
+            if possible:
                 wanted.append(target)
-            elif not new:
-                wanted.append(target)  # to find the results that are there already
+                if not measured:
+                    self.boards.open(target)  # an image may take minutes: meanwhile the engine is built
         return build_engines(wanted, self.worker)
 
     def _calibrate(self) -> None:
@@ -149,25 +149,25 @@ class _Execution:
                 hashes[str(self.materials.calibration(cell.variant))] = digest
         self.store.add_artifacts(self.run, hashes)
 
-    def _give_up(
-        self, keys: Sequence[str], engines: Mapping[str, Engine | HarnessError], missing: Sequence[str]
-    ) -> set[str]:
+    def _give_up(self, keys: Sequence[str], engines: Mapping[str, Engine | HarnessError]) -> set[str]:
         """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
         impossible = set()
+        skipped = False
         for cell, key in zip(self.cells, keys, strict=True):
             engine = engines.get(cell.target)
             if isinstance(engine, HarnessError):
                 outcome = Outcome(status="failed", error=str(engine))
-            elif cell.emulated and missing:
-                outcome = Outcome(status="skipped", error=f"not emulated here: {' '.join(missing)}")
+            elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
+                outcome = Outcome(status="skipped", error=f"not emulated here: {'; '.join(self.missing)}")
+                skipped = True
             else:
                 continue
             impossible.add(key)
             earlier = self.store.outcome("cells", key)
             if earlier is None or earlier.status != "done":
                 self.store.complete_cell(self.run, key, outcome)
-        if missing:
-            console.warn(f"emulated boards are left out: {' '.join(missing)}")
+        if skipped:
+            console.warn(f"emulated boards are left out: {'; '.join(self.missing)}")
         return impossible
 
     def _settle(self, jobs: Iterable[Job]) -> None:

@@ -1,0 +1,88 @@
+"""What a policy has to know of a cfg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from networks import CLASSIFIER, DETECTOR, WEIGHTED
+
+from harness.configuration.darknet_cfg import parse_cfg, read_cfg
+from harness.errors import ConfigurationError
+
+
+def test_layers_of_a_detector() -> None:
+    cfg = parse_cfg(DETECTOR, "net.cfg")
+    assert [layer.kind for layer in cfg.layers] == [
+        *("convolutional", "maxpool", "convolutional", "convolutional", "shortcut", "convolutional", "yolo"),
+        *("route", "convolutional", "upsample", "route", "convolutional", "yolo"),
+    ]
+    assert cfg.input_size == (3, 32, 32)
+    assert [layer.index for layer in cfg.weighted] == WEIGHTED
+    assert [layer.index for layer in cfg.layers if layer.depthwise] == [2]
+    assert [layer.index for layer in cfg.layers if layer.pointwise] == [3, 5, 11]
+    assert [layer.index for layer in cfg.heads] == [5, 11]
+    assert cfg.layers[4].inputs == (3, 1)
+    assert cfg.layers[7].inputs == (4,)
+    assert cfg.layers[10].inputs == (9, 0)
+    assert cfg.layers[10].channels == 12
+    assert [layer.precision for layer in cfg.weighted] == ["fp32", "fp32", "fp32", "fp32", "int8", "fp16"]
+    assert [layer.quantize for layer in cfg.weighted] == [False, False, False, False, True, False]
+    assert cfg.layers[0].line == DETECTOR.splitlines().index("[convolutional]") + 1
+
+
+def test_heads_are_found_through_layers_without_weights() -> None:
+    assert [layer.index for layer in parse_cfg(CLASSIFIER, "c").heads] == [2]
+    without_softmax = CLASSIFIER.replace("[softmax]\n", "")
+    assert [layer.index for layer in parse_cfg(without_softmax, "c").heads] == [2]
+    pooled = CLASSIFIER.replace("[connected]\noutput=10\nactivation=linear\n", "")
+    assert [layer.index for layer in parse_cfg(pooled, "c").heads] == [0]
+
+
+def test_numbers_are_read_as_atoi_reads_them() -> None:
+    cfg = parse_cfg("[net]\nwidth= 3 2\n[convolutional]\nfilters=40#32\n[conv]\nfilters=x\nint8=1x\n", "c")
+    assert cfg.input_size[2] == 32
+    assert [layer.channels for layer in cfg.layers] == [40, 0]
+    assert cfg.layers[1].precision == "int8"
+
+
+def test_channels_through_route_groups_reorg_and_scale_channels() -> None:
+    cfg = parse_cfg(
+        "[net]\nchannels=3\n[conv]\nfilters=8\n[route]\nlayers=-1\ngroups=2\ngroup_id=1\n[reorg]\nstride=2\n"
+        "[scale_channels]\nfrom=0\n[reorg]\nreverse=1\nstride=2\n",
+        "c",
+    )
+    assert [layer.channels for layer in cfg.layers] == [8, 4, 16, 8, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "c:1: a cfg begins with a [net] section"),
+        ("\n\n[convolutional]\n", "c:3: a cfg begins with a [net] section"),
+        ("width=3\n", "c:1: width stands before the first section"),
+        ("[net]\n", "c:1: there is no layer after [net]"),
+        ("[net]\n[route]\nlayers=-2\n", "c:3: layer 0 (route) reads layer -2, which is not before it"),
+        ("[net]\n[conv]\n[route]\nlayers=1\n", "c:4: layer 1 (route) reads layer 1"),
+        ("[net]\n[conv]\n[shortcut]\n", "c:3: layer 1 (shortcut) needs the key from"),
+        (
+            "[net]\n[route]\nlayers=99999999999999999999999\n",
+            "c:3: layer 0 (route) reads layer 9999999",
+        ),
+    ],
+)
+def test_what_is_no_network_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_cfg(text, "c")
+    assert str(caught.value).startswith(message)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        read_cfg(tmp_path / "absent.cfg")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_cfg(tmp_path)
+    with (tmp_path / "large.cfg").open("wb") as stream:
+        stream.truncate(1 << 30)
+    with pytest.raises(ConfigurationError, match="larger than"):
+        read_cfg(tmp_path / "large.cfg")

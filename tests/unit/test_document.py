@@ -1,0 +1,148 @@
+"""YAML documents: scalars, lines, and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.configuration.document import Node, nearest, parse_document, read_document
+from harness.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "scalar"),
+    [
+        ("12", "integer", 12),
+        ("-3", "integer", -3),
+        ("1e-3", "number", 1e-3),
+        (".5", "number", 0.5),
+        ("2.", "number", 2.0),
+        ("true", "boolean", True),
+        ("False", "boolean", False),
+        ("~", "nothing", None),
+        ("''", "text", ""),
+        ("'12'", "text", "12"),
+        ("!!str 12", "text", "12"),
+        ("!!int '12'", "integer", 12),
+        ("on", "text", "on"),
+        ("no", "text", "no"),
+        ("12:30", "text", "12:30"),
+        ("2024-01-01", "text", "2024-01-01"),
+        ("0x10", "text", "0x10"),
+        ("3-7", "text", "3-7"),
+        (".inf", "text", ".inf"),
+        ("1_000", "text", "1_000"),
+        ("=", "text", "="),
+    ],
+)
+def test_scalars_follow_the_core_schema(source: str, kind: str, scalar: object) -> None:
+    node = parse_document(f"key: {source}\n", "f").entries["key"]
+    assert (node.kind, node.scalar) == (kind, scalar)
+    assert type(node.scalar) is type(scalar)
+
+
+def test_lines_count_from_one() -> None:
+    root = parse_document("# first\na: 1\nb:\n  - x\n  - {c: 2}\n", "f")
+    assert root.key_lines == {"a": 2, "b": 3}
+    assert [item.line for item in root.entries["b"].items] == [4, 5]
+    assert root.entries["b"].items[1].entries["c"].line == 5
+    assert "f:3: wrong" in str(root.error("wrong", key="b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: 1\nb: [\n", "f:3:"),
+        ("a: 1\na: 2\n", "f:2: the key a is already set on line 1"),
+        ("a: &x 1\nb: *x\n", "f:1: anchors and aliases"),
+        ("b: *x\n", "f:1: anchors and aliases"),
+        ("? [1, 2]\n: 3\n", "f:1: a key must be a word"),
+        ("a: !!python/object:os.system x\n", "f:1: the tag"),
+        ("a: !!int x\n", 'f:1: "x" is not a usable int'),
+        ("a: !!set {b}\n", "f:1: the tag"),
+        ("a: 1e999\n", "f:1: "),
+        ("a: " + "9" * 5000 + "\n", "f:1: "),
+        ("a: 1\n---\nb: 2\n", "f:2:"),
+        ("a: \x01\n", "f:1: the character U+0001"),
+        ("[" * 5000, "nested too deeply"),
+        ("{a: " * 5000, "nested too deeply"),
+        ("\tb: 1", "f:1:"),
+        ('a: "\\ud83d"', "f:1: holds half a character"),
+    ],
+)
+def test_what_is_refused_names_its_line(text: str, expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^f:") as caught:
+        parse_document(text, "f")
+    assert expected in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text("a: 1")
+    with pytest.raises(ConfigurationError, match=r"Did you mean .*/sweep\.yaml\?"):
+        read_document(tmp_path / "swep.yaml")
+    (tmp_path / "latin").write_bytes(b"a: 1\nb: \xe9\n")
+    with pytest.raises(ConfigurationError, match=r"latin:2: is not UTF-8 text \(byte 8\)"):
+        read_document(tmp_path / "latin")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_document(tmp_path)
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(1 << 30)
+    with pytest.raises(ConfigurationError, match="larger than"):
+        read_document(tmp_path / "large")
+
+
+YAMLISH = st.sampled_from(" \n\t-:{}[],#&*!|>'\"%@`?~0a1.é\u2028\ud7ff\x85\x00") | st.characters()
+
+
+@given(st.text(alphabet=YAMLISH))
+def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+    places = []
+    try:
+        places += [f"f:{node.line}:" for node in _all(parse_document(text, "f"))]
+    except ConfigurationError as error:
+        places.append(str(error))
+    lines = len(re.split("\r\n|[\n\r\x85\u2028\u2029]", text))
+    for place in places:
+        found = re.match(r"f:(\d+):|f: is nested", place)
+        assert found
+        assert 1 <= int(found[1] or 1) <= lines
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    )
+)
+def test_json_is_read_as_it_was_written(value: object) -> None:
+    assert _value(parse_document(json.dumps(value), "f")) == value
+
+
+def test_nearest_ignores_case_and_gives_nothing_for_nonsense() -> None:
+    assert nearest("Polices", ["policies", "models"]) == "policies"
+    assert nearest("zzz", ["policies", "models"]) == ""
+
+
+def _all(node: Node) -> list[Node]:
+    found = [node]
+    for child in (*node.items, *node.entries.values()):
+        found += _all(child)
+    return found
+
+
+def _value(node: Node) -> object:
+    if node.kind == "list":
+        return [_value(item) for item in node.items]
+    if node.kind == "mapping":
+        return {key: _value(value) for key, value in node.entries.items()}
+    return node.scalar

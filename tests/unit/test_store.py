@@ -1,0 +1,220 @@
+"""The store: claims, resumption, and what is left after a process was killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ConfigurationError
+from harness.sweep.ownership import Owner, is_alive, remove_dead
+from harness.sweep.store import FILE_NAME, Claim, LayerRow, Outcome, Place, Run, Store
+
+LAYER = LayerRow(
+    index=3,
+    type="convolutional",
+    precision="int8",
+    executed="int8",
+    isa="avx2",
+    algorithm="gemm",
+    ns=5,
+    bytes=7,
+)
+DONE = Outcome(status="done", result={"fps": 2.5}, samples_ns=[5, 3, 4], layers=[LAYER])
+FAILED = Outcome(status="failed", error="because")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results") as found:
+        yield found
+
+
+def begin(store: Store, *, fresh: bool = False) -> Run:
+    return store.begin_run(sweep="s", file="s.yaml", fresh=fresh, environment={"kernel": "Linux"})
+
+
+def place(key: str, accuracy: str | None = None) -> Place:
+    return Place(
+        key=key,
+        accuracy_key=accuracy,
+        model="m",
+        policy="p",
+        target="host",
+        runtime="engine",
+        threads=2,
+        options="isa=avx2",
+        emulated=True,
+    )
+
+
+def test_a_result_is_kept_with_all_that_belongs_to_it(store: Store) -> None:
+    run = begin(store)
+    assert store.claim("cells", "k", run) is Claim.MINE
+    store.complete_cell(run, "k", DONE)
+    assert store.outcome("cells", "k") == Outcome(status="done", result={"fps": 2.5})
+    assert store.samples_ns("k") == [5, 3, 4]
+    assert store.layers("k") == [LAYER]
+    assert store.claim("cells", "k", run) is Claim.SETTLED
+
+
+def test_a_new_result_replaces_the_old_one_whole(store: Store) -> None:
+    run = begin(store)
+    store.complete_cell(run, "k", DONE)
+    store.complete_cell(run, "k", Outcome(status="done", result={"fps": 1}, samples_ns=[9]))
+    assert (store.samples_ns("k"), store.layers("k")) == ([9], [])
+
+
+def test_what_cannot_be_written_leaves_nothing(store: Store) -> None:
+    run = begin(store)
+    store.claim("cells", "k", run)
+    store.complete_cell(run, "k", DONE)
+    broken = Outcome(status="done", result={"fps": float("nan")}, samples_ns=[1])
+    with pytest.raises(ValueError, match="JSON"):
+        store.complete_cell(run, "k", broken)
+    assert store.samples_ns("k") == [5, 3, 4]
+    twice = Outcome(status="done", result={}, samples_ns=[1], layers=[LAYER, LAYER])
+    with pytest.raises(sqlite3.IntegrityError):
+        store.complete_cell(run, "k", twice)
+    assert store.samples_ns("k") == [5, 3, 4]
+    assert store.layers("k") == [LAYER]
+
+
+def test_done_is_kept_and_failed_is_tried_again(store: Store) -> None:
+    first = begin(store)
+    store.complete_cell(first, "done", DONE)
+    store.complete_cell(first, "failed", FAILED)
+    store.complete_cell(first, "skipped", Outcome(status="skipped"))
+    assert all(store.settled("cells", key, first) for key in ("done", "failed", "skipped"))
+    second = begin(store)
+    assert [store.settled("cells", key, second) for key in ("done", "failed", "skipped")] == [
+        True,
+        False,
+        False,
+    ]
+    third = begin(store, fresh=True)
+    assert not store.settled("cells", "done", third)
+    store.complete_cell(second, "done", DONE)  # by another process, in the meantime
+    assert store.settled("cells", "done", third)
+
+
+def test_a_later_run_of_another_process_does_not_repeat_what_failed_meanwhile(store: Store) -> None:
+    one, other = begin(store), begin(store)
+    store.complete_evaluation(one, "k", "accuracy", FAILED)
+    assert store.claim("evaluations", "k", other) is Claim.SETTLED
+
+
+def test_evaluations_and_cells_are_told_apart(store: Store) -> None:
+    run = begin(store)
+    store.complete_evaluation(run, "k", "accuracy", DONE)
+    assert store.settled("evaluations", "k", run)
+    assert not store.settled("cells", "k", run)
+
+
+def test_claims_exclude_each_other(store: Store, tmp_path: Path) -> None:
+    run = begin(store)
+    with Store(tmp_path / "results") as other:
+        assert store.claim("cells", "k", run) is Claim.MINE
+        assert other.claim("cells", "k", run) is Claim.BUSY
+        assert store.claim("cells", "k", run) is Claim.BUSY  # by another thread of this process
+        store.release("k")
+        assert other.claim("cells", "k", run) is Claim.MINE
+    assert store.claim("cells", "k", run) is Claim.MINE  # a closed store gives up its claims
+
+
+def test_many_threads_and_stores_claim_every_key_once(tmp_path: Path) -> None:
+    keys = [f"k{number}" for number in range(30)]
+    won: list[str] = []
+    with Store(tmp_path) as first:
+        run = begin(first)
+
+    def work() -> None:
+        with Store(tmp_path) as store:
+            for key in keys:
+                if store.claim("cells", key, run) is Claim.MINE:
+                    won.append(key)
+                    store.complete_cell(run, key, DONE)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == sorted(keys)
+
+
+def _claim_and_hang(folder: Path, run: Run, claimed: object) -> None:
+    store = Store(folder)
+    assert store.claim("cells", "k", run) is Claim.MINE
+    claimed.set()  # type: ignore[attr-defined]
+    signal.pause()
+
+
+def test_the_claim_of_a_killed_process_is_taken_over_at_once(store: Store) -> None:
+    run = begin(store)
+    context = multiprocessing.get_context("spawn")
+    claimed = context.Event()
+    process = context.Process(target=_claim_and_hang, args=(store.folder, run, claimed))
+    process.start()
+    assert process.pid is not None
+    try:
+        assert claimed.wait(60)
+        assert store.claim("cells", "k", run) is Claim.BUSY
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    assert store.claim("cells", "k", run) is Claim.MINE
+    with Store(store.folder) as later:
+        later.claim("cells", "other", run)
+        assert len(list((store.folder / "owners").iterdir())) == 2  # the dead owner's file is gone
+
+
+def test_owners_live_until_they_are_closed(tmp_path: Path) -> None:
+    owner = Owner(tmp_path)
+    assert is_alive(tmp_path, owner.name)
+    remove_dead(tmp_path)
+    assert is_alive(tmp_path, owner.name)
+    owner.close()
+    assert not is_alive(tmp_path, owner.name)
+    assert not is_alive(tmp_path, "never-there")
+    (tmp_path / "left-behind").touch()
+    assert not is_alive(tmp_path, "left-behind")
+    remove_dead(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_of_the_last_run(store: Store) -> None:
+    assert store.last_run() is None
+    first = begin(store)
+    assert store.last_run() is None  # it has no plan yet
+    store.plan(first, [place("a", "x"), place("b")])
+    assert store.last_run() == (first.id, "s")
+    assert store.places(first.id) == [place("a", "x"), place("b")]
+    assert store.environment(first.id) == {"kernel": "Linux"}
+    assert not store.has_results("host")
+    store.complete_cell(first, "b", DONE)
+    assert store.has_results("host")
+    assert not store.has_results("pi4")
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("not a database, but long enough to be taken for one" * 10)
+    with pytest.raises(ConfigurationError, match="is no store of results"):
+        Store(tmp_path)
+    with pytest.raises(ConfigurationError, match="no results can be kept here"):
+        Store(tmp_path / FILE_NAME / "below-a-file")
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    database = sqlite3.connect(tmp_path / FILE_NAME)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(ConfigurationError, match="has format 99"):
+        Store(tmp_path)

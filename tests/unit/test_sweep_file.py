@@ -1,0 +1,174 @@
+"""Sweep files: what they say, and what they must not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from networks import CLASSIFIER, WEIGHTED, write_sweep
+
+from harness.configuration.matrix import Calibration, EmulatedProtocol, Options, Protocol, variants
+from harness.configuration.schema import json_schema, read_sweep
+from harness.errors import ConfigurationError
+from harness.sweep.plan import cells
+
+MODEL = "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
+REST = "policies: [fp32]\ntargets: [host]\n"
+
+
+def test_everything_that_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "ranges.json").write_text("{}")
+    (tmp_path / "labels.txt").write_text("")
+    path = write_sweep(
+        tmp_path,
+        """
+name: everything
+models:
+  - name: one
+    cfg: net.cfg
+    weights: net.weights
+    calibration: ranges.json
+    dataset: data
+    labels: labels.txt
+    resize: letterbox
+    limit: 5
+  - {name: two, cfg: net.cfg, weights: net.weights, calibration: {dataset: data, images: 8, method: kl}}
+policies:
+  - fp32
+  - as-is
+  - {name: mixed, default: int8, quantize: 1, layers: {first: fp32, "3-5": {precision: int8, quantize: 0}}}
+  - {each: fp16}
+targets: [host, pi]
+runtimes: [engine]
+threads: [1, 2]
+options: [{}, {isa: avx2, prefer: memory, bn_epsilon: 1e-6, algorithm: gemm}]
+protocol: {warmup: 0, runs: 5, min_seconds: 0.25, timeout: 10}
+emulated: {warmup: 2, images: 1}
+""",
+    )
+    sweep = read_sweep(path)
+    assert sweep.name == "everything"
+    assert sweep.targets == ("host", "pi4")
+    one, two = sweep.models
+    assert one.calibration == tmp_path / "ranges.json"
+    assert (one.resize, one.limit) == ("letterbox", 5)
+    assert two.calibration == Calibration(dataset=tmp_path / "data", images=8, method="kl")
+    assert sweep.options[1] == Options(isa="avx2", prefer="memory", bn_epsilon=1e-6, algorithm="gemm")
+    assert sweep.options[1].name == "isa=avx2 algorithm=gemm prefer=memory bn_epsilon=1e-06"
+    assert sweep.protocol == Protocol(warmup=0, runs=5, min_seconds=0.25, timeout=10)
+    assert sweep.emulated == EmulatedProtocol(warmup=2, images=1)
+    names = [variant.policy for variant in variants(sweep) if variant.model is one]
+    assert names == ["fp32", "as-is", "mixed", *(f"fp16@{index}" for index in WEIGHTED)]
+    planned = cells(sweep, lambda target: target != "host")
+    assert len(planned) == 2 * 2 * 2 * 2 * len(names)
+    assert {cell.emulated for cell in planned if cell.target == "pi4"} == {True}
+    assert {cell.protocol for cell in planned if cell.emulated} == {sweep.emulated}
+
+
+def test_defaults(tmp_path: Path) -> None:
+    sweep = read_sweep(write_sweep(tmp_path, MODEL + REST))
+    assert sweep.name == "sweep"
+    assert (sweep.runtimes, sweep.threads, sweep.options) == (("engine",), (1,), (Options(),))
+    assert (sweep.protocol, sweep.emulated) == (Protocol(), EmulatedProtocol())
+    assert sweep.models[0].calibration_dataset == tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "expected a sweep: a mapping with name, models"),
+        ("- a\n", 1, "expected a sweep: a mapping with name, models, policies, "),
+        (MODEL + "polices: [fp32]\n", 2, "unknown key polices in a sweep\n  Did you mean policies?"),
+        (MODEL + "targets: [host]\n", 1, "a sweep needs the key policies (precisions per layer)"),
+        (MODEL + REST + "threads: [0]\n", 4, "expected a whole number from 1 to 256, found 0"),
+        (MODEL + REST + "threads: 2\n", 4, "expected a list of thread counts, found an integer (2)"),
+        (MODEL + REST + "threads: []\n", 4, "expected at least one of thread counts"),
+        (MODEL + REST + "threads: [1,\n 1]\n", 5, "the same entry stands on line 4 already"),
+        (MODEL + REST + "threads: ['1']\n", 4, 'expected a whole number from 1 to 256, found the text "1"'),
+        (MODEL + REST + "runtimes: [ncn]\n", 4, "unknown runtime ncn\n  Known are engine."),
+        (MODEL + "policies: [fp32]\ntargets: [hots]\n", 3, "unknown target hots\n  Did you mean host?"),
+        (MODEL + "policies: [fp32]\ntargets: [pi,\n  pi4]\n", 4, "the same entry stands on line 3"),
+        (MODEL + "policies: [fp23]\ntargets: [host]\n", 2, "unknown policy fp23\n  Did you mean fp32?"),
+        (MODEL + REST + "protocol: {run: 3}\n", 4, "unknown key run in the protocol\n  Did you mean runs?"),
+        (MODEL + REST + "protocol: {runs: many}\n", 4, 'found the text "many"'),
+        (MODEL + REST + "protocol: {min_seconds: -1}\n", 4, "expected a number from 0 to 3600, found -1"),
+        (MODEL + REST + "protocol: {images: 3}\n", 4, "unknown key images in the protocol"),
+        (MODEL + REST + "name: a/b\n", 4, "expected a name of letters, digits"),
+        (MODEL + REST + "name:\n", 4, "expected a name of letters, digits and . _ - +, found nothing"),
+        (MODEL + REST + "options: [{isa: }]\n", 4, "expected the name of an instruction set, found nothing"),
+        ("models: [{name: n, cfg: ne.cfg, weights: net.weights}]\n" + REST, 1, "there is no Darknet cfg "),
+        ("models: [{name: n, cfg: net.cfg,\n  weights: data}]\n" + REST, 2, "expected a weights file, but "),
+        ("models: [{name: n, cfg: net.cfg}]\n" + REST, 1, "a model needs the key weights"),
+        ("models: [{name: n, cfg: 'x\\0', weights: net.weights}]\n" + REST, 1, "there is no Darknet cfg"),
+        (
+            f"models: [{{name: n, cfg: {'x' * 5000}, weights: net.weights}}]\n" + REST,
+            1,
+            "there is no Darknet",
+        ),
+        (MODEL + "policies: [{name: p, layers: {13: int8}}]\ntargets: [host]\n", 2, "there is no layer 13"),
+        (
+            MODEL
+            + "policies:\n  - name: p\n    layers:\n      first: int8\n      6: int8\ntargets: [host]\n",
+            6,
+            "policy p: layer 6 of ",
+        ),
+        (MODEL + "policies: [{name: p, layers: {3_4: int8}}]\ntargets: [host]\n", 2, '"3_4" is not a layer'),
+        (MODEL + "policies: [{name: p, layers: {connected: int8}}]\ntargets: [host]\n", 2, "no connected"),
+        (MODEL + "policies: [{name: fp32}]\ntargets: [host]\n", 2, "the name fp32 is taken"),
+        (MODEL + "policies: [{name: p},\n {name: p, default: int8}]\ntargets: [host]\n", 3, "given to two"),
+        (
+            MODEL + "policies: [{name: p, quantize: 1}]\ntargets: [host]\n",
+            2,
+            "no layer of this policy is int8",
+        ),
+        (MODEL + "policies: [{each: fp32}]\ntargets: [host]\n", 2, "each layer would be fp32"),
+        (MODEL + "policies: [{each: fp16, quantize: 1}]\ntargets: [host]\n", 2, "quantize belongs to int8"),
+        (
+            MODEL + "policies: [{name: p, layers: {0: {precision: fp16, quantize: 1}}}]\ntargets: [host]\n",
+            2,
+            "quantize belongs to int8",
+        ),
+        (
+            "models: [{name: n, cfg: net.cfg, weights: net.weights}]\npolicies: [int8]\ntargets: [host]\n",
+            1,
+            "policy int8 needs recorded ranges for int8, and model n has neither calibration nor dataset",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+    path = write_sweep(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_sweep(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert message in str(caught.value)
+
+
+def test_a_wrong_cfg_is_named_with_its_own_line(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path, MODEL + REST, cfg="[net]\n[route]\n")
+    with pytest.raises(ConfigurationError, match=r"net\.cfg:2: layer 0 \(route\) needs the key layers"):
+        read_sweep(path)
+
+
+def test_an_absent_file_suggests_the_nearest(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path, MODEL.replace("net.cfg", "nett.cfg") + REST)
+    with pytest.raises(ConfigurationError, match=r"Did you mean .*net\.cfg\?"):
+        read_sweep(path)
+
+
+def test_dynamic_int8_needs_no_ranges(tmp_path: Path) -> None:
+    text = "models: [{name: n, cfg: net.cfg, weights: net.weights}]\ntargets: [host]\n"
+    path = write_sweep(tmp_path, text + "policies: [{name: d, default: int8, quantize: 1}]\n", cfg=CLASSIFIER)
+    (variant,) = variants(read_sweep(path))
+    assert (variant.int8, variant.needs_calibration) == (True, False)
+
+
+def test_the_schema_comes_from_the_same_definition() -> None:
+    schema = json_schema()
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert set(properties) == {
+        *("name", "models", "policies", "targets", "runtimes", "threads", "options", "protocol", "emulated"),
+    }
+    assert schema["required"] == ["models", "policies", "targets"]
+    assert "pi4" in properties["targets"]["items"]["enum"]
+    assert properties["models"]["items"]["additionalProperties"] is False

@@ -1,0 +1,157 @@
+"""Shared work: every job once, failures kept with their cause, nothing kept of what was interrupted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.sweep import machine_lock
+from harness.sweep.machine_lock import Interrupted, loading, measuring
+from harness.sweep.store import Claim, Outcome, Run, Store
+from harness.sweep.worker import Job, Worker
+
+
+@pytest.fixture(autouse=True)
+def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    with Store(tmp_path / "results") as store:
+        yield Worker(store, begin(store))
+
+
+def begin(store: Store) -> Run:
+    return store.begin_run(sweep="s", file="s.yaml", fresh=False)
+
+
+def job(key: str, perform: object = lambda: Outcome(status="done"), **more: bool) -> Job:
+    return Job(name=key, table="cells", key=key, perform=perform, **more)  # type: ignore[arg-type]
+
+
+def fail(error: Exception) -> object:
+    def perform() -> Outcome:
+        raise error
+
+    return perform
+
+
+def test_all_jobs_are_done_and_told_of(worker: Worker) -> None:
+    told: list[str] = []
+    worker.work([job("a"), job("b", alone=True)], lambda done: told.append(done.key))
+    assert told == ["a", "b"]
+    assert all(worker.store.settled("cells", key, worker.run) for key in "ab")
+
+
+def test_a_failure_is_kept_with_its_cause_and_the_rest_goes_on(worker: Worker) -> None:
+    jobs = [
+        job("a", fail(HarnessError("disk on fire", cure="Put it out."))),
+        job("b", fail(ZeroDivisionError("0"))),
+        job("c"),
+    ]
+    worker.work(jobs, lambda _: None)
+    outcomes = [worker.store.outcome("cells", key) for key in "abc"]
+    assert [(outcome.status, outcome.error) for outcome in outcomes if outcome] == [
+        ("failed", "disk on fire\n  Put it out."),
+        ("failed", "unexpected ZeroDivisionError: 0"),
+        ("done", ""),
+    ]
+
+
+def test_what_fails_while_everything_stops_is_not_kept(worker: Worker) -> None:
+    def perform() -> Outcome:
+        worker.stop.set()
+        raise HarnessError("connection closed")
+
+    worker.work([job("a", perform), job("b")], lambda _: None)
+    assert worker.store.outcome("cells", "a") is None
+    assert worker.store.outcome("cells", "b") is None
+    assert worker.store.claim("cells", "a", worker.run) is Claim.MINE  # the claim was given up
+
+
+def test_a_claim_ends_when_the_job_is_broken_off(worker: Worker) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        worker.work([job("a", fail(KeyboardInterrupt()))], lambda _: None)  # type: ignore[arg-type]
+    assert worker.store.claim("cells", "a", worker.run) is Claim.MINE
+
+
+def test_two_workers_share_and_wait_for_each_other(worker: Worker) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    done_by: dict[str, str] = {}
+
+    def slow() -> Outcome:
+        started.set()
+        assert go_on.wait(30)
+        done_by["a"] = "first"
+        return Outcome(status="done")
+
+    def quick(key: str) -> object:
+        def perform() -> Outcome:
+            done_by[key] = "second"
+            go_on.set()
+            return Outcome(status="done")
+
+        return perform
+
+    with Store(worker.store.folder) as store:
+        second = Worker(store, begin(store))
+        thread = threading.Thread(target=worker.work, args=([job("a", slow), job("b")], lambda _: None))
+        thread.start()
+        assert started.wait(30)
+        told: list[str] = []
+        second.work([job("a", quick("a")), job("b", quick("b"))], lambda done: told.append(done.key))
+        thread.join()
+    assert done_by == {"a": "first", "b": "second"}
+    assert told == ["b", "a"]
+
+
+def test_a_measurement_has_the_machine_to_itself() -> None:
+    inside: list[str] = []
+
+    def load(name: str, both: threading.Barrier) -> None:
+        with loading():
+            inside.append(name)
+            both.wait(30)  # two loads run at once
+            inside.remove(name)
+
+    def measure() -> None:
+        with measuring():
+            assert inside == []
+            inside.append("measurement")
+            time.sleep(0.1)
+            assert inside == ["measurement"]
+            inside.remove("measurement")
+
+    errors: list[BaseException] = []
+
+    def guarded(work: object, *arguments: object) -> threading.Thread:
+        def run() -> None:
+            try:
+                work(*arguments)  # type: ignore[operator]
+            except BaseException as error:  # noqa: BLE001 - shown by the assertion below
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    both = threading.Barrier(2)
+    threads = [guarded(measure), guarded(load, "one", both), guarded(load, "two", both), guarded(measure)]
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+
+
+def test_waiting_for_the_machine_ends_when_asked_to() -> None:
+    stop = threading.Event()
+    stop.set()
+    with measuring(), pytest.raises(Interrupted), loading(stop):
+        pass
+    with loading(stop):  # free: nothing to wait for
+        assert machine_lock.lock_file().is_file()
