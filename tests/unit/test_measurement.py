@@ -1,0 +1,199 @@
+"""One cell on a board: what is run there, and what is made of the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from networks import DETECTOR, write_sweep
+
+from harness.boards.board import Completed
+from harness.configuration.schema import read_sweep
+from harness.configuration.targets import Target, load_target
+from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.sweep.cell import Cell, Inputs, cell_key
+from harness.sweep.measurement import Files, measure
+from harness.sweep.plan import cells
+
+ROW = {
+    "index": 0,
+    "type": "convolutional",
+    "precision": "int8",
+    "executed": "int8",
+    "isa": "neon",
+    "algorithm": "gemm",
+    "ns": 5,
+    "bytes": 6,
+}
+BENCH: dict[str, Any] = {
+    "samples_ns": [2_000_000, 4_000_000],
+    "median_ns": 3_000_000,
+    "min_ns": 2_000_000,
+    "arena_bytes": 10,
+    "weight_bytes": 20,
+    "peak_rss_bytes": 30,
+    "threads": 1,
+    "isa": "neon",
+    "layers": [ROW],
+}
+
+
+class FakeBoard:
+    """A board that answers from a script and notes what it was asked."""
+
+    name = "fake"
+
+    def __init__(self, *, emulated: bool = False, **answers: object) -> None:
+        self.emulated = emulated
+        self.target: Target = load_target("pi4")
+        self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
+        self.ran: list[list[str]] = []
+        self.counted: list[list[str]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        return {name: f"/there/{path.name}" for name, path in files.items()}
+
+    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+        self.ran.append(list(argv))
+        answer = self.answers[argv[1]]
+        if isinstance(answer, Completed):
+            return answer
+        return Completed(
+            status=0, stdout=answer if isinstance(answer, str) else json.dumps(answer), stderr=""
+        )
+
+    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+        self.counted.append(list(argv))
+        return 12345
+
+    def fetch(self, remote: str, local: Path) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    text = (
+        "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
+        "policies: [int8, fp32]\ntargets: [host]\nthreads: [2]\noptions: [{isa: avx2}]\n"
+    )
+    return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files(
+        engine=Path("mpe"),
+        cfg=Path("int8.cfg"),
+        weights=Path("w"),
+        calibration=Path("c"),
+        samples=Path("s.npy"),
+    )
+
+
+def test_a_measured_cell(cell: Cell, files: Files) -> None:
+    board = FakeBoard()
+    outcome = measure(board, cell, files, ["aa", "bb"])
+    assert outcome.status == "done"
+    assert outcome.samples_ns == [2_000_000, 4_000_000]
+    assert [row.ns for row in outcome.layers] == [5]
+    result = outcome.result
+    assert result["fps"] == pytest.approx(1000 / 3)
+    assert (result["p50_ms"], result["arena_bytes"], result["peak_rss_bytes"]) == (3, 10, 30)
+    assert (result["digests"], result["digest_matches_host"]) == (["aa", "bb"], True)
+    assert "instructions" not in result
+    bench, forward = board.ran
+    assert bench[:2] == ["/there/mpe", "bench"]
+    for name, value in (
+        ("--cfg", "/there/int8.cfg"),
+        ("--calibration", "/there/c"),
+        ("--threads", "2"),
+        ("--isa", "avx2"),
+    ):
+        assert bench[bench.index(name) + 1] == value
+        assert forward[forward.index(name) + 1] == value
+
+
+def test_an_emulated_cell_counts_on_one_thread(cell: Cell, files: Files) -> None:
+    board = FakeBoard(emulated=True)
+    assert measure(board, cell, files).result["instructions"] == 12345
+    (argv,) = board.counted
+    assert argv[argv.index("--threads") + 1] == "1"
+    assert "--mark" in argv
+
+
+def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
+    board = FakeBoard()
+    result = measure(board, cell, replace(files, samples=None)).result
+    assert "digest" not in result
+    assert len(board.ran) == 1
+
+
+def test_int8_that_differs_from_the_host_fails(cell: Cell, files: Files) -> None:
+    with pytest.raises(HarnessError, match=r"fake computes other bits than the host: .* sample image 1"):
+        measure(FakeBoard(), cell, files, ["aa", "xx"])
+
+
+def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
+    board = FakeBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
+    result = measure(board, cell, files, ["aa", "xx"]).result
+    assert (result["digest_matches_host"], result["exact"]) == (False, False)
+    assert measure(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
+
+
+@pytest.mark.parametrize(
+    ("bench", "kind", "message"),
+    [
+        (Completed(status=1, stdout="", stderr="mpe: w: truncated\n"), ConfigurationError, "w: truncated"),
+        (Completed(status=-4, stdout="", stderr=""), TargetMismatchError, "lacks an instruction"),
+        (Completed(status=-9, stdout="", stderr=""), HarnessError, "SIGKILL"),
+        ("not JSON", HarnessError, "mpe bench on fake: its output is no JSON"),
+        ("[]", HarnessError, "no JSON object"),
+        (BENCH | {"samples_ns": []}, HarnessError, "no samples"),
+        (BENCH | {"samples_ns": [0]}, HarnessError, "without duration"),
+        (BENCH | {"layers": [{"index": 0}]}, HarnessError, "a layer without 'type'"),
+    ],
+)
+def test_every_failure_has_its_cause(
+    cell: Cell, files: Files, bench: object, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        measure(FakeBoard(bench=bench), cell, files)
+
+
+def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:
+    with pytest.raises(HarnessError, match="gave no digests"):
+        measure(FakeBoard(forward={}), cell, files)
+
+
+def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
+    inputs = Inputs(engine="e", weights="w")
+    variant = cell.variant
+    others = [
+        replace(cell, threads=1),
+        replace(cell, target="pi4"),
+        replace(cell, emulated=True),
+        replace(cell, runtime="other"),
+        replace(cell, options=replace(cell.options, isa=None)),
+        replace(cell, protocol=replace(cell.protocol, runs=11)),
+        replace(cell, variant=replace(variant, cfg_text=DETECTOR)),
+    ]
+    keys = {cell_key(other, inputs) for other in [cell, *others]}
+    keys |= {
+        cell_key(cell, replace(inputs, **{name: "x"}))
+        for name in ("engine", "weights", "calibration", "samples", "machine")
+    }
+    assert len(keys) == 1 + len(others) + 5
+    same = [
+        replace(cell, variant=replace(variant, policy="another name")),
+        replace(cell, protocol=replace(cell.protocol, timeout=1)),
+    ]
+    assert {cell_key(other, inputs) for other in same} == {cell_key(cell, inputs)}

@@ -1,0 +1,213 @@
+"""Reports: what is marked, what is kept apart, and what is escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.report.data import data, write_report
+from harness.report.html import html
+from harness.report.markdown import markdown
+from harness.report.pareto import pareto_optimal
+from harness.report.result import Report, Row, read_report
+from harness.report.tables import MARK, tables
+from harness.report.terminal import print_report
+from harness.sweep.store import Outcome, Place, Store
+
+FIXED_KEYS = [
+    "model",
+    "policy",
+    "target",
+    "runtime",
+    "threads",
+    "status",
+    "emulated",
+    "fps",
+    "p50_ms",
+    "p90_ms",
+    "peak_rss_bytes",
+    "arena_bytes",
+    "accuracy",
+    "instructions",
+    "digest",
+]
+
+
+def row(policy: str = "fp32", **more: Any) -> Row:
+    values: dict[str, Any] = {
+        "model": "digits",
+        "policy": policy,
+        "target": "host",
+        "runtime": "engine",
+        "threads": 1,
+        "options": "",
+        "emulated": False,
+        "status": "done",
+        "fps": 100.0,
+        "p50_ms": 10.0,
+        "p90_ms": 11.0,
+        "peak_rss_bytes": 5 << 20,
+        "arena_bytes": 1 << 20,
+        "weight_bytes": 1 << 20,
+        "accuracy": 0.9,
+        "accuracy_metric": "map50",
+    }
+    return Row(**(values | more))
+
+
+def emulated(policy: str = "fp32", **more: Any) -> Row:
+    return row(policy, **({"target": "pi4", "emulated": True, "instructions": 10**9} | more))
+
+
+def report(*rows: Row, folder: Path = Path()) -> Report:
+    return Report(sweep="s", folder=folder, environment={"kernel": "Linux <6> | x"}, rows=rows)
+
+
+def test_better_in_nothing_and_worse_in_something_is_not_optimal() -> None:
+    rows = [
+        row("slow", fps=50.0),
+        row("fast", fps=200.0),
+        row("accurate", accuracy=0.95),
+        row("small", peak_rss_bytes=4 << 20, fps=10.0),
+        row("worse", fps=199.0, accuracy=0.8),
+    ]
+    assert pareto_optimal(rows) == {1, 2, 3}
+
+
+def test_what_the_table_cannot_tell_apart_is_equal() -> None:
+    assert pareto_optimal([row(fps=100.1), row(fps=100.2), row(peak_rss_bytes=(5 << 20) + 100)]) == {0, 1, 2}
+
+
+def test_only_cells_of_one_target_and_model_are_compared() -> None:
+    rows = [
+        row(fps=1000.0),
+        row(target="pi4"),
+        row(model="other"),
+        emulated(target="host"),
+        emulated("better", target="host", instructions=10**8),
+        row(status="failed", fps=None),
+    ]
+    assert pareto_optimal(rows) == {0, 1, 2, 4}
+
+
+def test_emulated_cells_are_judged_by_instructions_and_planned_memory() -> None:
+    rows = [
+        emulated("few", instructions=10**8, fps=1.0),
+        emulated("many", fps=1000.0, peak_rss_bytes=1),
+        emulated("small", arena_bytes=1 << 19),
+    ]
+    assert pareto_optimal(rows) == {0, 2}
+
+
+def test_emulated_targets_have_tables_of_their_own() -> None:
+    measured, other = tables(report(emulated(), row(), emulated("int8")))
+    headings = [column.heading for column in measured.columns]
+    assert "FPS" in headings
+    assert "M instructions" not in headings
+    assert [found.policy for found in other.rows] == ["fp32", "int8"]
+    headings = [column.heading for column in other.columns]
+    assert not {"FPS", "p50 ms", "peak MiB"} & set(headings)
+    assert headings.index("M instructions") < headings.index("emulated wall ms")
+    assert other.title == "s: pi4 (emulated)"
+    assert any(note.startswith("EMULATED: no figure here was measured on a board") for note in other.notes)
+
+
+def test_figures_have_three_digits() -> None:
+    (table,) = tables(report(row(fps=1234.5, p50_ms=0.81, p90_ms=12.34, accuracy=None)))
+    cells = dict(zip([column.heading for column in table.columns], table.cells(table.rows[0]), strict=True))
+    assert (cells["FPS"], cells["p50 ms"], cells["p90 ms"]) == ("1,234", "0.81", "12.3")
+    assert "mAP50 %" not in cells
+
+
+def test_causes_are_given_once_with_the_cells_they_concern() -> None:
+    rows = [row(name, status="failed", error="the same\ncause") for name in ("a", "b")]
+    (table,) = tables(report(*rows, row("c", status="skipped", error="no Docker")))
+    assert "failed digits a x1, digits b x1: the same cause" in table.notes
+    assert "skipped digits c x1: no Docker" in table.notes
+
+
+NASTY = "<script>alert(1)</script>|`*_[x](y)"
+
+
+@pytest.mark.parametrize("render", [html, markdown])
+def test_nothing_in_a_report_is_taken_for_markup(render: Callable[[Report], str]) -> None:
+    text = render(report(row(model=NASTY, status="failed", error=f"cause {NASTY}\nnext"), row(options=NASTY)))
+    assert "<script>" not in text.replace(r"\<script\>", "")
+    if render is markdown:
+        for line in text.splitlines():
+            if line.startswith("|"):
+                assert len(line.replace(r"\|", "").split("|")) == len(text.split("|\n")[0].split("|")) + 1
+        assert r"\[x\](y)" in text
+        assert r"kernel: Linux \<6\> \| x" in text
+    else:
+        assert "&lt;script&gt;" in text
+        assert "kernel: Linux &lt;6&gt; | x" in text
+
+
+def test_the_terminal_shows_every_row_uncut(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(report(row("[bold]p[/bold]", pareto_optimal=True), emulated()))
+    shown = capsys.readouterr().out
+    assert "[bold]p[/bold]" in shown
+    assert MARK in shown
+    assert "EMULATED" in shown
+
+
+def test_json_has_the_fixed_keys(tmp_path: Path) -> None:
+    found = report(row(), emulated(), folder=tmp_path)
+    write_report(found)
+    cells = json.loads((tmp_path / "report.json").read_text())["cells"]
+    assert [set(FIXED_KEYS) <= set(cell) for cell in cells] == [True, True]
+    assert [cell["emulated"] for cell in cells] == [False, True]
+    assert (tmp_path / "report.md").read_text() == markdown(found)
+    assert (tmp_path / "report.html").read_text() == html(found)
+    assert data(found)["sweep"] == "s"
+
+
+def test_rows_come_from_the_store(tmp_path: Path) -> None:
+    def place(key: str, accuracy: str | None) -> Place:
+        return Place(
+            key=key,
+            accuracy_key=accuracy,
+            model="m",
+            policy=key,
+            target="host",
+            runtime="engine",
+            threads=1,
+            options="",
+            emulated=False,
+        )
+
+    done = Outcome(status="done", result={"fps": 3.5, "digest": "ab"})
+    with Store(tmp_path) as store:
+        run = store.begin_run(sweep="s", file="f", fresh=False)
+        places = [
+            place("done", "good"),
+            place("done-without-data", None),
+            place("inaccurate", "bad"),
+            place("not-yet-accurate", "absent"),
+            place("failed", "good"),
+            place("never-run", "good"),
+        ]
+        store.plan(run, places)
+        for key in ("done", "done-without-data", "inaccurate", "not-yet-accurate"):
+            store.complete_cell(run, key, done)
+        store.complete_cell(run, "failed", Outcome(status="failed", error="cause"))
+        store.complete_evaluation(
+            run, "good", "accuracy", Outcome(status="done", result={"top1": 0.5, "top5": 0.75})
+        )
+        store.complete_evaluation(run, "bad", "accuracy", Outcome(status="failed", error="a.jpg: damaged"))
+        found = read_report(store, run.id, "s")
+    assert [(row.policy, row.status, row.error, row.fps, row.accuracy) for row in found.rows] == [
+        ("done", "done", "", 3.5, 0.5),
+        ("done-without-data", "done", "", 3.5, None),
+        ("inaccurate", "failed", "accuracy: a.jpg: damaged", 3.5, None),
+        ("not-yet-accurate", "pending", "", 3.5, None),
+        ("failed", "failed", "cause", None, None),
+        ("never-run", "pending", "", None, None),
+    ]
+    assert found.rows[0].scores == {"top1": 0.5, "top5": 0.75}
+    assert [row.policy for row in found.failed] == ["inaccurate", "failed"]
