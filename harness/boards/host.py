@@ -66,9 +66,9 @@ class HostBoard:
             except subprocess.TimeoutExpired:
                 raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
             finally:
-                # What the program left behind in its group, and the program itself after an interruption.
-                _kill_group(process.pid)
                 self._running.discard(process.pid)
+                if process.returncode is None:  # out of time, or interrupted
+                    _kill_group(process.pid)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
     def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:  # noqa: ARG002

@@ -1,0 +1,74 @@
+"""Command lines for boards: every word arrives as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.boards.command_line import completed, kill_group, quoted, split_pid, wrapped
+
+WORDS = st.lists(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), max_size=5
+)
+
+
+def shell(line: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+
+
+@given(words=WORDS)
+@settings(max_examples=60, deadline=None)
+def test_every_word_arrives_unchanged(words: list[str]) -> None:
+    line = quoted(["printf", "%s\\0", "first", *words])
+    assert shell(line).stdout.split(b"\0")[:-1] == [b"first", *(word.encode() for word in words)]
+
+
+@pytest.mark.parametrize("words", [[], ["sh", "-c", "a\0b"]])
+def test_what_no_command_line_can_carry_is_refused(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"at least one word|null character"):
+        quoted(words)
+
+
+def test_a_wrapped_command_prints_its_process_number_before_its_output() -> None:
+    result = shell(wrapped(["sh", "-c", "echo $PPID; echo 'it is $HOME' >&2; exit 3"]))
+    group, output = split_pid(result.stdout.decode())
+    assert output == f"{group}\n"  # the program's parent is the shell whose number was printed
+    assert result.stderr == b"it is $HOME\n"
+    assert result.returncode == 3
+
+
+def test_output_without_a_process_number_is_kept() -> None:
+    assert split_pid("no number\n") == (None, "no number\n")
+    assert split_pid("") == (None, "")
+    assert split_pid("17") == (None, "17")  # the line was cut off: it may be 1712
+
+
+def test_a_death_by_signal_is_reported_as_subprocess_reports_it() -> None:
+    result = shell(wrapped(["sh", "-c", "kill -SEGV $$"]))
+    assert completed(result.returncode, "", "").status == -signal.SIGSEGV
+
+
+def test_ordinary_statuses_stay() -> None:
+    assert [completed(status, "", "").status for status in (0, 1, 127, 255)] == [0, 1, 127, 255]
+
+
+def test_a_group_is_killed_with_its_children() -> None:
+    process = subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True)
+    assert shell(kill_group(process.pid)).returncode == 0
+    assert process.wait(timeout=5) == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.killpg(process.pid, 0)  # until the orphaned child is reaped, too
+            subprocess.run(["sleep", "0.05"], check=True)
+
+
+def test_killing_a_group_that_is_gone_is_no_error() -> None:
+    process = subprocess.Popen(["true"], start_new_session=True)
+    process.wait()
+    result = shell(kill_group(process.pid))
+    assert (result.returncode, result.stderr) == (0, b"")
