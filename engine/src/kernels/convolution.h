@@ -65,6 +65,7 @@ class Convolution {
 struct ConvolutionChoice {
   std::string_view isa;        // empty: the best this machine has
   std::string_view algorithm;  // empty: chosen by the engine; "reference": the plain loops
+  bool small_scratch = false;  // less scratch memory, at the price of reading weights more often
 };
 
 // Prepares the convolution with the best kernel that the choice allows; a set without a kernel for

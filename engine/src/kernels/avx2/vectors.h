@@ -1,0 +1,106 @@
+// Vectors of eight 32-bit lanes: AVX2, FMA, F16C.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace mpe {
+namespace {
+
+struct F32 {
+  static constexpr int kLanes = 8;
+  __m256 value;
+
+  F32() = default;
+  explicit F32(__m256 v) : value(v) {}
+  explicit F32(float scalar) : value(_mm256_set1_ps(scalar)) {}
+  explicit F32(int scalar) : F32(static_cast<float>(scalar)) {}
+  static F32 load(const float* from) { return F32(_mm256_loadu_ps(from)); }
+};
+
+struct Mask {
+  __m256 value;
+};
+
+inline F32 operator+(F32 a, F32 b) { return F32(_mm256_add_ps(a.value, b.value)); }
+inline F32 operator-(F32 a, F32 b) { return F32(_mm256_sub_ps(a.value, b.value)); }
+inline F32 operator*(F32 a, F32 b) { return F32(_mm256_mul_ps(a.value, b.value)); }
+inline F32 operator/(F32 a, F32 b) { return F32(_mm256_div_ps(a.value, b.value)); }
+inline F32 multiply_add(F32 sum, F32 a, F32 b) {
+  return F32(_mm256_fmadd_ps(a.value, b.value, sum.value));
+}
+inline Mask less(F32 a, F32 b) { return {_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ)}; }
+inline F32 choose(Mask mask, F32 if_true, F32 if_false) {
+  return F32(_mm256_blendv_ps(if_false.value, if_true.value, mask.value));
+}
+inline F32 power_of_two(F32 n) {
+  const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.value), _mm256_set1_epi32(127));
+  return F32(_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+}
+
+struct I32 {
+  static constexpr int kLanes = 8;
+  __m256i value;
+
+  I32() = default;
+  explicit I32(__m256i v) : value(v) {}
+  explicit I32(std::int32_t scalar) : value(_mm256_set1_epi32(scalar)) {}
+  static I32 load(const std::int32_t* from) {
+    return I32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+};
+
+inline I32 operator+(I32 a, I32 b) { return I32(_mm256_add_epi32(a.value, b.value)); }
+inline F32 to_float(I32 x) { return F32(_mm256_cvtepi32_ps(x.value)); }
+inline I32 round_to_int(F32 x) { return I32(_mm256_cvtps_epi32(x.value)); }
+
+// The order of operands makes NaN the lower limit.
+inline F32 limit_for_rounding(F32 x) {
+  const __m256 above = _mm256_max_ps(x.value, _mm256_set1_ps(-4096.0F));
+  return F32(_mm256_min_ps(above, _mm256_set1_ps(4096.0F)));
+}
+
+// Lanes [0, count) as a mask for _mm256_maskstore.
+inline __m256i first_lanes(int count) {
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
+}
+
+inline void store(float* to, F32 x) { _mm256_storeu_ps(to, x.value); }
+inline void store(std::int32_t* to, I32 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x.value);
+}
+
+inline void store(float* to, F32 x, int count) {
+  if (count == F32::kLanes) return store(to, x);
+  _mm256_maskstore_ps(to, first_lanes(count), x.value);
+}
+
+inline F32 load_half(const std::uint16_t* from) {
+  return F32(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+inline void store_half(std::uint16_t* to, F32 x, int count) {
+  const __m128i half = _mm256_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT);
+  if (count == F32::kLanes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), half);
+  } else {
+    __builtin_memcpy(to, &half, static_cast<std::size_t>(count) * 2);
+  }
+}
+
+// Saturates.
+inline void store_int8(std::int8_t* to, I32 x, int count) {
+  const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(x.value),
+                                       _mm256_extracti128_si256(x.value, 1));
+  const __m128i bytes = _mm_packs_epi16(half, half);
+  if (count == F32::kLanes) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), bytes);
+  } else {
+    __builtin_memcpy(to, &bytes, static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+}  // namespace mpe

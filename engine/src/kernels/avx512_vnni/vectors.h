@@ -1,0 +1,83 @@
+// Vectors of sixteen 32-bit lanes: AVX-512 F, BW, DQ, VL.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace mpe {
+namespace {
+
+struct F32 {
+  static constexpr int kLanes = 16;
+  __m512 value;
+
+  F32() = default;
+  explicit F32(__m512 v) : value(v) {}
+  explicit F32(float scalar) : value(_mm512_set1_ps(scalar)) {}
+  explicit F32(int scalar) : F32(static_cast<float>(scalar)) {}
+  static F32 load(const float* from) { return F32(_mm512_loadu_ps(from)); }
+};
+
+inline F32 operator+(F32 a, F32 b) { return F32(_mm512_add_ps(a.value, b.value)); }
+inline F32 operator-(F32 a, F32 b) { return F32(_mm512_sub_ps(a.value, b.value)); }
+inline F32 operator*(F32 a, F32 b) { return F32(_mm512_mul_ps(a.value, b.value)); }
+inline F32 operator/(F32 a, F32 b) { return F32(_mm512_div_ps(a.value, b.value)); }
+inline F32 multiply_add(F32 sum, F32 a, F32 b) {
+  return F32(_mm512_fmadd_ps(a.value, b.value, sum.value));
+}
+inline __mmask16 less(F32 a, F32 b) {
+  return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ);
+}
+inline F32 choose(__mmask16 mask, F32 if_true, F32 if_false) {
+  return F32(_mm512_mask_blend_ps(mask, if_false.value, if_true.value));
+}
+inline F32 power_of_two(F32 n) {
+  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127));
+  return F32(_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23)));
+}
+
+struct I32 {
+  static constexpr int kLanes = 16;
+  __m512i value;
+
+  I32() = default;
+  explicit I32(__m512i v) : value(v) {}
+  explicit I32(std::int32_t scalar) : value(_mm512_set1_epi32(scalar)) {}
+  static I32 load(const std::int32_t* from) { return I32(_mm512_loadu_si512(from)); }
+};
+
+inline I32 operator+(I32 a, I32 b) { return I32(_mm512_add_epi32(a.value, b.value)); }
+inline F32 to_float(I32 x) { return F32(_mm512_cvtepi32_ps(x.value)); }
+inline I32 round_to_int(F32 x) { return I32(_mm512_cvtps_epi32(x.value)); }
+
+// The order of operands makes NaN the lower limit.
+inline F32 limit_for_rounding(F32 x) {
+  const __m512 above = _mm512_max_ps(x.value, _mm512_set1_ps(-4096.0F));
+  return F32(_mm512_min_ps(above, _mm512_set1_ps(4096.0F)));
+}
+
+inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1U << count) - 1U); }
+
+inline void store(float* to, F32 x) { _mm512_storeu_ps(to, x.value); }
+inline void store(std::int32_t* to, I32 x) { _mm512_storeu_si512(to, x.value); }
+inline void store(float* to, F32 x, int count) {
+  _mm512_mask_storeu_ps(to, first_lanes(count), x.value);
+}
+
+inline F32 load_half(const std::uint16_t* from) {
+  return F32(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+}
+
+inline void store_half(std::uint16_t* to, F32 x, int count) {
+  _mm256_mask_storeu_epi16(to, first_lanes(count),
+                           _mm512_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+// Saturates.
+inline void store_int8(std::int8_t* to, I32 x, int count) {
+  _mm512_mask_cvtsepi32_storeu_epi8(to, first_lanes(count), x.value);
+}
+
+}  // namespace
+}  // namespace mpe

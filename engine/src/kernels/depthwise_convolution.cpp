@@ -1,0 +1,181 @@
+#include "kernels/depthwise_convolution.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "half.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/output_constants.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+// A strip is written once and read once per tap: it should stay in the first-level cache.
+constexpr int kStripBytes = 24 * 1024;
+
+ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
+  ConvolutionGeometry geometry;
+  geometry.channels = 1;
+  geometry.in_height = shape.in.height;
+  geometry.in_width = shape.in.width;
+  geometry.out_height = shape.out.height;
+  geometry.out_width = shape.out.width;
+  geometry.kernel_y = shape.kernel_y;
+  geometry.kernel_x = shape.kernel_x;
+  geometry.stride_y = shape.stride_y;
+  geometry.stride_x = shape.stride_x;
+  geometry.padding = shape.padding;
+  geometry.dilation = shape.dilation;
+  return geometry;
+}
+
+class DepthwiseConvolution final : public Convolution {
+ public:
+  DepthwiseConvolution(const ConvolutionRequest& request, const DepthwiseKernel& kernel,
+                       std::string_view isa)
+      : kernel_(kernel),
+        isa_(isa),
+        channels_(request.shape.out.channels),
+        multiplier_(request.shape.out.channels / request.shape.in.channels),
+        geometry_(geometry_of(request.shape)),
+        taps_((geometry_.taps() + 1) / 2 * 2),
+        constants_(request) {
+    if (request.input != nullptr) input_zero_points_ = request.input->zero_point;
+    input_zero_points_.resize(static_cast<std::size_t>(request.shape.in.channels),
+                              input_zero_points_.empty() ? 0 : input_zero_points_[0]);
+    plan_strip();
+    pack_weights(request);
+  }
+
+  std::string_view isa() const override { return isa_; }
+  std::string_view algorithm() const override { return "depthwise"; }
+  std::size_t weight_bytes() const override {
+    return weights_.size() + constants_.bytes() +
+           (tap_offsets_.size() + input_zero_points_.size()) * sizeof(std::int32_t);
+  }
+
+  std::size_t scratch_bytes(int threads) const override {
+    return shared_bytes() +
+           static_cast<std::size_t>(threads) * (strip_bytes() + sums_bytes());
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    const std::int32_t* zero_points = input_zero_points_.data();
+    if (call.dynamic_input != nullptr) {
+      auto* same = reinterpret_cast<std::int32_t*>(call.scratch + constants_bytes());
+      std::fill_n(same, input_zero_points_.size(), call.dynamic_input->zero_point);
+      zero_points = same;
+    }
+    pool.parallel_for(channels_, [&](int thread, int begin, int end) {
+      DepthwiseWork work;
+      work.geometry = &geometry_;
+      work.stage = &stage;
+      work.input = call.input;
+      work.weights = weights_.data();
+      work.output = call.output;
+      work.tap_offsets = tap_offsets_.data();
+      work.zero_points = zero_points;
+      work.channel_begin = begin;
+      work.channel_end = end;
+      work.multiplier = multiplier_;
+      work.strip_rows = strip_rows_;
+      work.phase_width = phase_width_;
+      work.strip = call.scratch + shared_bytes() +
+                   static_cast<std::size_t>(thread) * (strip_bytes() + sums_bytes());
+      work.sums = work.strip + strip_bytes();
+      kernel_.run(work);
+    });
+  }
+
+ private:
+  int row_width() const { return phase_width_ * geometry_.stride_x; }
+
+  int strip_input_rows(int output_rows) const {
+    return (output_rows - 1) * geometry_.stride_y +
+           (geometry_.kernel_y - 1) * geometry_.dilation + 1;
+  }
+
+  void plan_strip() {
+    const int reach = (geometry_.kernel_x - 1) * geometry_.dilation;
+    phase_width_ = geometry_.out_width + reach / geometry_.stride_x;
+    const int rows = kStripBytes / (row_width() * kernel_.strip_value_bytes);
+    const int fitting = (rows - strip_input_rows(1)) / geometry_.stride_y + 1;
+    strip_rows_ = std::clamp(fitting, 1, geometry_.out_height);
+    for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
+      for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
+        const int x = kx * geometry_.dilation;
+        tap_offsets_.push_back(ky * geometry_.dilation * row_width() +
+                               x % geometry_.stride_x * phase_width_ + x / geometry_.stride_x);
+      }
+    }
+    // The tap that makes their number even has weight zero and reads what the first one reads.
+    tap_offsets_.resize(static_cast<std::size_t>(taps_), 0);
+  }
+
+  std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
+  std::size_t shared_bytes() const {
+    if (constants_.scratch_bytes() == 0) return 0;
+    return constants_bytes() +
+           round_up(input_zero_points_.size() * sizeof(std::int32_t), kCacheLine);
+  }
+  std::size_t strip_bytes() const {
+    const auto values = static_cast<std::size_t>(strip_input_rows(strip_rows_)) *
+                            static_cast<std::size_t>(row_width()) +
+                        static_cast<std::size_t>(kernel_.lanes);
+    return round_up(values * static_cast<std::size_t>(kernel_.strip_value_bytes), kCacheLine);
+  }
+  std::size_t sums_bytes() const {
+    return round_up(static_cast<std::size_t>(geometry_.out_width + kernel_.lanes) * sizeof(float),
+                    kCacheLine);
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    const auto taps = static_cast<std::size_t>(geometry_.taps());
+    const auto stride = static_cast<std::size_t>(taps_);
+    const std::size_t size = kernel_.weights == WeightFormat::kFloat ? sizeof(float) : sizeof(Half);
+    weights_ = AlignedBuffer(static_cast<std::size_t>(channels_) * stride * size);
+    for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
+      for (std::size_t tap = 0; tap < taps; ++tap) {
+        const float weight = request.weights[c * taps + tap];
+        const std::size_t i = c * stride + tap;
+        if (kernel_.weights == WeightFormat::kInt16) {
+          weights_.as<std::int16_t>()[i] =
+              quantize_weight(weight, constants_.weight_scale(static_cast<int>(c)));
+        } else if (kernel_.weights == WeightFormat::kHalf) {
+          weights_.as<Half>()[i] = half_from_float(weight);
+        } else {
+          // fp16 weights are rounded even where sums are formed in float.
+          weights_.as<float>()[i] = request.precision == Precision::kFp16
+                                        ? half_to_float(half_from_float(weight))
+                                        : weight;
+        }
+      }
+    }
+    constants_.finish(0);
+  }
+
+  const DepthwiseKernel& kernel_;
+  const std::string_view isa_;
+  const int channels_;
+  const int multiplier_;  // output channels that read one input channel
+  const ConvolutionGeometry geometry_;
+  const int taps_;
+  OutputConstants constants_;
+  std::vector<std::int32_t> input_zero_points_;
+  std::vector<std::int32_t> tap_offsets_;
+  AlignedBuffer weights_;  // [channel][taps]
+  int strip_rows_ = 0;
+  int phase_width_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Convolution> make_depthwise_convolution(const ConvolutionRequest& request,
+                                                        const DepthwiseKernel& kernel,
+                                                        std::string_view isa) {
+  return std::make_unique<DepthwiseConvolution>(request, kernel, isa);
+}
+
+}  // namespace mpe

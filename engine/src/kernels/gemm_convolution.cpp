@@ -1,0 +1,259 @@
+#include "kernels/gemm_convolution.h"
+
+#include <algorithm>
+
+#include "half.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/geometry.h"
+#include "kernels/output_constants.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+// Packed input that a thread works on: it should stay in the second-level cache, of which the
+// smallest board has 512 KiB for four cores.
+constexpr int kPanelBytes = 192 * 1024;
+constexpr int kSmallPanelBytes = 32 * 1024;
+
+std::size_t weight_size(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFloat:
+      return sizeof(float);
+    case WeightFormat::kInt8:
+      return sizeof(std::int8_t);
+    default:
+      return sizeof(std::int16_t);
+  }
+}
+
+std::size_t value_size(Precision precision) {
+  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
+}
+
+template <typename T>
+T divide_up(T value, T step) {
+  return (value + step - 1) / step;
+}
+
+class GemmConvolution final : public Convolution {
+ public:
+  GemmConvolution(const ConvolutionRequest& request, const GemmKernel& kernel,
+                  std::string_view isa, GemmForm form, bool small_scratch)
+      : kernel_(kernel),
+        isa_(isa),
+        form_(form),
+        input_size_(value_size(request.precision)),
+        output_size_(value_size(request.output_precision)),
+        groups_(request.shape.groups),
+        rows_(request.shape.out.channels / request.shape.groups),
+        geometry_(request.shape),
+        constants_(request) {
+    block_rows_ = form == GemmForm::kTiles ? kernel.rows : kernel.vector_rows;
+    blocks_ = divide_up(rows_, block_rows_);
+    depth_ = divide_up(request.shape.depth(), kernel.depth_unit) * kernel.depth_unit;
+    choose_steps(small_scratch ? kSmallPanelBytes : kPanelBytes);
+    pack_weights(request);
+  }
+
+  std::string_view isa() const override { return isa_; }
+  std::string_view algorithm() const override {
+    return form_ == GemmForm::kTiles ? "gemm" : "gemv";
+  }
+  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+
+  std::size_t scratch_bytes(int threads) const override {
+    return constants_bytes() + static_cast<std::size_t>(threads) * thread_bytes(threads);
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    const int threads = pool.threads();
+    const bool by_pixels = splits_pixels(threads);
+    const int units = by_pixels ? column_panels() : blocks_;
+    // All groups' units in one row: a thread's share may end inside one group and begin in another.
+    pool.parallel_for(groups_ * units, [&](int thread, int begin, int end) {
+      GemmWork work = work_for(call, stage, thread, threads);
+      while (begin < end) {
+        const int group = begin / units;
+        const int first = begin - group * units;
+        const int last = std::min(units, first + end - begin);
+        set_group(work, call, group);
+        if (by_pixels) {
+          work.column_begin = first * kernel_.columns;
+          work.column_end = std::min(last * kernel_.columns, geometry_->pixels());
+        } else {
+          work.block_begin = first;
+          work.block_end = last;
+        }
+        (form_ == GemmForm::kTiles ? kernel_.run : kernel_.run_vector)(work);
+        begin += last - first;
+      }
+    });
+  }
+
+ private:
+  int column_panels() const { return divide_up(geometry_->pixels(), kernel_.columns); }
+
+  // Threads share the pixels, so that no pixel is packed twice, unless that would leave some of
+  // them with much less to do than others.
+  bool splits_pixels(int threads) const {
+    if (form_ == GemmForm::kVector) return false;
+    return threads == 1 || column_panels() >= 4 * threads || column_panels() >= blocks_;
+  }
+
+  void choose_steps(int panel_bytes) {
+    if (form_ == GemmForm::kVector) {
+      depth_step_ = depth_;
+      return;
+    }
+    depth_step_ = std::min(depth_, kernel_.depth_step);
+    const int panel = depth_step_ * kernel_.columns * kernel_.panel_bytes;
+    const int panels = std::clamp(panel_bytes / panel, 1, column_panels());
+    column_step_ = panels * kernel_.columns;
+  }
+
+  std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
+
+  std::size_t panels_bytes() const {
+    const auto depth = static_cast<std::size_t>(depth_step_);
+    if (form_ == GemmForm::kVector) {
+      return round_up(depth * (input_size_ + static_cast<std::size_t>(kernel_.panel_bytes)),
+                      kCacheLine);
+    }
+    return round_up(depth * static_cast<std::size_t>(column_step_ * kernel_.panel_bytes),
+                    kCacheLine);
+  }
+
+  std::size_t multipliers_bytes() const {
+    if (form_ == GemmForm::kVector) return 0;
+    return round_up(static_cast<std::size_t>(depth_step_ * block_rows_ * kernel_.multiplier_bytes),
+                    kCacheLine);
+  }
+
+  // Sums that wait for the next step of depth; a thread that shares the rows has only its own.
+  std::size_t sums_bytes(int threads) const {
+    if (depth_step_ == depth_) return 0;
+    const int blocks = splits_pixels(threads) || groups_ > 1 ? blocks_ : divide_up(blocks_, threads);
+    return round_up(static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_rows_) *
+                        static_cast<std::size_t>(column_step_) * sizeof(float),
+                    kCacheLine);
+  }
+
+  std::size_t thread_bytes(int threads) const {
+    return panels_bytes() + multipliers_bytes() + sums_bytes(threads);
+  }
+
+  GemmWork work_for(const ConvolutionCall& call, const OutputStage& stage, int thread,
+                    int threads) const {
+    GemmWork work;
+    work.geometry = &*geometry_;
+    work.stage = &stage;
+    work.rows = rows_;
+    work.depth = depth_;
+    work.block_end = blocks_;
+    work.column_end = geometry_->pixels();
+    work.column_step = column_step_;
+    work.depth_step = depth_step_;
+    work.panels = call.scratch + constants_bytes() +
+                  static_cast<std::size_t>(thread) * thread_bytes(threads);
+    work.multipliers = work.panels + panels_bytes();
+    work.sums = work.multipliers + multipliers_bytes();
+    return work;
+  }
+
+  void set_group(GemmWork& work, const ConvolutionCall& call, int group) const {
+    const auto index = static_cast<std::size_t>(group);
+    const auto in_values = static_cast<std::size_t>(geometry_->channels) *
+                           static_cast<std::size_t>(geometry_->in_height) *
+                           static_cast<std::size_t>(geometry_->in_width);
+    const auto out_values =
+        static_cast<std::size_t>(rows_) * static_cast<std::size_t>(geometry_->pixels());
+    work.input = static_cast<const std::byte*>(call.input) + index * in_values * input_size_;
+    work.output = static_cast<std::byte*>(call.output) + index * out_values * output_size_;
+    work.weights = weights_.data() + index * group_weights() * weight_size(kernel_.weights);
+    work.first_channel = group * rows_;
+    work.padding_value =
+        static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, group));
+  }
+
+  std::size_t group_weights() const {
+    return static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(block_rows_) *
+           static_cast<std::size_t>(depth_);
+  }
+
+  // Calls put(position, weight, channel) for every weight, the position counting packed weights.
+  template <typename Put>
+  void for_weights(const ConvolutionRequest& request, Put&& put) const {
+    const int unit = kernel_.depth_unit;
+    const int taps = geometry_->taps();
+    std::size_t source = 0;
+    for (int channel = 0; channel < request.shape.out.channels; ++channel) {
+      const int group = channel / rows_;
+      const int block = channel % rows_ / block_rows_;
+      const int row = channel % rows_ % block_rows_;
+      const std::size_t start =
+          static_cast<std::size_t>(group) * group_weights() +
+          static_cast<std::size_t>(block) * static_cast<std::size_t>(block_rows_) *
+              static_cast<std::size_t>(depth_);
+      for (int c = 0; c < geometry_->channels; ++c) {
+        for (int tap = 0; tap < taps; ++tap) {
+          const int k = tap * geometry_->channels + c;
+          const int within = (k / unit * block_rows_ + row) * unit + k % unit;
+          put(start + static_cast<std::size_t>(within), request.weights[source++], channel);
+        }
+      }
+    }
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    weights_ = AlignedBuffer(static_cast<std::size_t>(groups_) * group_weights() *
+                             weight_size(kernel_.weights));
+    if (kernel_.weights == WeightFormat::kFloat) {
+      auto* packed = weights_.as<float>();
+      for_weights(request, [&](std::size_t i, float weight, int) { packed[i] = weight; });
+    } else if (kernel_.weights == WeightFormat::kHalf) {
+      auto* packed = weights_.as<Half>();
+      for_weights(request, [&](std::size_t i, float weight, int) {
+        packed[i] = half_from_float(weight);
+      });
+    } else {
+      auto* packed = weights_.as<std::int8_t>();
+      std::vector<std::int32_t> totals(static_cast<std::size_t>(request.shape.out.channels));
+      for_weights(request, [&](std::size_t i, float weight, int channel) {
+        packed[i] = quantize_weight(weight, constants_.weight_scale(channel));
+        totals[static_cast<std::size_t>(channel)] += packed[i];
+      });
+      for (int channel = 0; channel < request.shape.out.channels; ++channel) {
+        constants_.set_weight_total(channel, totals[static_cast<std::size_t>(channel)]);
+      }
+    }
+    constants_.finish(kernel_.input_offset);
+  }
+
+  const GemmKernel& kernel_;
+  const std::string_view isa_;
+  const GemmForm form_;
+  const std::size_t input_size_;
+  const std::size_t output_size_;
+  const int groups_;
+  const int rows_;  // output channels of a group
+  GroupGeometry geometry_;
+  OutputConstants constants_;
+  AlignedBuffer weights_;  // [group][block][depth / unit][rows of a block][unit]
+  int block_rows_ = 0;
+  int blocks_ = 0;
+  int depth_ = 0;
+  int depth_step_ = 0;
+  int column_step_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Convolution> make_gemm_convolution(const ConvolutionRequest& request,
+                                                   const GemmKernel& kernel, std::string_view isa,
+                                                   GemmForm form, bool small_scratch) {
+  return std::make_unique<GemmConvolution>(request, kernel, isa, form, small_scratch);
+}
+
+}  // namespace mpe

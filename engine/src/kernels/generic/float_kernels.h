@@ -1,0 +1,112 @@
+// fp32, and fp16 as storage, on sets whose F32 can multiply by a weight broadcast from memory. The
+// including unit says how large a tile its registers hold.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/generic/depthwise.h"
+#include "kernels/generic/gemm.h"
+#include "kernels/generic/halves.h"
+#include "kernels/generic/vector_product.h"
+
+namespace mpe {
+namespace {
+
+struct Fp32Depthwise {
+  using Input = float;
+  using Value = float;
+  using Sum = float;
+  static constexpr WeightFormat kWeights = WeightFormat::kFloat;
+  static constexpr int kLanes = F32::kLanes;
+
+  template <int kSteps>
+  static void accumulate(const float* strip, const float* weights, const std::int32_t* offsets,
+                         int taps, float* sums) {
+    accumulate_taps<Fp32Depthwise, F32, kSteps>(strip, weights, offsets, taps, sums);
+  }
+};
+
+struct HalfDepthwise : Fp32Depthwise {
+  using Input = std::uint16_t;
+  static void convert(const std::uint16_t* from, float* to, int count, int /*zero_point*/) {
+    widen_halves(from, to, count);
+  }
+};
+
+struct Fp32VectorProduct {
+  using Input = float;
+  using Value = float;
+  using Weight = float;
+  using Sum = float;
+  using Accumulator = F32;
+  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kVectors = 4;
+  static constexpr int kUnit = 1;
+
+  static F32 load_weights(const float* weights) { return F32::load(weights); }
+  static F32 broadcast(const float* value) { return F32(*value); }
+  static F32 multiply_add(F32 sum, F32 weights, F32 value) {
+    return mpe::multiply_add(sum, weights, value);
+  }
+  static void store_sums(float* to, F32 sums) { store(to, sums); }
+};
+
+struct HalfVectorProduct : Fp32VectorProduct {
+  using Input = std::uint16_t;
+  using Weight = std::uint16_t;
+  static void prepare(const std::uint16_t* from, float* to, int count) {
+    widen_halves(from, to, count);
+  }
+  static F32 load_weights(const std::uint16_t* weights) { return load_half(weights); }
+};
+
+// One term of a tile: a vector of pixels times a broadcast weight, for every row.
+template <int kTileRows, int kTileVectors>
+struct BroadcastFp32Product {
+  using Input = float;
+  using Panel = float;
+  using Weight = float;
+  using Multiplier = float;
+  using Sum = float;
+  using Accumulator = F32;
+  static constexpr WeightFormat kWeights = WeightFormat::kFloat;
+  static constexpr int kRows = kTileRows;
+  static constexpr int kVectors = kTileVectors;
+  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kUnit = 1;
+
+  static F32 load_sums(const float* sums) { return F32::load(sums); }
+  static void store_sums(float* to, F32 sums) { store(to, sums); }
+  static F32 load_panel(const float* panel) { return F32::load(panel); }
+  static F32 broadcast(const float* weight) { return F32(*weight); }
+  static F32 multiply_add(F32 sum, F32 value, F32 weight) {
+    return mpe::multiply_add(sum, value, weight);
+  }
+  template <int kUsed>
+  static void step(F32 (&sums)[kRows][kUsed], const float* panel, const float* weights) {
+    broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
+  }
+  template <int kUsed>
+  static void accumulate(const float* panel, const float* weights, int units, float* tile,
+                         bool fresh) {
+    accumulate_in_registers<BroadcastFp32Product, kUsed>(panel, weights, units, tile, fresh);
+  }
+};
+
+// The same over stored halves; both sides are widened on their way to the micro-kernel.
+template <typename Product>
+struct StoredAsHalf : Product {
+  using Input = std::uint16_t;
+  using Weight = std::uint16_t;
+  static constexpr WeightFormat kWeights = WeightFormat::kHalf;
+
+  static void interleave(const std::uint16_t* rows, float* panel) {
+    widen_halves(rows, panel, Product::kLanes * Product::kVectors);
+  }
+  static void widen(const std::uint16_t* from, float* to, int count) {
+    widen_halves(from, to, count);
+  }
+};
+
+}  // namespace
+}  // namespace mpe

@@ -1,0 +1,227 @@
+// Convolution as a matrix product with packing (Goto's scheme): a block of pixels and depth is
+// packed once into panels that the micro-kernel reads in order, and every block of weights meets
+// all of these panels while it is in the first-level cache.
+//
+// A kernel K describes one arithmetic on one instruction set:
+//   Input       type of the tensor, Panel of the packed values, Weight as stored, Multiplier as
+//               the micro-kernel wants weights, Sum float or int32
+//   kRows, kLanes, kVectors   output channels of a tile, pixels of a vector, vectors of a tile
+//   kUnit       terms of a sum that lie together
+//   accumulate<V>(panel, weights, units, tile, fresh)   adds to the first V vectors of a tile of
+//               sums [kRows][kVectors * kLanes], or starts it
+//   interleave(rows, panel)   packs kUnit rows of gathered values; unused if kUnit is 1 and Panel
+//               is Input
+//   widen(from, to, count)    Weight to Multiplier; unused where they are the same
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+// The common shape of accumulate(): sums in registers, one step for each unit of depth. K has the
+// vector type Accumulator, load_sums, store_sums, and step<V>(accumulators, panel, weights).
+template <typename K, int kVectorsUsed, typename Panel, typename Multiplier, typename Sum>
+inline void accumulate_in_registers(const Panel* panel, const Multiplier* weights, int units,
+                                    Sum* tile, bool fresh) {
+  constexpr int kColumns = K::kVectors * K::kLanes;
+  typename K::Accumulator sums[K::kRows][kVectorsUsed];
+  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+      sums[r.value][v.value] =
+          fresh ? typename K::Accumulator(0)
+                : K::load_sums(tile + r.value * kColumns + v.value * K::kLanes);
+    });
+  });
+  for (int unit = 0; unit < units; ++unit) {
+    K::template step<kVectorsUsed>(sums, panel, weights);
+    panel += kColumns * K::kUnit;
+    weights += K::kRows * K::kUnit;
+  }
+  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+      K::store_sums(tile + r.value * kColumns + v.value * K::kLanes, sums[r.value][v.value]);
+    });
+  });
+}
+
+// The step of instruction sets that read a weight as a broadcast from memory.
+template <typename K, int kVectorsUsed, typename Accumulator, typename Panel, typename Multiplier>
+inline __attribute__((always_inline)) void broadcast_step(
+    Accumulator (&sums)[K::kRows][kVectorsUsed], const Panel* panel, const Multiplier* weights) {
+  decltype(K::load_panel(panel)) values[kVectorsUsed];
+  unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+    values[v.value] = K::load_panel(panel + v.value * K::kLanes * K::kUnit);
+  });
+  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+    const auto weight = K::broadcast(weights + r.value * K::kUnit);
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+      sums[r.value][v.value] = K::multiply_add(sums[r.value][v.value], values[v.value], weight);
+    });
+  });
+}
+
+template <typename K>
+class Gemm {
+ public:
+  using Input = typename K::Input;
+  using Panel = typename K::Panel;
+  using Weight = typename K::Weight;
+  using Multiplier = typename K::Multiplier;
+  using Sum = typename K::Sum;
+
+  static constexpr int kColumns = K::kLanes * K::kVectors;
+  static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
+
+  static void run(const GemmWork& work) {
+    for (int column = work.column_begin; column < work.column_end; column += work.column_step) {
+      const int left = work.column_end - column;
+      const int count = left < work.column_step ? left : work.column_step;
+      for (int depth = 0; depth < work.depth; depth += work.depth_step) {
+        multiply(work, column, count, depth);
+      }
+    }
+  }
+
+ private:
+  // Rows that are gathered before they are interleaved.
+  static constexpr int kGatheredRows = 64;
+  static constexpr bool kDirect = K::kUnit == 1 && std::is_same_v<Input, Panel>;
+
+  static void multiply(const GemmWork& work, int column, int column_count, int depth) {
+    const int left = work.depth - depth;
+    const int depth_count = left < work.depth_step ? left : work.depth_step;
+    const bool first = depth == 0;
+    const bool last = left <= work.depth_step;
+    const int panels = (column_count + kColumns - 1) / kColumns;
+
+    for (int p = 0; p < panels; ++p) {
+      pack(work, column + p * kColumns, panel_count(column_count, p), depth, depth_count,
+           panel_at(work, p, depth_count));
+    }
+    alignas(64) Sum tile[K::kRows * kColumns];
+    for (int block = work.block_begin; block < work.block_end; ++block) {
+      const Multiplier* weights = weights_of(work, block, depth, depth_count);
+      for (int p = 0; p < panels; ++p) {
+        Sum* sums = first && last ? tile : tile_at(work, block, p);
+        const int count = panel_count(column_count, p);
+        accumulate(panel_at(work, p, depth_count), weights, depth_count / K::kUnit, sums, count,
+                   first);
+        if (last) write_tile(work, block, column + p * kColumns, count, sums);
+      }
+    }
+  }
+
+  static int panel_count(int columns, int panel) {
+    const int left = columns - panel * kColumns;
+    return left < kColumns ? left : kColumns;
+  }
+
+  static Panel* panel_at(const GemmWork& work, int panel, int depth_count) {
+    return reinterpret_cast<Panel*>(work.panels) +
+           static_cast<std::int64_t>(panel) * depth_count * kColumns;
+  }
+
+  static Sum* tile_at(const GemmWork& work, int block, int panel) {
+    const int panels = work.column_step / kColumns;
+    const std::int64_t index =
+        static_cast<std::int64_t>(block - work.block_begin) * panels + panel;
+    return reinterpret_cast<Sum*>(work.sums) + index * (K::kRows * kColumns);
+  }
+
+  static const Multiplier* weights_of(const GemmWork& work, int block, int depth,
+                                      int depth_count) {
+    const auto* stored = static_cast<const Weight*>(work.weights) +
+                         (static_cast<std::int64_t>(block) * work.depth + depth) * K::kRows;
+    if constexpr (kWidens) {
+      auto* widened = reinterpret_cast<Multiplier*>(work.multipliers);
+      K::widen(stored, widened, depth_count * K::kRows);
+      return widened;
+    } else {
+      return stored;
+    }
+  }
+
+  // Only as many vectors as have pixels are computed.
+  static void accumulate(const Panel* panel, const Multiplier* weights, int units, Sum* tile,
+                         int count, bool fresh) {
+    const int vectors = (count + K::kLanes - 1) / K::kLanes;
+    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+      if (vectors == v.value + 1) {
+        K::template accumulate<v.value + 1>(panel, weights, units, tile, fresh);
+      }
+    });
+  }
+
+  static void write_tile(const GemmWork& work, int block, int column, int count,
+                         const Sum* sums) {
+    const int first = block * K::kRows;
+    const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
+    const std::int64_t pixels = work.geometry->pixels();
+    auto* output = static_cast<std::byte*>(work.output);
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t position = (first + r) * pixels + column;
+      write_outputs<Channels::kOne>(*work.stage, work.first_channel + first + r,
+                                    sums + r * kColumns, count,
+                                    output + position * output_bytes(work.stage->kind));
+    }
+  }
+
+  static Input padding_of(const GemmWork& work) {
+    if constexpr (std::is_same_v<Input, std::int8_t>) {
+      return work.padding_value;
+    } else {
+      return Input{};
+    }
+  }
+
+  static void pack(const GemmWork& work, int column, int count, int depth, int depth_count,
+                   Panel* panel) {
+    Segment segments[kColumns + 1];
+    const int used = split_pixels(*work.geometry, column, count, kColumns, segments);
+    const auto* input = static_cast<const Input*>(work.input);
+    const Input padding = padding_of(work);
+    if constexpr (kDirect) {
+      gather_patches<kColumns>(*work.geometry, segments, used, depth, depth + depth_count, input,
+                               padding, panel);
+    } else {
+      // interleave() may read a vector beyond its rows.
+      alignas(64) Input rows[kGatheredRows * kColumns + 64] = {};
+      for (int begin = 0; begin < depth_count; begin += kGatheredRows) {
+        const int left = depth_count - begin;
+        const int gathered = left < kGatheredRows ? left : kGatheredRows;
+        gather_patches<kColumns>(*work.geometry, segments, used, depth + begin,
+                                 depth + begin + gathered, input, padding, rows);
+        for (int row = 0; row < gathered; row += K::kUnit) {
+          K::interleave(rows + row * kColumns, panel);
+          panel += kColumns * K::kUnit;
+        }
+      }
+    }
+  }
+};
+
+template <typename K>
+constexpr GemmKernel gemm_kernel(int depth_step, int input_offset = 0) {
+  using Multiply = Gemm<K>;
+  GemmKernel kernel;
+  kernel.rows = K::kRows;
+  kernel.columns = Multiply::kColumns;
+  kernel.depth_unit = K::kUnit;
+  kernel.panel_bytes = sizeof(typename K::Panel);
+  kernel.multiplier_bytes = Multiply::kWidens ? sizeof(typename K::Multiplier) : 0;
+  kernel.depth_step = depth_step;
+  kernel.input_offset = input_offset;
+  kernel.weights = K::kWeights;
+  kernel.run = Multiply::run;
+  return kernel;
+}
+
+}  // namespace
+}  // namespace mpe

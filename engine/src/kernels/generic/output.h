@@ -1,0 +1,123 @@
+// From sums to outputs: bias, activation and (re)quantisation, a vector at a time. The including
+// unit has defined the vector types F32 and I32.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/activation.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+// Where the constants of a run of sums come from: all sums belong to one output channel, or every
+// one to the next channel.
+enum class Channels { kOne, kSuccessive };
+
+template <Channels kChannels>
+inline F32 float_constant(const float* values, int index) {
+  if constexpr (kChannels == Channels::kOne) return F32(values[0]);
+  return F32::load(values + index);
+}
+
+template <Channels kChannels>
+inline I32 int_constant(const std::int32_t* values, int index) {
+  if constexpr (kChannels == Channels::kOne) return I32(values[0]);
+  return I32::load(values + index);
+}
+
+__attribute__((noinline)) F32 activate_costly(Activation activation, F32 x) {
+  return activate(activation, x);
+}
+
+// kLinear, kLeaky, kRelu and kRelu6 are known at compile time; kLogistic stands for all others.
+template <Activation kActivation>
+inline F32 activate_vector(Activation activation, F32 x) {
+  if constexpr (kActivation == Activation::kLogistic) {
+    return activate_costly(activation, x);
+  } else {
+    return activate(kActivation, x);
+  }
+}
+
+// Values in output steps to int8; limits and rounding as in quant/requantize.h.
+template <Activation kActivation, Channels kChannels>
+inline I32 requantized(const OutputStage& stage, int channel, int index, F32 value) {
+  if constexpr (kActivation == Activation::kLogistic) {
+    value = activate_costly(stage.activation, value) *
+            float_constant<kChannels>(stage.inverse_scale + channel, index);
+  } else if constexpr (kActivation == Activation::kRelu6) {
+    const F32 six = float_constant<kChannels>(stage.six + channel, index);
+    value = relu(value);
+    value = choose(less(value, six), value, six);
+  } else {
+    value = activate(kActivation, value);
+  }
+  value = limit_for_rounding(value);
+  return round_to_int(value) + int_constant<kChannels>(stage.zero_point + channel, index);
+}
+
+template <Activation kActivation, Channels kChannels>
+inline void write_vector(const OutputStage& stage, int channel, int index, int count,
+                         const float* sums, void* output) {
+  const F32 bias = float_constant<kChannels>(stage.bias + channel, index);
+  const F32 value =
+      activate_vector<kActivation>(stage.activation, F32::load(sums + index) + bias);
+  if (stage.kind == OutputKind::kHalf) {
+    store_half(static_cast<std::uint16_t*>(output) + index, value, count);
+  } else {
+    store(static_cast<float*>(output) + index, value, count);
+  }
+}
+
+template <Activation kActivation, Channels kChannels>
+inline void write_vector(const OutputStage& stage, int channel, int index, int count,
+                         const std::int32_t* sums, void* output) {
+  const I32 sum = I32::load(sums + index) + int_constant<kChannels>(stage.offset + channel, index);
+  const F32 value =
+      to_float(sum) * float_constant<kChannels>(stage.multiplier + channel, index);
+  if (stage.kind == OutputKind::kInt8) {
+    const I32 q = requantized<kActivation, kChannels>(stage, channel, index, value);
+    store_int8(static_cast<std::int8_t*>(output) + index, q, count);
+  } else {
+    store(static_cast<float*>(output) + index,
+          activate_vector<kActivation>(stage.activation, value), count);
+  }
+}
+
+template <Activation kActivation, Channels kChannels, typename Sum>
+void write_run(const OutputStage& stage, int channel, const Sum* sums, int count, void* output) {
+  int i = 0;
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    write_vector<kActivation, kChannels>(stage, channel, i, F32::kLanes, sums, output);
+  }
+  if (i < count) {
+    write_vector<kActivation, kChannels>(stage, channel, i, count - i, sums, output);
+  }
+}
+
+// Writes `count` outputs of channel `channel` (or of that and the following channels). `sums` may
+// be read up to the next full vector. `output` is a float, half or int8 array, as the stage says.
+template <Channels kChannels, typename Sum>
+void write_outputs(const OutputStage& stage, int channel, const Sum* sums, int count,
+                   void* output) {
+  switch (stage.activation) {
+    case Activation::kLinear:
+      return write_run<Activation::kLinear, kChannels>(stage, channel, sums, count, output);
+    case Activation::kLeaky:
+      return write_run<Activation::kLeaky, kChannels>(stage, channel, sums, count, output);
+    case Activation::kRelu:
+      return write_run<Activation::kRelu, kChannels>(stage, channel, sums, count, output);
+    case Activation::kRelu6:
+      return write_run<Activation::kRelu6, kChannels>(stage, channel, sums, count, output);
+    default:
+      return write_run<Activation::kLogistic, kChannels>(stage, channel, sums, count, output);
+  }
+}
+
+inline int output_bytes(OutputKind kind) {
+  return kind == OutputKind::kFloat ? 4 : kind == OutputKind::kHalf ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace mpe

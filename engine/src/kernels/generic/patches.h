@@ -1,0 +1,151 @@
+// The input values under a run of output pixels (im2col), copied straight into the buffer from
+// which they are packed: the matrix of all patches never exists.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+// Neighbouring output pixels of one row.
+struct Segment {
+  int column;  // in the panel
+  int count;
+  int y;  // output row; kBlank: columns past the last pixel, filled with the padding value
+  int x;  // first output column
+};
+constexpr int kBlank = -1;
+
+// Splits pixels [pixel, pixel + count) of the output into rows, and appends a blank segment up to
+// `columns`. `segments` holds columns + 1 entries. Returns how many were written.
+inline int split_pixels(const ConvolutionGeometry& geometry, int pixel, int count, int columns,
+                        Segment* segments) {
+  int used = 0;
+  int y = pixel / geometry.out_width;
+  int x = pixel - y * geometry.out_width;
+  for (int column = 0; column < count;) {
+    const int left = geometry.out_width - x;
+    const int length = left < count - column ? left : count - column;
+    segments[used++] = {column, length, y, x};
+    column += length;
+    x = 0;
+    ++y;
+  }
+  if (count < columns) segments[used++] = {count, columns - count, kBlank, 0};
+  return used;
+}
+
+template <int kBytes>
+inline void copy_block(void* to, const void* from) {
+  __builtin_memcpy(to, from, kBytes);
+}
+
+// memcpy for a few values, without the call.
+template <typename T>
+inline void copy_run(T* to, const T* from, int count) {
+  auto* target = reinterpret_cast<char*>(to);
+  const auto* source = reinterpret_cast<const char*>(from);
+  const int bytes = count * static_cast<int>(sizeof(T));
+  // Whatever is left over is covered by a last block that overlaps the one before.
+  if (bytes >= 16) {
+    for (int i = 0; i + 16 < bytes; i += 16) copy_block<16>(target + i, source + i);
+    copy_block<16>(target + bytes - 16, source + bytes - 16);
+  } else if (bytes >= 8) {
+    copy_block<8>(target, source);
+    copy_block<8>(target + bytes - 8, source + bytes - 8);
+  } else if (bytes >= 4) {
+    copy_block<4>(target, source);
+    copy_block<4>(target + bytes - 4, source + bytes - 4);
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
+template <typename T>
+inline void copy_strided(T* to, const T* from, int count, int stride) {
+  if (stride == 2) {
+    for (int i = 0; i < count; ++i) to[i] = from[2 * i];
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = from[i * stride];
+  }
+}
+
+template <typename T>
+inline void fill_run(T* to, T value, int count) {
+  for (int i = 0; i < count; ++i) to[i] = value;
+}
+
+inline int limited(int value, int low, int high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+// One tap and one segment, for `channels` channels: a row of the buffer each.
+template <int kColumns, typename T>
+inline void gather_segment(const ConvolutionGeometry& geometry, const Segment& segment, int ky,
+                           int kx, const T* input, int channels, T padding, T* rows) {
+  T* to = rows + segment.column;
+  const int y = segment.y * geometry.stride_y + ky * geometry.dilation - geometry.padding;
+  if (segment.y == kBlank || y < 0 || y >= geometry.in_height) {
+    for (int c = 0; c < channels; ++c, to += kColumns) fill_run(to, padding, segment.count);
+    return;
+  }
+  const int end = segment.x + segment.count;
+  const int first = limited(geometry.inside[kx].begin, segment.x, end);
+  const int last = limited(geometry.inside[kx].end, first, end);
+  const int before = first - segment.x;
+  const int count = last - first;
+  const int after = end - last;
+  const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+  const int x = first * geometry.stride_x + kx * geometry.dilation - geometry.padding;
+  const T* from = count == 0 ? input : input + static_cast<std::int64_t>(y) * geometry.in_width + x;
+  if (geometry.stride_x != 1) {
+    for (int c = 0; c < channels; ++c, to += kColumns, from += plane) {
+      fill_run(to, padding, before);
+      copy_strided(to + before, from, count, geometry.stride_x);
+      fill_run(to + before + count, padding, after);
+    }
+  } else if (count == kColumns) {
+    for (int c = 0; c < channels; ++c, to += kColumns, from += plane) {
+      copy_block<kColumns * sizeof(T)>(to, from);
+    }
+  } else {
+    for (int c = 0; c < channels; ++c, to += kColumns, from += plane) {
+      fill_run(to, padding, before);
+      copy_run(to + before, from, count);
+      fill_run(to + before + count, padding, after);
+    }
+  }
+}
+
+// Rows [begin, end) of the matrix of patches, kColumns values each. Rows beyond the last term are
+// zero.
+template <int kColumns, typename T>
+inline void gather_patches(const ConvolutionGeometry& geometry, const Segment* segments,
+                           int segment_count, int begin, int end, const T* input, T padding,
+                           T* rows) {
+  const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+  const int terms = geometry.taps() * geometry.channels;
+  for (int row = begin; row < end;) {
+    if (row >= terms) {
+      fill_run(rows, T{}, (end - row) * kColumns);
+      return;
+    }
+    const int tap = row / geometry.channels;
+    const int channel = row - tap * geometry.channels;
+    const int left = geometry.channels - channel;
+    const int count = left < end - row ? left : end - row;
+    const int ky = tap / geometry.kernel_x;
+    const int kx = tap - ky * geometry.kernel_x;
+    for (int i = 0; i < segment_count; ++i) {
+      gather_segment<kColumns>(geometry, segments[i], ky, kx, input + channel * plane, count,
+                               padding, rows);
+    }
+    row += count;
+    rows += count * kColumns;
+  }
+}
+
+}  // namespace
+}  // namespace mpe

@@ -1,0 +1,26 @@
+// A convolution's shape as the kernels read it.
+#pragma once
+
+#include <vector>
+
+#include "kernels/convolution.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+
+// Owns what a ConvolutionGeometry points to.
+class GroupGeometry {
+ public:
+  explicit GroupGeometry(const ConvolutionShape& shape);
+  GroupGeometry(const GroupGeometry&) = delete;
+  GroupGeometry& operator=(const GroupGeometry&) = delete;
+
+  const ConvolutionGeometry& operator*() const { return geometry_; }
+  const ConvolutionGeometry* operator->() const { return &geometry_; }
+
+ private:
+  ConvolutionGeometry geometry_;
+  std::vector<ColumnRange> inside_;
+};
+
+}  // namespace mpe

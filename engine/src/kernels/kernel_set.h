@@ -1,0 +1,143 @@
+// What an instruction set's translation unit offers to the rest of the engine: plain functions over
+// plain structs. Such a unit is compiled with flags that other machines lack, so nothing in it may
+// have external linkage but its KernelSet: an inline function or template instance of the standard
+// library compiled there could be picked by the linker for the whole program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu.h"
+#include "model/network.h"
+
+namespace mpe {
+
+// Half-open range of output columns.
+struct ColumnRange {
+  int begin = 0;
+  int end = 0;
+};
+
+// One group of a convolution. A pointwise one is described as a single row of pixels.
+struct ConvolutionGeometry {
+  int channels = 0;  // input channels of the group
+  int in_height = 0;
+  int in_width = 0;
+  int out_height = 0;
+  int out_width = 0;
+  int kernel_y = 1;
+  int kernel_x = 1;
+  int stride_y = 1;
+  int stride_x = 1;
+  int padding = 0;
+  int dilation = 1;
+  const ColumnRange* inside = nullptr;  // [kernel_x] output columns whose input column exists
+
+  int pixels() const { return out_height * out_width; }
+  int taps() const { return kernel_y * kernel_x; }
+};
+
+enum class OutputKind : std::uint8_t { kFloat, kHalf, kInt8 };
+
+// What turns sums into outputs, by output channel; the rules are those of quant/requantize.h.
+// fp32 and fp16 use `bias`; int8 the rest. Kernels may read up to kOutputStageSlack entries more
+// than there are channels.
+struct OutputStage {
+  OutputKind kind = OutputKind::kFloat;
+  Activation activation = Activation::kLinear;
+  const float* bias = nullptr;
+  const std::int32_t* offset = nullptr;      // added to the sum: bias and zero point's correction
+  const float* multiplier = nullptr;         // sum to real value, or to output steps if foldable
+  const float* six = nullptr;                // relu6's limit in output steps
+  const float* inverse_scale = nullptr;      // real value to output steps, if not foldable
+  const std::int32_t* zero_point = nullptr;  // of the output
+};
+inline constexpr int kOutputStageSlack = 64;
+
+// How a kernel wants its weights stored.
+enum class WeightFormat : std::uint8_t { kFloat, kHalf, kInt8, kInt16 };
+
+// A share of one group's product: weights [rows][depth] times the input's patches [depth][pixels].
+// `depth` runs over the taps and within a tap over the channels.
+struct GemmWork {
+  const ConvolutionGeometry* geometry = nullptr;
+  const OutputStage* stage = nullptr;
+  const void* input = nullptr;    // the group's first channel
+  const void* weights = nullptr;  // the group's blocks [block][depth / unit][rows of a block][unit]
+  void* output = nullptr;         // the group's first channel
+  int first_channel = 0;          // of the group, into the output stage
+  int rows = 0;                   // output channels of the group
+  int depth = 0;                  // a multiple of the kernel's depth unit
+  int block_begin = 0;            // this share's row blocks
+  int block_end = 0;
+  int column_begin = 0;  // this share's pixels; begins at a multiple of the kernel's columns
+  int column_end = 0;
+  int column_step = 0;  // pixels packed at once, a multiple of the kernel's columns
+  int depth_step = 0;   // depth packed at once, a multiple of the kernel's depth unit
+  std::int8_t padding_value = 0;  // int8: the input's zero point
+  std::byte* panels = nullptr;       // scratch: [column_step / columns][depth_step][columns]
+  std::byte* multipliers = nullptr;  // scratch: one block's weights, widened
+  std::byte* sums = nullptr;         // scratch: tiles [block][column panel] if depth > depth_step
+};
+
+struct GemmKernel {
+  int rows = 0;        // output channels of a tile
+  int columns = 0;     // output pixels of a tile
+  int depth_unit = 0;  // terms of a sum that lie together
+  int panel_bytes = 0;       // size of one packed input value
+  int multiplier_bytes = 0;  // size of one widened weight; 0: weights are used as they are stored
+  int depth_step = 0;        // depth for which one block's weights stay in the first-level cache
+  int input_offset = 0;      // int8: added to every input value (and padding) in packing
+  WeightFormat weights = WeightFormat::kFloat;
+  void (*run)(const GemmWork&) = nullptr;
+  // The same for very few pixels: weights are packed in blocks of `vector_rows`.
+  int vector_rows = 0;
+  void (*run_vector)(const GemmWork&) = nullptr;
+};
+
+// A share of a depthwise convolution: output channels [channel_begin, channel_end), of which
+// `multiplier` each read one input channel.
+struct DepthwiseWork {
+  const ConvolutionGeometry* geometry = nullptr;
+  const OutputStage* stage = nullptr;
+  const void* input = nullptr;
+  const void* weights = nullptr;  // [channel][taps, made even by a zero]
+  void* output = nullptr;
+  const std::int32_t* tap_offsets = nullptr;  // [taps, made even] into the strip
+  const std::int32_t* zero_points = nullptr;  // int8: of the input, by input channel
+  int channel_begin = 0;
+  int channel_end = 0;
+  int multiplier = 1;
+  // The strip: rows of one channel with their padding, the columns sorted by their remainder
+  // modulo the stride, so that every tap reads neighbours for neighbouring outputs.
+  int strip_rows = 0;     // output rows made from one strip
+  int phase_width = 0;    // values of one row and remainder
+  std::byte* strip = nullptr;
+  std::byte* sums = nullptr;  // one output row
+};
+
+struct DepthwiseKernel {
+  int strip_value_bytes = 0;
+  int lanes = 0;  // outputs computed at once: a strip's rows are followed by so many values
+  WeightFormat weights = WeightFormat::kFloat;
+  void (*run)(const DepthwiseWork&) = nullptr;
+};
+
+struct KernelSet {
+  const char* name;
+  bool (*supported)(const CpuFeatures&);
+  // Indexed by Precision; null where a lower set serves as well.
+  const GemmKernel* gemm[3];
+  const DepthwiseKernel* depthwise[3];
+};
+
+#if defined(__aarch64__)
+extern const KernelSet kNeonKernels;
+extern const KernelSet kNeonFp16Kernels;
+extern const KernelSet kNeonDotprodKernels;
+#elif defined(__x86_64__)
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512VnniKernels;
+#endif
+
+}  // namespace mpe

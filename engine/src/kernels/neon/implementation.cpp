@@ -1,0 +1,199 @@
+// Kernels for every arm64 core. fp16 is storage: sums are formed in float. int8 without dot
+// products: two products of bytes fit in 16 bits (2 * 128 * 127 < 2^15, as weights are never -128),
+// then neighbouring pairs are added into 32-bit sums.
+#include "kernels/neon/vectors.h"
+
+#include "kernels/generic/float_kernels.h"
+
+namespace mpe {
+namespace {
+
+// Weights are read as vectors and used by lane.
+struct Fp32Product {
+  using Input = float;
+  using Panel = float;
+  using Weight = float;
+  using Multiplier = float;
+  using Sum = float;
+  using Accumulator = F32;
+  static constexpr WeightFormat kWeights = WeightFormat::kFloat;
+  static constexpr int kRows = 8;
+  static constexpr int kVectors = 3;
+  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kUnit = 1;
+
+  static F32 load_sums(const float* sums) { return F32::load(sums); }
+  static void store_sums(float* to, F32 sums) { store(to, sums); }
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void step(F32 (&sums)[kRows][kUsed],
+                                                         const float* panel,
+                                                         const float* weights) {
+    const float32x4_t rows[2] = {vld1q_f32(weights), vld1q_f32(weights + 4)};
+    float32x4_t values[kUsed];
+    unroll<kUsed>([&](auto v) MPE_UNROLLED { values[v.value] = vld1q_f32(panel + v.value * 4); });
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        float32x4_t& sum = sums[r.value][v.value].value;
+        sum = vfmaq_laneq_f32(sum, values[v.value], rows[r.value / 4], r.value % 4);
+      });
+    });
+  }
+  template <int kUsed>
+  static void accumulate(const float* panel, const float* weights, int units, float* tile,
+                         bool fresh) {
+    accumulate_in_registers<Fp32Product, kUsed>(panel, weights, units, tile, fresh);
+  }
+};
+
+// A unit is four terms of four pixels in 16 bytes: terms 0 and 1 of each pixel, then 2 and 3.
+struct Int8Product {
+  using Input = std::int8_t;
+  using Panel = std::int8_t;
+  using Weight = std::int8_t;
+  using Multiplier = std::int8_t;
+  using Sum = std::int32_t;
+  using Accumulator = I32;
+  static constexpr WeightFormat kWeights = WeightFormat::kInt8;
+  static constexpr int kRows = 4;
+  static constexpr int kVectors = 4;
+  static constexpr int kLanes = I32::kLanes;
+  static constexpr int kUnit = 4;
+
+  static I32 load_sums(const std::int32_t* sums) { return I32::load(sums); }
+  static void store_sums(std::int32_t* to, I32 sums) { store(to, sums); }
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void step(I32 (&sums)[kRows][kUsed],
+                                                         const std::int8_t* panel,
+                                                         const std::int8_t* weights) {
+    const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(weights));
+    int8x8_t first[kUsed];
+    int8x8_t second[kUsed];
+    unroll<kUsed>([&](auto v) MPE_UNROLLED {
+      first[v.value] = vld1_s8(panel + v.value * 16);
+      second[v.value] = vld1_s8(panel + v.value * 16 + 8);
+    });
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const int8x8_t first_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value));
+      const int8x8_t second_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value + 1));
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        int16x8_t products = vmull_s8(first[v.value], first_weights);
+        products = vmlal_s8(products, second[v.value], second_weights);
+        int32x4_t& sum = sums[r.value][v.value].value;
+        sum = vpadalq_s16(sum, products);
+      });
+    });
+  }
+  template <int kUsed>
+  static void accumulate(const std::int8_t* panel, const std::int8_t* weights, int units,
+                         std::int32_t* tile, bool fresh) {
+    accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+  }
+
+  static void interleave(const std::int8_t* rows, std::int8_t* panel) {
+    const int8x16_t a = vld1q_s8(rows);
+    const int8x16_t b = vld1q_s8(rows + 16);
+    const int8x16_t c = vld1q_s8(rows + 32);
+    const int8x16_t d = vld1q_s8(rows + 48);
+    interleave_eight(vzip1q_s8(a, b), vzip1q_s8(c, d), panel);
+    interleave_eight(vzip2q_s8(a, b), vzip2q_s8(c, d), panel + 32);
+  }
+
+ private:
+  // Eight pixels' first and second pairs of terms.
+  static void interleave_eight(int8x16_t first, int8x16_t second, std::int8_t* panel) {
+    const int64x2_t a = vreinterpretq_s64_s8(first);
+    const int64x2_t b = vreinterpretq_s64_s8(second);
+    vst1q_s8(panel, vreinterpretq_s8_s64(vzip1q_s64(a, b)));
+    vst1q_s8(panel + 16, vreinterpretq_s8_s64(vzip2q_s64(a, b)));
+  }
+};
+
+// Four rows' four terms in 16 bytes. The sums of a row are kept in two halves until the end.
+struct Int8VectorProduct {
+  using Input = std::int8_t;
+  using Value = std::int8_t;
+  using Weight = std::int8_t;
+  using Sum = std::int32_t;
+  static constexpr int kLanes = I32::kLanes;
+  static constexpr int kVectors = 4;
+  static constexpr int kUnit = 4;
+
+  struct Accumulator {
+    int32x4_t first_rows;
+    int32x4_t last_rows;
+    Accumulator() = default;
+    explicit Accumulator(int scalar)
+        : first_rows(vdupq_n_s32(scalar)), last_rows(vdupq_n_s32(scalar)) {}
+  };
+
+  static int8x16_t load_weights(const std::int8_t* weights) { return vld1q_s8(weights); }
+  static int8x16_t broadcast(const std::int8_t* values) {
+    std::int32_t bits;
+    __builtin_memcpy(&bits, values, sizeof(bits));
+    return vreinterpretq_s8_s32(vdupq_n_s32(bits));
+  }
+  static Accumulator multiply_add(Accumulator sum, int8x16_t weights, int8x16_t values) {
+    sum.first_rows =
+        vpadalq_s16(sum.first_rows, vmull_s8(vget_low_s8(weights), vget_low_s8(values)));
+    sum.last_rows = vpadalq_s16(sum.last_rows, vmull_high_s8(weights, values));
+    return sum;
+  }
+  static void store_sums(std::int32_t* to, Accumulator sum) {
+    vst1q_s32(to, vpaddq_s32(sum.first_rows, sum.last_rows));
+  }
+};
+
+struct Int8Depthwise {
+  using Input = std::int8_t;
+  using Value = std::int16_t;
+  using Sum = std::int32_t;
+  static constexpr WeightFormat kWeights = WeightFormat::kInt16;
+  static constexpr int kLanes = 8;
+
+  static void convert(const std::int8_t* from, std::int16_t* to, int count, int zero_point) {
+    for (int i = 0; i < count; ++i) to[i] = static_cast<std::int16_t>(from[i] - zero_point);
+  }
+
+  template <int kSteps>
+  static void accumulate(const std::int16_t* strip, const std::int16_t* weights,
+                         const std::int32_t* offsets, int taps, std::int32_t* sums) {
+    int32x4_t low[kSteps];
+    int32x4_t high[kSteps];
+    unroll<kSteps>([&](auto s) MPE_UNROLLED { low[s.value] = high[s.value] = vdupq_n_s32(0); });
+    for (int tap = 0; tap < taps; ++tap) {
+      const int16x8_t weight = vdupq_n_s16(weights[tap]);
+      const std::int16_t* values = strip + offsets[tap];
+      unroll<kSteps>([&](auto s) MPE_UNROLLED {
+        const int16x8_t value = vld1q_s16(values + s.value * kLanes);
+        low[s.value] = vmlal_s16(low[s.value], vget_low_s16(value), vget_low_s16(weight));
+        high[s.value] = vmlal_high_s16(high[s.value], value, weight);
+      });
+    }
+    unroll<kSteps>([&](auto s) MPE_UNROLLED {
+      vst1q_s32(sums + s.value * kLanes, low[s.value]);
+      vst1q_s32(sums + s.value * kLanes + 4, high[s.value]);
+    });
+  }
+};
+
+constexpr GemmKernel kFp32Gemm =
+    with_vector_product<Fp32VectorProduct>(gemm_kernel<Fp32Product>(256));
+constexpr GemmKernel kFp16Gemm =
+    with_vector_product<HalfVectorProduct>(gemm_kernel<StoredAsHalf<Fp32Product>>(256));
+constexpr GemmKernel kInt8Gemm =
+    with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
+constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
+constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
+constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
+
+bool supported(const CpuFeatures& features) { return features.neon; }
+
+}  // namespace
+
+constexpr KernelSet kNeonKernels = {
+    "neon",
+    supported,
+    {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+
+}  // namespace mpe

@@ -1,0 +1,89 @@
+// Vectors of four 32-bit lanes: Advanced SIMD as every arm64 core has it.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mpe {
+namespace {
+
+struct F32 {
+  static constexpr int kLanes = 4;
+  float32x4_t value;
+
+  F32() = default;
+  explicit F32(float32x4_t v) : value(v) {}
+  explicit F32(float scalar) : value(vdupq_n_f32(scalar)) {}
+  explicit F32(int scalar) : F32(static_cast<float>(scalar)) {}
+  static F32 load(const float* from) { return F32(vld1q_f32(from)); }
+};
+
+inline F32 operator+(F32 a, F32 b) { return F32(vaddq_f32(a.value, b.value)); }
+inline F32 operator-(F32 a, F32 b) { return F32(vsubq_f32(a.value, b.value)); }
+inline F32 operator*(F32 a, F32 b) { return F32(vmulq_f32(a.value, b.value)); }
+inline F32 operator/(F32 a, F32 b) { return F32(vdivq_f32(a.value, b.value)); }
+inline F32 multiply_add(F32 sum, F32 a, F32 b) {
+  return F32(vfmaq_f32(sum.value, a.value, b.value));
+}
+inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
+inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
+  return F32(vbslq_f32(mask, if_true.value, if_false.value));
+}
+inline F32 power_of_two(F32 n) {
+  const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(n.value), vdupq_n_s32(127));
+  return F32(vreinterpretq_f32_s32(vshlq_n_s32(biased, 23)));
+}
+
+struct I32 {
+  static constexpr int kLanes = 4;
+  int32x4_t value;
+
+  I32() = default;
+  explicit I32(int32x4_t v) : value(v) {}
+  explicit I32(std::int32_t scalar) : value(vdupq_n_s32(scalar)) {}
+  static I32 load(const std::int32_t* from) { return I32(vld1q_s32(from)); }
+};
+
+inline I32 operator+(I32 a, I32 b) { return I32(vaddq_s32(a.value, b.value)); }
+inline F32 to_float(I32 x) { return F32(vcvtq_f32_s32(x.value)); }
+inline I32 round_to_int(F32 x) { return I32(vcvtnq_s32_f32(x.value)); }
+
+// NaN becomes the lower limit: maxnm prefers the number.
+inline F32 limit_for_rounding(F32 x) {
+  const float32x4_t above = vmaxnmq_f32(x.value, vdupq_n_f32(-4096.0F));
+  return F32(vminnmq_f32(above, vdupq_n_f32(4096.0F)));
+}
+
+inline void store(float* to, F32 x) { vst1q_f32(to, x.value); }
+inline void store(std::int32_t* to, I32 x) { vst1q_s32(to, x.value); }
+
+inline void store(float* to, F32 x, int count) {
+  if (count == F32::kLanes) return store(to, x);
+  __builtin_memcpy(to, &x.value, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+inline F32 load_half(const std::uint16_t* from) {
+  return F32(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))));
+}
+
+inline void store_half(std::uint16_t* to, F32 x, int count) {
+  const uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(x.value));
+  if (count == F32::kLanes) return vst1_u16(to, half);
+  __builtin_memcpy(to, &half, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
+}
+
+// Saturates.
+inline void store_int8(std::int8_t* to, I32 x, int count) {
+  const int16x4_t half = vqmovn_s32(x.value);
+  const int8x8_t bytes = vqmovn_s16(vcombine_s16(half, half));
+  if (count == I32::kLanes) {
+    __builtin_memcpy(to, &bytes, I32::kLanes);
+  } else {
+    __builtin_memcpy(to, &bytes, static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+}  // namespace mpe

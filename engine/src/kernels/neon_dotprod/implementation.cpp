@@ -1,0 +1,97 @@
+// Kernels for arm64 cores with half arithmetic and dot products of bytes (FEAT_DotProd): int8. The
+// set below, neon_fp16, serves fp16.
+#include "kernels/neon/vectors.h"
+
+#include "kernels/generic/gemm.h"
+#include "kernels/generic/vector_product.h"
+
+namespace mpe {
+namespace {
+
+struct Int8Product {
+  using Input = std::int8_t;
+  using Panel = std::int8_t;
+  using Weight = std::int8_t;
+  using Multiplier = std::int8_t;
+  using Sum = std::int32_t;
+  using Accumulator = I32;
+  static constexpr WeightFormat kWeights = WeightFormat::kInt8;
+  static constexpr int kRows = 8;
+  static constexpr int kVectors = 3;
+  static constexpr int kLanes = I32::kLanes;
+  static constexpr int kUnit = 4;
+
+  static I32 load_sums(const std::int32_t* sums) { return I32::load(sums); }
+  static void store_sums(std::int32_t* to, I32 sums) { store(to, sums); }
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void step(I32 (&sums)[kRows][kUsed],
+                                                         const std::int8_t* panel,
+                                                         const std::int8_t* weights) {
+    const int8x16_t rows[2] = {vld1q_s8(weights), vld1q_s8(weights + 16)};
+    int8x16_t values[kUsed];
+    unroll<kUsed>([&](auto v) MPE_UNROLLED { values[v.value] = vld1q_s8(panel + v.value * 16); });
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        int32x4_t& sum = sums[r.value][v.value].value;
+        sum = vdotq_laneq_s32(sum, values[v.value], rows[r.value / 4], r.value % 4);
+      });
+    });
+  }
+  template <int kUsed>
+  static void accumulate(const std::int8_t* panel, const std::int8_t* weights, int units,
+                         std::int32_t* tile, bool fresh) {
+    accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+  }
+
+  // Four terms of twelve pixels: the last four bytes of every load belong to the next row.
+  static void interleave(const std::int8_t* rows, std::int8_t* panel) {
+    constexpr int kColumns = kLanes * kVectors;
+    const int8x16_t a = vld1q_s8(rows);
+    const int8x16_t b = vld1q_s8(rows + kColumns);
+    const int8x16_t c = vld1q_s8(rows + 2 * kColumns);
+    const int8x16_t d = vld1q_s8(rows + 3 * kColumns);
+    const int16x8_t ab_low = vreinterpretq_s16_s8(vzip1q_s8(a, b));
+    const int16x8_t cd_low = vreinterpretq_s16_s8(vzip1q_s8(c, d));
+    const int16x8_t ab_high = vreinterpretq_s16_s8(vzip2q_s8(a, b));
+    const int16x8_t cd_high = vreinterpretq_s16_s8(vzip2q_s8(c, d));
+    vst1q_s8(panel, vreinterpretq_s8_s16(vzip1q_s16(ab_low, cd_low)));
+    vst1q_s8(panel + 16, vreinterpretq_s8_s16(vzip2q_s16(ab_low, cd_low)));
+    vst1q_s8(panel + 32, vreinterpretq_s8_s16(vzip1q_s16(ab_high, cd_high)));
+  }
+};
+
+struct Int8VectorProduct {
+  using Input = std::int8_t;
+  using Value = std::int8_t;
+  using Weight = std::int8_t;
+  using Sum = std::int32_t;
+  using Accumulator = I32;
+  static constexpr int kLanes = I32::kLanes;
+  static constexpr int kVectors = 4;
+  static constexpr int kUnit = 4;
+
+  static int8x16_t load_weights(const std::int8_t* weights) { return vld1q_s8(weights); }
+  static int8x16_t broadcast(const std::int8_t* values) {
+    std::int32_t bits;
+    __builtin_memcpy(&bits, values, sizeof(bits));
+    return vreinterpretq_s8_s32(vdupq_n_s32(bits));
+  }
+  static I32 multiply_add(I32 sum, int8x16_t weights, int8x16_t values) {
+    return I32(vdotq_s32(sum.value, weights, values));
+  }
+  static void store_sums(std::int32_t* to, I32 sum) { store(to, sum); }
+};
+
+constexpr GemmKernel kInt8Gemm =
+    with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
+
+bool supported(const CpuFeatures& features) {
+  return features.neon && features.fp16 && features.dotprod;
+}
+
+}  // namespace
+
+constexpr KernelSet kNeonDotprodKernels = {
+    "neon_dotprod", supported, {nullptr, nullptr, &kInt8Gemm}, {}};
+
+}  // namespace mpe

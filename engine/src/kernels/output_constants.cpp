@@ -1,0 +1,136 @@
+#include "kernels/output_constants.h"
+
+#include <algorithm>
+
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+std::size_t index_of(int channel) { return static_cast<std::size_t>(channel); }
+
+ScaleAndZero step_of(const Quantization& quantization, int channel) {
+  const std::size_t i = quantization.per_channel() ? index_of(channel) : 0;
+  return {quantization.scale[i], quantization.zero_point[i]};
+}
+
+OutputKind kind_of(const ConvolutionRequest& request) {
+  switch (request.output_precision) {
+    case Precision::kFp16:
+      return OutputKind::kHalf;
+    case Precision::kInt8:
+      return OutputKind::kInt8;
+    default:
+      return OutputKind::kFloat;
+  }
+}
+
+}  // namespace
+
+OutputConstants::OutputConstants(const ConvolutionRequest& request)
+    : kind_(kind_of(request)),
+      activation_(request.activation),
+      int8_(request.precision == Precision::kInt8),
+      dynamic_(int8_ && request.input == nullptr),
+      channels_(request.shape.out.channels),
+      channels_per_group_(request.shape.out.channels / request.shape.groups) {
+  const std::size_t padded = index_of(channels_) + kOutputStageSlack;
+  bias_.assign(request.bias.begin(), request.bias.end());
+  bias_.resize(padded);
+  if (!int8_) return;
+
+  if (request.input != nullptr) input_ = *request.input;
+  if (kind_ == OutputKind::kInt8) output_ = *request.output;
+  const auto depth = index_of(request.shape.depth());
+  weight_scale_.resize(padded, 1.0F);
+  weight_total_.resize(padded);
+  for (std::size_t c = 0; c < index_of(channels_); ++c) {
+    weight_scale_[c] = weight_scale_of(request.weights.subspan(c * depth, depth), bias_[c]);
+  }
+}
+
+void OutputConstants::finish(int input_offset) {
+  if (!int8_) return;
+  input_offset_ = input_offset;
+  const std::size_t padded = padded_channels();
+  if (kind_ == OutputKind::kInt8) {
+    six_.resize(padded);
+    inverse_scale_.resize(padded);
+    zero_point_.resize(padded);
+    for (int c = 0; c < channels_; ++c) {
+      const ScaleAndZero output = output_step(c);
+      six_[index_of(c)] = relu6_limit(output.scale);
+      inverse_scale_[index_of(c)] = inverse_scale(output.scale);
+      zero_point_[index_of(c)] = output.zero_point;
+    }
+  }
+  if (dynamic_) return;
+  offset_.resize(padded);
+  multiplier_.resize(padded);
+  for (int c = 0; c < channels_; ++c) {
+    fill(c, input_step(c), offset_[index_of(c)], multiplier_[index_of(c)]);
+  }
+}
+
+ScaleAndZero OutputConstants::input_step(int channel) const {
+  return step_of(input_, channel / channels_per_group_);
+}
+
+ScaleAndZero OutputConstants::output_step(int channel) const { return step_of(output_, channel); }
+
+void OutputConstants::fill(int channel, ScaleAndZero input, std::int32_t& offset,
+                           float& multiplier) const {
+  const std::size_t c = index_of(channel);
+  const std::int32_t bias = quantize_bias(bias_[c], input.scale, weight_scale_[c]);
+  // Modulo 2^32: the kernels' sums wrap likewise, and the total fits again.
+  const std::uint32_t correction = static_cast<std::uint32_t>(input.zero_point + input_offset_) *
+                                   static_cast<std::uint32_t>(weight_total_[c]);
+  offset = static_cast<std::int32_t>(static_cast<std::uint32_t>(bias) - correction);
+  multiplier = kind_ == OutputKind::kInt8 && is_foldable(activation_)
+                   ? requantize_multiplier(input.scale, weight_scale_[c], output_step(channel).scale)
+                   : dequantize_multiplier(input.scale, weight_scale_[c]);
+}
+
+std::size_t OutputConstants::scratch_bytes() const {
+  return dynamic_ ? padded_channels() * (sizeof(std::int32_t) + sizeof(float)) : 0;
+}
+
+OutputStage OutputConstants::stage_for(const ScaleAndZero* dynamic_input,
+                                       std::byte* scratch) const {
+  OutputStage stage;
+  stage.kind = kind_;
+  stage.activation = activation_;
+  stage.bias = bias_.data();
+  stage.offset = offset_.data();
+  stage.multiplier = multiplier_.data();
+  stage.six = six_.data();
+  stage.inverse_scale = inverse_scale_.data();
+  stage.zero_point = zero_point_.data();
+  if (dynamic_) {
+    auto* offset = reinterpret_cast<std::int32_t*>(scratch);
+    auto* multiplier = reinterpret_cast<float*>(offset + padded_channels());
+    for (int c = 0; c < channels_; ++c) {
+      fill(c, *dynamic_input, offset[index_of(c)], multiplier[index_of(c)]);
+    }
+    // The slack, which kernels read but never use.
+    std::fill(offset + channels_, offset + padded_channels(), 0);
+    std::fill(multiplier + channels_, multiplier + padded_channels(), 0.0F);
+    stage.offset = offset;
+    stage.multiplier = multiplier;
+  }
+  return stage;
+}
+
+std::int32_t OutputConstants::input_zero_point(const ScaleAndZero* dynamic_input, int group) const {
+  if (!int8_) return 0;
+  return dynamic_ ? dynamic_input->zero_point : step_of(input_, group).zero_point;
+}
+
+std::size_t OutputConstants::bytes() const {
+  const std::size_t floats = bias_.size() + weight_scale_.size() + multiplier_.size() +
+                             six_.size() + inverse_scale_.size();
+  const std::size_t integers = weight_total_.size() + offset_.size() + zero_point_.size();
+  return floats * sizeof(float) + integers * sizeof(std::int32_t);
+}
+
+}  // namespace mpe

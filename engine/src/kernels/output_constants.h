@@ -1,0 +1,66 @@
+// The per-channel constants that turn a convolution's sums into its outputs (quant/requantize.h),
+// laid out for the kernels. With a dynamic input those that depend on its scale are made anew for
+// every run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/convolution.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+
+class OutputConstants {
+ public:
+  explicit OutputConstants(const ConvolutionRequest& request);
+
+  // int8: the weights as they are to be multiplied, and their scales.
+  float weight_scale(int channel) const { return weight_scale_[static_cast<std::size_t>(channel)]; }
+
+  // int8: tells what is subtracted from a channel's sums: its quantised weights' total times the
+  // zero point that the kernel sees. Call for every channel, then finish().
+  void set_weight_total(int channel, std::int32_t total) {
+    weight_total_[static_cast<std::size_t>(channel)] = total;
+  }
+  // `input_offset` is what the kernel adds to every input value.
+  void finish(int input_offset);
+
+  // Bytes of scratch that stage_for() needs: none unless the input is dynamic.
+  std::size_t scratch_bytes() const;
+  // The stage for a run; `dynamic_input` and `scratch` are used only for a dynamic input.
+  OutputStage stage_for(const ScaleAndZero* dynamic_input, std::byte* scratch) const;
+
+  // int8: the zero point of the input of one group (or of all).
+  std::int32_t input_zero_point(const ScaleAndZero* dynamic_input, int group) const;
+
+  std::size_t bytes() const;
+
+ private:
+  ScaleAndZero input_step(int channel) const;
+  ScaleAndZero output_step(int channel) const;
+  void fill(int channel, ScaleAndZero input, std::int32_t& offset, float& multiplier) const;
+  std::size_t padded_channels() const { return bias_.size(); }
+
+  OutputKind kind_ = OutputKind::kFloat;
+  Activation activation_ = Activation::kLinear;
+  bool int8_ = false;
+  bool dynamic_ = false;
+  int channels_ = 0;
+  int channels_per_group_ = 0;
+  int input_offset_ = 0;
+  Quantization input_;
+  Quantization output_;
+  // One entry a channel, and slack.
+  std::vector<float> bias_;
+  std::vector<float> weight_scale_;
+  std::vector<std::int32_t> weight_total_;
+  std::vector<std::int32_t> offset_;
+  std::vector<float> multiplier_;
+  std::vector<float> six_;
+  std::vector<float> inverse_scale_;
+  std::vector<std::int32_t> zero_point_;
+};
+
+}  // namespace mpe

@@ -1,0 +1,142 @@
+// Chooses the kernels of a convolution: the best set that may be used, then its algorithm; where a
+// set has no kernel of its own, the next one down.
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "error.h"
+#include "kernels/convolution.h"
+#include "kernels/cpu.h"
+#include "kernels/depthwise_convolution.h"
+#include "kernels/gemm_convolution.h"
+#include "kernels/kernel_set.h"
+#include "kernels/kernel_sets.h"
+
+namespace mpe {
+namespace {
+
+constexpr std::string_view kReference = "reference";
+constexpr std::string_view kGemm = "gemm";
+constexpr std::string_view kGemv = "gemv";
+constexpr std::string_view kDepthwise = "depthwise";
+
+// Best first.
+#if defined(__aarch64__)
+constexpr const KernelSet* kSets[] = {&kNeonDotprodKernels, &kNeonFp16Kernels, &kNeonKernels};
+#elif defined(__x86_64__)
+constexpr const KernelSet* kSets[] = {&kAvx512VnniKernels, &kAvx2Kernels};
+#else
+#error "the engine is written for arm64 and x86-64"
+#endif
+
+bool supported(const KernelSet& set) { return set.supported(cpu_features()); }
+
+std::string supported_names() {
+  std::string names;
+  for (const KernelSet* set : kSets) {
+    if (supported(*set)) names += std::string(set->name) + ", ";
+  }
+  return names + std::string(kReference);
+}
+
+// The sets that may be used, best first; none for "reference".
+std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
+  const std::span<const KernelSet* const> sets(kSets);
+  if (isa == kReference) return {};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (isa.empty() ? supported(*sets[i]) : isa == sets[i]->name) {
+      if (supported(*sets[i])) return sets.subspan(i);
+      throw Error("this machine cannot run the instruction set '" + std::string(isa) +
+                  "'; it can run: " + supported_names());
+    }
+  }
+  if (isa.empty()) return {};
+  throw Error("there is no instruction set '" + std::string(isa) +
+              "' for this architecture; this machine can run: " + supported_names());
+}
+
+void check_algorithm(std::string_view algorithm) {
+  if (algorithm.empty() || algorithm == kReference || algorithm == kGemm || algorithm == kGemv ||
+      algorithm == kDepthwise) {
+    return;
+  }
+  throw Error("there is no algorithm '" + std::string(algorithm) +
+              "'; the algorithms are reference, gemm, gemv and depthwise");
+}
+
+// What suits a shape; a wish that cannot be met is passed over.
+std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view wish) {
+  const bool depthwise = shape.groups > 1 && shape.groups == shape.in.channels;
+  const bool single_pixel = shape.out.height == 1 && shape.out.width == 1;
+  if (wish == kGemm) return kGemm;
+  if (wish == kGemv && single_pixel) return kGemv;
+  if (wish == kReference) return kReference;
+  if (depthwise) return kDepthwise;
+  return single_pixel ? kGemv : kGemm;
+}
+
+// The first set with a kernel for the algorithm and precision; null: none.
+const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_view algorithm,
+                          Precision precision) {
+  const auto index = static_cast<std::size_t>(precision);
+  const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
+    if (algorithm == kDepthwise) return set->depthwise[index] != nullptr;
+    const GemmKernel* gemm = set->gemm[index];
+    return gemm != nullptr && (algorithm == kGemm || gemm->run_vector != nullptr);
+  });
+  return found == sets.end() ? nullptr : *found;
+}
+
+KernelUse use_for(std::span<const KernelSet* const> sets, std::string_view kind,
+                  std::string_view algorithm, Precision precision) {
+  const KernelSet* set = find_set(sets, algorithm, precision);
+  if (set == nullptr) return {kind, precision, kReference, kReference};
+  return {kind, precision, set->name, algorithm};
+}
+
+KernelSetInfo describe(std::string_view name, bool is_supported,
+                       std::span<const KernelSet* const> sets) {
+  KernelSetInfo info{name, is_supported, {}};
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+    info.kernels.push_back(use_for(sets, "convolutional", kGemm, precision));
+    info.kernels.push_back(use_for(sets, "depthwise", kDepthwise, precision));
+    info.kernels.push_back(use_for(sets, "connected", kGemv, precision));
+  }
+  return info;
+}
+
+}  // namespace
+
+std::vector<KernelSetInfo> kernel_sets() {
+  std::vector<KernelSetInfo> infos;
+  const std::span<const KernelSet* const> sets(kSets);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    infos.push_back(describe(sets[i]->name, supported(*sets[i]), sets.subspan(i)));
+  }
+  infos.push_back(describe(kReference, true, {}));
+  return infos;
+}
+
+std::string_view best_kernel_set() {
+  const auto sets = allowed_sets({});
+  return sets.empty() ? kReference : std::string_view(sets.front()->name);
+}
+
+std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
+                                              const ConvolutionChoice& choice) {
+  check_algorithm(choice.algorithm);
+  const auto sets = allowed_sets(choice.isa);
+  const std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
+  const KernelSet* set =
+      algorithm == kReference ? nullptr : find_set(sets, algorithm, request.precision);
+  if (set == nullptr) return make_reference_convolution(request);
+
+  const auto index = static_cast<std::size_t>(request.precision);
+  if (algorithm == kDepthwise) {
+    return make_depthwise_convolution(request, *set->depthwise[index], set->name);
+  }
+  const GemmForm form = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;
+  return make_gemm_convolution(request, *set->gemm[index], set->name, form, choice.small_scratch);
+}
+
+}  // namespace mpe
