@@ -10,6 +10,7 @@ namespace mpe {
 int run_info(std::span<char*> arguments);
 int run_bench(std::span<char*> arguments);
 int run_forward(std::span<char*> arguments);
+int run_caps(std::span<char*> arguments);
 
 // One line on stderr for each.
 void print_warnings(std::span<const std::string> warnings);

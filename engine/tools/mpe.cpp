@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr std::string_view kCommands = "info, bench or forward";
+constexpr std::string_view kCommands = "info, bench, forward or caps";
 
 int run(std::span<char*> arguments) {
   if (arguments.empty()) throw mpe::Error("no command; use " + std::string(kCommands));
@@ -20,6 +20,7 @@ int run(std::span<char*> arguments) {
   if (command == "info") return mpe::run_info(rest);
   if (command == "bench") return mpe::run_bench(rest);
   if (command == "forward") return mpe::run_forward(rest);
+  if (command == "caps") return mpe::run_caps(rest);
   throw mpe::Error("unknown command " + mpe::quoted(command) + "; use " + std::string(kCommands));
 }
 

@@ -8,8 +8,8 @@ namespace mpe {
 inline constexpr int kMaxThreads = 256;
 
 enum class Preference {
-  kSpeed,   // the arena may grow by up to a quarter where that saves copies
-  kMemory,  // the smallest arena
+  kSpeed,   // kernels' scratch as large as caches like it; the arena may grow to save copies
+  kMemory,  // small scratch, at the price of reading weights more often; the smallest arena
 };
 
 struct Options {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "error.h"
+#include "kernels/kernel_sets.h"
 #include "model/weights.h"
 #include "quant/calibration.h"
 
@@ -100,10 +101,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
   arena_.reset(allocate_arena(std::max<std::int64_t>(memory_.arena_bytes, 1)));
   prepare_steps();
   for (const Layer& layer : network_.layers) report(layer);
-  isa_ = options.isa;
-  for (const auto& convolution : convolutions_) {
-    if (isa_.empty() && convolution) isa_ = convolution->isa();
-  }
+  isa_ = options.isa.empty() ? best_kernel_set() : options.isa;
   warnings_ = network_.warnings;
   warnings_.insert(warnings_.end(), precisions_.warnings.begin(), precisions_.warnings.end());
 }
@@ -125,7 +123,8 @@ void Session::prepare_convolution(const Layer& layer, std::span<const float> wei
     request.input = &format.converted.quantization;
   }
   if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
-  convolutions_[index] = make_convolution(request, {options.isa, options.algorithm});
+  convolutions_[index] = make_convolution(
+      request, {options.isa, options.algorithm, options.prefer == Preference::kMemory});
   const Convolution& convolution = *convolutions_[index];
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
   if (format.conversion != InputConversion::kNone) {

@@ -1,0 +1,108 @@
+// The C interface: sessions behind a pointer, exceptions as a status and a message.
+#include <exception>
+#include <string>
+
+#include "error.h"
+#include "exec/session.h"
+#include "mpe.h"
+
+struct mpe_session {
+  mpe::Session session;
+  bool has_run = false;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// Runs `action`; its exceptions become a message and `failed`.
+template <typename Action, typename Result>
+Result guarded(Result failed, Action&& action) {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  }
+  return failed;
+}
+
+std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
+
+mpe::Options options_of(const mpe_options& options) {
+  mpe::Options result;
+  result.threads = options.threads;
+  result.isa = text_or_empty(options.isa);
+  result.algorithm = text_or_empty(options.algorithm);
+  if (options.prefer != MPE_PREFER_SPEED && options.prefer != MPE_PREFER_MEMORY) {
+    throw mpe::Error("prefer is neither MPE_PREFER_SPEED nor MPE_PREFER_MEMORY");
+  }
+  result.prefer = options.prefer == MPE_PREFER_MEMORY ? mpe::Preference::kMemory
+                                                      : mpe::Preference::kSpeed;
+  result.calibration = text_or_empty(options.calibration);
+  result.bn_epsilon = options.bn_epsilon;
+  return result;
+}
+
+int head_layer(const mpe::Session& session, int head) {
+  if (head < 0 || static_cast<std::size_t>(head) >= session.heads().size()) {
+    throw mpe::Error("there is no head " + std::to_string(head) + "; the network has " +
+                     std::to_string(session.heads().size()) + ", counted from 0");
+  }
+  return session.heads()[static_cast<std::size_t>(head)];
+}
+
+mpe_shape shape_of(const mpe::Shape& shape) { return {shape.channels, shape.height, shape.width}; }
+
+}  // namespace
+
+mpe_options mpe_default_options(void) {
+  const mpe::Options options;
+  return {options.threads, nullptr, nullptr, MPE_PREFER_SPEED, nullptr, options.bn_epsilon};
+}
+
+mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* options) {
+  return guarded(static_cast<mpe_session*>(nullptr), [&] {
+    if (cfg == nullptr || weights == nullptr) throw mpe::Error("cfg or weights is a null pointer");
+    const mpe_options chosen = options == nullptr ? mpe_default_options() : *options;
+    return new mpe_session{mpe::Session(cfg, weights, options_of(chosen))};
+  });
+}
+
+void mpe_close(mpe_session* session) { delete session; }
+
+mpe_shape mpe_input_shape(const mpe_session* session) {
+  return shape_of(session->session.network().input);
+}
+
+int mpe_run(mpe_session* session, const float* input, size_t count) {
+  return guarded(-1, [&] {
+    if (input == nullptr) throw mpe::Error("the input is a null pointer");
+    session->session.run({input, count});
+    session->has_run = true;
+    return 0;
+  });
+}
+
+int mpe_head_count(const mpe_session* session) {
+  return static_cast<int>(session->session.heads().size());
+}
+
+int mpe_describe_head(const mpe_session* session, int head, mpe_head* description) {
+  return guarded(-1, [&] {
+    const int layer = head_layer(session->session, head);
+    const mpe::Shape& shape = session->session.network().output_shape(layer);
+    *description = {layer, shape_of(shape), static_cast<std::size_t>(shape.elements())};
+    return 0;
+  });
+}
+
+int mpe_read_head(mpe_session* session, int head, float* values, size_t count) {
+  return guarded(-1, [&] {
+    const int layer = head_layer(session->session, head);
+    if (!session->has_run) throw mpe::Error("a head is read before the first run");
+    session->session.read(layer, {values, count});
+    return 0;
+  });
+}
+
+const char* mpe_error(void) { return last_error.c_str(); }
