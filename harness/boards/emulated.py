@@ -54,6 +54,7 @@ class EmulatedBoard(SshBoard):
                 cure="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
             )
         self._cpu = target.qemu_cpu
+        self.container_name = f"harness-{target.name}-{secrets.token_hex(4)}"
         self._client: DockerClient | None = None
         self._container: Any = None
         self._counter: InstructionCounter | None = None
@@ -88,7 +89,7 @@ class EmulatedBoard(SshBoard):
         try:
             return client.containers.create(
                 image,
-                name=f"harness-{self.target.name}-{secrets.token_hex(4)}",
+                name=self.container_name,
                 labels={OWNER_LABEL: own_identity()},
                 platform=PLATFORM,
                 ports={SSH_PORT: ("127.0.0.1", 0)},  # any free port

@@ -113,7 +113,7 @@ def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) ->
     path = log_path(target)
     with path.open("w", encoding="utf-8") as log, console.progress(f"image {target.image}", None):
         base, described = _base(client, recipe, fresh, log)
-        _build_on(client, recipe, target, base, described, log)
+        _build_on(client, recipe, target, base, described, fresh, log)
 
 
 def log_path(target: Target) -> Path:
@@ -175,7 +175,13 @@ def _pull(client: DockerClient, recipe: Recipe, log: TextIO) -> bool:
 
 
 def _build_on(
-    client: DockerClient, recipe: Recipe, target: Target, base: str, described: str, log: TextIO
+    client: DockerClient,
+    recipe: Recipe,
+    target: Target,
+    base: str,
+    described: str,
+    fresh: bool,
+    log: TextIO,
 ) -> None:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -193,6 +199,7 @@ def _build_on(
             buildargs=arguments,
             labels={INPUTS_LABEL: recipe.key(), BASE_LABEL: described},
             platform=PLATFORM,
+            nocache=fresh,
             rm=True,
             forcerm=True,
             decode=True,

@@ -46,7 +46,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     port = free_port()
     config = folder / "config"
     config.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+        f"Port {port}\nListenAddress 127.0.0.1\n"
+        f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
         "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
     )
     with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:

@@ -38,7 +38,7 @@ def test_a_board_is_read(tmp_path: Path) -> None:
 
 def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
     (tmp_path / "known").write_text("")
-    text = BOARD.split(", host_key")[0]
+    text = BOARD.partition(", host_key")[0]
     (board,) = read_boards(write(tmp_path, f"boards: [{{{text}, known_hosts: known}}]"))
     assert board.address.host_key is None
     assert board.address.known_hosts == tmp_path / "known"

@@ -1,0 +1,223 @@
+"""Images, with a real Docker Engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import http.server
+import io
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from requirements import absent
+
+from harness.boards import emulation_missing, images, recipe
+from harness.boards.bootstrap import base_tag, bootstrap
+from harness.boards.images import build_image
+from harness.boards.recipe import Recipe, read_recipe
+from harness.configuration.targets import Target, load_target
+from harness.errors import BuildError
+from harness.resources import cache_directory
+
+pytestmark = pytest.mark.emulation
+
+TARGET = load_target("pi4")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    if missing := emulation_missing(TARGET):
+        absent("; ".join(missing))
+    build_image(TARGET)
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def dockerfile(
+    engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Path]:
+    """A Dockerfile of the test's own in the place of the project's; its image is removed afterwards."""
+    file = tmp_path / "Dockerfile.arm64"
+    for module in (recipe, images):
+        monkeypatch.setattr(module, "dockerfile", lambda: file)
+    tags: list[str] = []
+    original = images.image_tag
+
+    def noting(recipe: Recipe, target: Target) -> str:
+        tags.append(original(recipe, target))
+        return tags[-1]
+
+    monkeypatch.setattr(images, "image_tag", noting)
+    yield file
+    for tag in set(tags):
+        if engine.images.list(tag):
+            engine.images.remove(tag)
+
+
+def test_a_second_call_takes_less_than_three_seconds(engine: docker.DockerClient) -> None:
+    started = time.monotonic()
+    image = build_image(TARGET)
+    assert time.monotonic() - started < 3
+    assert image.cached
+    assert engine.images.get(image.tag).attrs["Architecture"] == "arm64"
+
+
+def test_an_image_is_built_again_when_its_dockerfile_changes(dockerfile: Path) -> None:
+    dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo one >/tmp/said\n")
+    first = build_image(TARGET)
+    assert not first.cached
+    assert build_image(TARGET).id == first.id
+    dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo two >/tmp/said\n")
+    second = build_image(TARGET)
+    assert not second.cached
+    assert second.tag != first.tag
+
+
+def test_a_build_that_fails_leaves_no_image_and_the_next_one_works(
+    engine: docker.DockerClient, dockerfile: Path
+) -> None:
+    dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo half done && exit 9\n")
+    with pytest.raises(BuildError, match=r"was not built: .*returned a non-zero code: 9") as error:
+        build_image(TARGET)
+    log = images.log_path(TARGET)
+    assert str(log) in str(error.value)
+    assert "half done" in log.read_text()
+    assert not engine.images.list(images.image_tag(read_recipe(TARGET), TARGET))
+    assert not engine.containers.list(all=True, filters={"status": "exited", "ancestor": base_tag_of(TARGET)})
+    dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo done\n")
+    assert not build_image(TARGET).cached
+
+
+def base_tag_of(target: Target) -> str:
+    return base_tag(read_recipe(target))
+
+
+def test_a_bootstrap_that_fails_leaves_nothing(engine: docker.DockerClient) -> None:
+    impossible = dataclasses.replace(read_recipe(TARGET), packages=("no-such-package-as-this",))
+    log = io.StringIO()
+    log.name = "the log"
+    with pytest.raises(BuildError, match="mmdebstrap ended with status"):
+        bootstrap(engine, impossible, log)
+    assert "no-such-package-as-this" in log.getvalue()
+    assert not engine.images.list(base_tag(impossible))
+    assert not list((cache_directory() / "images").glob(".bootstrap-*"))
+
+
+class Registry(http.server.ThreadingHTTPServer):
+    """Serves one image over Docker's registry protocol."""
+
+    def __init__(self, blobs: dict[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.blobs = blobs
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Registry
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def answer(self, *, body: bool) -> None:
+        data = b"{}" if self.path == "/v2/" else self.server.blobs.get(self.path.rpartition("/")[2])
+        self.send_response(404 if data is None else 200)
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        data = data or b""
+        if "/manifests/" in self.path:
+            self.send_header("Content-Type", "application/vnd.docker.distribution.manifest.v2+json")
+            self.send_header("Docker-Content-Digest", self.path.rpartition("/")[2])
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def registry(engine: docker.DockerClient) -> Iterator[tuple[Registry, Recipe]]:
+    """A registry on the loopback interface, and a recipe whose base it has."""
+    blobs: dict[str, bytes] = {}
+
+    def store(data: bytes) -> tuple[str, int]:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        blobs[digest] = data
+        return digest, len(data)
+
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        member = tarfile.TarInfo("etc/said")
+        data = str(time.time_ns()).encode()  # an image that the engine has never seen
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    unpacked = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = {
+        "architecture": "arm64",
+        "os": "linux",
+        "config": {},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{unpacked}"]},
+    }
+    kinds = "application/vnd.docker."
+    config_digest, config_size = store(json.dumps(config).encode())
+    layer_digest, layer_size = store(gzip.compress(layer.getvalue()))
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{kinds}distribution.manifest.v2+json",
+        "config": {
+            "mediaType": f"{kinds}container.image.v1+json",
+            "size": config_size,
+            "digest": config_digest,
+        },
+        "layers": [
+            {
+                "mediaType": f"{kinds}image.rootfs.diff.tar.gzip",
+                "size": layer_size,
+                "digest": layer_digest,
+            }
+        ],
+    }
+    digest, _ = store(json.dumps(manifest).encode())
+    server = Registry(blobs)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    base = f"127.0.0.1:{server.server_port}/base@{digest}"
+    yield server, dataclasses.replace(read_recipe(TARGET), base=base)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    if engine.images.list(filters={"reference": base.partition("@")[0]}):
+        engine.images.remove(base)
+
+
+def test_the_base_comes_from_the_registry_where_one_answers(
+    engine: docker.DockerClient, registry: tuple[Registry, Recipe]
+) -> None:
+    _, recipe = registry
+    log = io.StringIO()
+    assert images._base(engine, recipe, True, log) == (recipe.base, recipe.base_name)
+    assert engine.images.get(recipe.base).attrs["Architecture"] == "arm64"
+    assert images._base(engine, recipe, False, log) == (recipe.base, recipe.base_name)
+
+
+def test_a_pull_that_breaks_off_falls_back(
+    engine: docker.DockerClient, registry: tuple[Registry, Recipe]
+) -> None:
+    server, recipe = registry
+    for digest, data in list(server.blobs.items()):
+        if data[:2] == b"\x1f\x8b":
+            server.blobs[digest] = data[: len(data) // 2]  # the layer, cut off
+    log = io.StringIO()
+    assert images._pull(engine, recipe, log) is False
+    assert images._base(engine, recipe, False, log) == (base_tag(recipe), f"bootstrap {recipe.bootstrap}")
