@@ -48,7 +48,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(word.size() / 2, 1) + 1;
   for (const std::string_view candidate : candidates) {
-    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
     if (longer - shorter >= best_distance) continue;  // each letter of the difference is an edit
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
