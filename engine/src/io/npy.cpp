@@ -52,8 +52,8 @@ class HeaderParser {
       const std::string key = string();
       expect(':');
       const int field = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
-      if (field < 0) fail("unknown key " + quoted(key));
-      if (std::exchange(seen[field], true)) fail("second key " + quoted(key));
+      if (field < 0) fail("unknown key " + mpe::quoted(key));
+      if (std::exchange(seen[field], true)) fail("second key " + mpe::quoted(key));
       if (field == 0) header.type = string();
       if (field == 1) header.fortran_order = boolean();
       if (field == 2) header.shape = tuple();
@@ -212,7 +212,7 @@ void NpyReader::read_header() {
   } else if (header.type == "<f4") {
     type_ = NpyType::kFloat32;
   } else {
-    throw Error(name_ + ": element type " + quoted(header.type) +
+    throw Error(name_ + ": element type " + mpe::quoted(header.type) +
                 " is not read; convert to uint8 ('|u1') or float32 ('<f4') with astype");
   }
   if (header.fortran_order && header.shape.size() > 1) {
