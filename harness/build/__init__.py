@@ -1,0 +1,1 @@
+"""Compiling the engine for a target, and proving that the result fits it."""

@@ -1,0 +1,59 @@
+"""How a target's program is run on this machine: directly, or by QEMU with the target's core."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.configuration.targets import Target, host_architecture
+
+# Where Debian's and Ubuntu's libc6-arm64-cross puts the loader and glibc.
+CROSS_ROOT = Path("/usr/aarch64-linux-gnu")
+LOADER = Path("lib/ld-linux-aarch64.so.1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emulator:
+    """The words to put before a command, and how to call it in a manifest."""
+
+    prefix: tuple[str, ...]
+    description: str
+
+
+def find_emulator(target: Target) -> Emulator | None:
+    """How to run `target`'s programs here, or None; `emulator_missing` then says what to install."""
+    if target.architecture == host_architecture():
+        return Emulator(prefix=(), description="run directly")
+    if emulator_missing(target):
+        return None
+    qemu, root = str(_qemu()), _root()
+    core = target.qemu_cpu or "max"
+    prefix = (qemu, "-cpu", core) + (("-L", str(root)) if root and root != Path("/") else ())
+    return Emulator(prefix=prefix, description=f"{Path(qemu).name} -cpu {core}")
+
+
+def emulator_missing(target: Target) -> list[str]:
+    """What has to be installed before `target`'s programs can run here; empty where they can."""
+    if target.architecture == host_architecture():
+        return []
+    if target.architecture != "aarch64":
+        return [f"a machine of architecture {target.architecture}"]
+    missing = []
+    if _qemu() is None:
+        missing.append("qemu-user")
+    if _root() is None:
+        missing.append("libc6-arm64-cross")
+    return missing
+
+
+def _qemu() -> str | None:
+    return shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+
+
+def _root() -> Path | None:
+    """The folder that holds an arm64 loader and glibc."""
+    chosen = os.environ.get("QEMU_LD_PREFIX")
+    candidates = [*([Path(chosen)] if chosen else []), CROSS_ROOT, Path("/")]
+    return next((root for root in candidates if (root / LOADER).exists()), None)

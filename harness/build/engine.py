@@ -1,0 +1,232 @@
+"""Builds the engine for a target: once per state of its sources, whole or not at all.
+
+Layout below the cache: build/<target>-<toolchain>/<key>/ holds a finished `mpe` and its `manifest.json` and
+never changes again; `work/` beside it is CMake's folder, `build.log` what the last build printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from harness import console
+from harness.build.elf import check_fits, read_needs
+from harness.build.emulator import emulator_missing, find_emulator
+from harness.build.lock import exclusive
+from harness.build.manifest import (
+    FORMAT,
+    build_key,
+    compiler_flags,
+    hash_file,
+    read_manifest,
+    source_hashes,
+    write_manifest,
+)
+from harness.build.self_test import self_test
+from harness.build.toolchain import Toolchain, build_tool, load_toolchain, package_version
+from harness.configuration.targets import Target
+from harness.errors import BuildError
+from harness.resources import cache_directory, resource
+
+_KEPT_BUILDS = 5  # older ones of a target are removed
+_TAIL, _WIDTH = 25, 160  # lines of the log that a failure shows, and characters of each
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineBuild:
+    """A finished build."""
+
+    target: Target
+    toolchain: str
+    engine: Path
+    manifest: Path
+    glibc_needed: str
+    seconds: float
+    cached: bool
+
+
+def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
+    """Builds `mpe`, or finds the build of the same sources; either way it has passed the target's gates.
+
+    Raises BuildError (the compiler, the self-test) or TargetMismatchError (glibc, instruction set).
+    """
+    started = time.monotonic()
+    chosen = load_toolchain(toolchain)
+    folder = cache_directory() / "build" / f"{target.name}-{chosen.name}"
+    with exclusive(folder / "lock", f"another build of {target.name}"):
+        sources = source_hashes(chosen)
+        result = folder / build_key(target, chosen, sources)
+        cached = _is_whole(result)
+        if not cached:
+            _build(target, chosen, sources, folder, result)
+        elif _self_test_pending(target, result):
+            _test(target, result)
+        os.utime(result)
+        _remove_old(folder, keep=result)
+    manifest = read_manifest(result / "manifest.json") or {}
+    return EngineBuild(
+        target=target,
+        toolchain=chosen.name,
+        engine=result / "mpe",
+        manifest=result / "manifest.json",
+        glibc_needed=str(manifest["glibc_needed"]),
+        seconds=time.monotonic() - started,
+        cached=cached,
+    )
+
+
+def _is_whole(result: Path) -> bool:
+    manifest = read_manifest(result / "manifest.json")
+    engine = result / "mpe"
+    return manifest is not None and engine.is_file() and manifest.get("sha256") == hash_file(engine)
+
+
+def _build(target: Target, toolchain: Toolchain, sources: dict[str, str], folder: Path, result: Path) -> None:
+    started = time.monotonic()
+    work = folder / "work"
+    with (folder / "build.log").open("w", encoding="utf-8") as log:
+        program = _compile(target, toolchain, work, log)
+    if source_hashes(toolchain) != sources:
+        raise BuildError(
+            f"{target.name}: the engine's sources changed while they were compiled",
+            cure="Run the command again.",
+        )
+    needs = read_needs(program)
+    check_fits(needs, target, "the engine")
+    fresh = folder / f"{result.name}.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    shutil.copy2(program, fresh / "mpe")
+    manifest: dict[str, object] = {
+        "format": FORMAT,
+        "target": target.name,
+        "architecture": target.architecture,
+        "cpu": target.cpu,
+        "glibc": target.glibc,
+        "toolchain": toolchain.name,
+        "compiler": toolchain.version(),
+        "cmake": package_version("cmake"),
+        "ninja": package_version("ninja"),
+        "sha256": hash_file(fresh / "mpe"),
+        "glibc_needed": needs.glibc,
+        "libraries": list(needs.libraries),
+        "seconds": round(time.monotonic() - started, 2),
+        "self_test": None,
+        "flags": compiler_flags(work / "compile_commands.json", resource("engine")),
+        "sources": sources,
+    }
+    write_manifest(fresh / "manifest.json", manifest)
+    _test(target, fresh)
+    shutil.rmtree(result, ignore_errors=True)
+    fresh.rename(result)
+
+
+def _test(target: Target, folder: Path) -> None:
+    """Runs the self-test where this machine can, and notes what came of it in the manifest."""
+    manifest = read_manifest(folder / "manifest.json") or {}
+    emulator = find_emulator(target)
+    if emulator is None:
+        missing = ", ".join(emulator_missing(target))
+        console.log(
+            f"{target.name}: the self-test is left out: it needs {missing} (`harness doctor --install`)"
+        )
+        return
+    manifest["self_test"] = self_test(folder / "mpe", target, emulator)
+    write_manifest(folder / "manifest.json", manifest)
+
+
+def _self_test_pending(target: Target, result: Path) -> bool:
+    """Whether a cached build was never run, and could be now."""
+    manifest = read_manifest(result / "manifest.json") or {}
+    return manifest.get("self_test") is None and find_emulator(target) is not None
+
+
+def _compile(target: Target, toolchain: Toolchain, work: Path, log: TextIO) -> Path:
+    """Runs CMake and Ninja in `work`. Returns the program."""
+    engine = resource("engine")
+    environment = os.environ | toolchain.environment()
+    # Flags of the caller's own shell must not find their way into the program.
+    environment = {key: value for key, value in environment.items() if key not in ("CXXFLAGS", "LDFLAGS")}
+    ninja = build_tool("ninja")
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_TOOLCHAIN_FILE": str(toolchain.file),
+    } | toolchain.definitions(target)
+    configure = [str(build_tool("cmake")), "-S", str(engine), "-B", str(work), "-G", "Ninja", "--fresh"]
+    configure += [f"-D{name}={value}" for name, value in definitions.items()]
+    description = f"building the engine for {target.name} with {toolchain.version()}"
+    with console.progress(f"{description}: configuring (a new glibc version takes a minute)", None):
+        _run(configure, environment, log, target)
+    step = re.compile(r"^\[\d+/\d+\] Building ")
+    with console.progress(description, _source_count(work)) as progress:
+
+        def advance(line: str) -> None:
+            if step.match(line):
+                progress.advance()
+
+        _run([str(ninja), "-C", str(work), "mpe"], environment, log, target, on_line=advance)
+    return work / "mpe"
+
+
+def _source_count(work: Path) -> int:
+    return len(json.loads((work / "compile_commands.json").read_text(encoding="utf-8")))
+
+
+def _run(
+    command: list[str],
+    environment: dict[str, str],
+    log: TextIO,
+    target: Target,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Runs a step with all it prints kept in the log. Raises BuildError with the log's end."""
+    log.write(f"$ {' '.join(command)}\n")
+    lines: list[str] = []
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise BuildError(f"{command[0]}: cannot be started: {error.strerror}") from None
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.write(line)
+            log.flush()
+            lines.append(line.rstrip())
+            if on_line is not None:
+                on_line(line)
+    if process.returncode != 0:
+        tail = "\n".join(f"  | {line[:_WIDTH]}" for line in _failure(lines))
+        raise BuildError(
+            f"{target.name}: {Path(command[0]).name} failed with status {process.returncode}:\n{tail}",
+            cure=f"The whole log: {log.name}",
+        )
+
+
+def _failure(lines: list[str]) -> list[str]:
+    """The lines that say what went wrong: from the first failed step on, at most _TAIL."""
+    first = next((n for n, line in enumerate(lines) if line.startswith(("FAILED:", "CMake Error"))), None)
+    return lines[-_TAIL:] if first is None else lines[first : first + _TAIL]
+
+
+def _remove_old(folder: Path, keep: Path) -> None:
+    builds = [path for path in folder.iterdir() if (path / "manifest.json").is_file() and path != keep]
+    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in builds[_KEPT_BUILDS - 1 :]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,31 @@
+"""One process at a time: a lock that the system drops when its holder dies, however that happens."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import console
+from harness.errors import BuildError
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
+    """Holds the lock file `path` (made with its folder); says what it waits for where it has to."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a")
+    except OSError as error:
+        raise BuildError(
+            f"{path}: cannot be written: {error.strerror}",
+            cure="Set HARNESS_CACHE to a folder that can be written.",
+        ) from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.log(f"waiting for {waiting_for}")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,81 @@
+"""The record beside every built engine: from which sources, by what, with which flags, needing what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from harness.build.toolchain import Toolchain, package_version
+from harness.configuration.targets import Target
+from harness.errors import BuildError
+from harness.files import write_atomically
+from harness.resources import resource
+
+FORMAT = 1  # raised when the meaning of a manifest, or what is built, changes
+_NOT_BUILT = {"tests", "bench"}  # folders of engine/ that are no part of the program
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def source_hashes(toolchain: Toolchain) -> dict[str, str]:
+    """Path -> SHA-256 of every file that the program is built from. Raises BuildError if there are none."""
+    root = resource("engine")
+    files = sorted(
+        path
+        for path in root.rglob("*")
+        if path.is_file() and path.relative_to(root).parts[0] not in _NOT_BUILT and path.name[0] != "."
+    )
+    if not files:
+        raise BuildError(f"{root}: the engine's sources are missing", cure="Install harness again.")
+    hashes = {f"engine/{path.relative_to(root).as_posix()}": hash_file(path) for path in files}
+    return hashes | {f"toolchains/{toolchain.file.name}": hash_file(toolchain.file)}
+
+
+def build_key(target: Target, toolchain: Toolchain, sources: dict[str, str]) -> str:
+    """Names a build: equal exactly when a second build would give the same program."""
+    parts = {
+        "format": FORMAT,
+        "architecture": target.architecture,
+        "cpu": target.cpu,
+        "glibc": target.glibc,
+        "compiler": toolchain.version(),
+        "cmake": package_version("cmake"),
+        "sources": sources,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def compiler_flags(compile_commands: Path, engine: Path) -> dict[str, str]:
+    """Source file -> its compiler flags, without the paths of this machine."""
+    flags = {}
+    for entry in json.loads(compile_commands.read_text(encoding="utf-8")):
+        words = entry["command"].split()[1:]
+        kept, skip = [], False
+        for word in words:
+            if skip:
+                skip = False
+            elif word in ("-o", "-c", "-MF", "-MT", "-isystem"):
+                skip = True
+            elif not word.startswith(("-I", "-MD")):
+                kept.append(word)
+        flags[Path(entry["file"]).relative_to(engine).as_posix()] = " ".join(kept)
+    return dict(sorted(flags.items()))
+
+
+def read_manifest(path: Path) -> dict[str, object] | None:
+    """A manifest, or None where there is none that can be used."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
+
+
+def write_manifest(path: Path, manifest: dict[str, object]) -> None:
+    """Writes it whole or not at all."""
+    write_atomically(path, (json.dumps(manifest, indent=2) + "\n").encode())

@@ -1,0 +1,141 @@
+"""Runs a fresh engine on a tiny network in every precision, on the core that the target has.
+
+What it can find: instructions that the core lacks, symbols that the loader misses, int8 kernels whose sums
+differ from the reference loops.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from harness.build.emulator import Emulator
+from harness.configuration.targets import Target
+from harness.errors import BuildError, TargetMismatchError
+
+TIMEOUT = 120.0  # seconds; a run takes 0.05, under QEMU 0.2
+_CHANNELS = 16
+
+# A convolution, a depthwise, a pointwise and a connected layer: each kind of kernel once.
+_CFG = """\
+[net]
+width=16
+height=16
+channels=3
+[convolutional]
+filters=16
+size=3
+stride=2
+pad=1
+activation=leaky
+{precision}
+[convolutional]
+filters=16
+groups=16
+size=3
+pad=1
+activation=relu6
+{precision}
+[convolutional]
+filters=16
+size=1
+activation=linear
+{precision}
+[maxpool]
+size=2
+stride=2
+[connected]
+output=10
+activation=linear
+{precision}
+[softmax]
+"""
+
+
+class _LoaderTooOldError(Exception):
+    """The emulator's own glibc cannot load the program: nothing was learnt of the program."""
+
+
+def self_test(engine: Path, target: Target, emulator: Emulator) -> dict[str, object]:
+    """What was run and what `mpe caps` said, for the manifest.
+
+    Raises TargetMismatchError for an illegal instruction, BuildError for wrong results.
+    """
+    report: dict[str, object] = {"how": emulator.description}
+    try:
+        report["caps"] = json.loads(_run(engine, target, emulator, ["caps"]))
+        with tempfile.TemporaryDirectory(prefix="harness-self-test-") as folder:
+            report["precisions"] = _inferences(engine, target, emulator, Path(folder))
+    except _LoaderTooOldError as error:
+        return {"how": emulator.description, "skipped": str(error)}
+    except json.JSONDecodeError as error:
+        raise BuildError(f"{engine}: mpe caps printed no JSON: {error}") from None
+    return report
+
+
+def _inferences(engine: Path, target: Target, emulator: Emulator, folder: Path) -> list[str]:
+    random = np.random.default_rng(1)
+    weights = folder / "net.weights"
+    parameters = [
+        random.normal(0, 0.3, size).astype("<f4")
+        for outputs, terms in ((_CHANNELS, 27), (_CHANNELS, 9), (_CHANNELS, _CHANNELS), (10, 16 * 16))
+        for size in (outputs, outputs * terms)
+    ]
+    header = np.array([0, 2, 0, 0, 0], "<i4")  # version 0.2, with 64 bits of images seen
+    weights.write_bytes(header.tobytes() + b"".join(part.tobytes() for part in parameters))
+    picture = folder / "picture.npy"
+    np.save(picture, random.integers(0, 256, (1, 16, 16, 3), dtype=np.uint8))
+    for precision in ("fp32", "fp16", "int8"):
+        cfg = folder / f"{precision}.cfg"
+        keys = f"{precision}=1" + ("\nquantize=1" if precision == "int8" else "")
+        cfg.write_text(_CFG.format(precision=keys), encoding="utf-8")
+        command = [
+            "forward",
+            "--cfg",
+            str(cfg),
+            "--weights",
+            str(weights),
+            "--input",
+            str(picture),
+            "--digest",
+        ]
+        digests = [
+            json.loads(_run(engine, target, emulator, command + more))["digests"]
+            for more in ([], ["--algorithm", "reference"])
+        ]
+        if precision == "int8" and digests[0] != digests[1]:
+            raise BuildError(
+                f"{target.name}: the engine's int8 kernels and its reference loops disagree "
+                f"({emulator.description})",
+                cure="This is a defect of the engine or of its compiler: please report it with the manifest.",
+            )
+    return ["fp32", "fp16", "int8"]
+
+
+def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str]) -> str:
+    command = [*emulator.prefix, str(engine), *arguments]
+    shown = f"mpe {arguments[0]} ({emulator.description})"
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{target.name}: {shown} did not end within {TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise BuildError(f"{target.name}: {shown} cannot be started: {error.strerror}") from None
+    if done.returncode in (-signal.SIGILL, 128 + signal.SIGILL):
+        raise TargetMismatchError(
+            f"{target.name}: {shown} met an instruction that the core {target.cpu or ''} does not have",
+            cure="A source file was compiled with flags above the base set, outside the kernels' folders.",
+        )
+    if "version `GLIBC_" in done.stderr:
+        raise _LoaderTooOldError(done.stderr.strip().splitlines()[-1])
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise BuildError(f"{target.name}: the new engine fails its self-test: {shown}: {last}")
+    return done.stdout
