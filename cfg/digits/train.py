@@ -78,7 +78,7 @@ def train(text: str, steps: int, count: int) -> Any:
     heads = read_heads(sections)
     model = darknet.build(sections)
     rate = keras.optimizers.schedules.CosineDecay(
-        LEARNING_RATE / 20, steps, warmup_target=LEARNING_RATE, warmup_steps=min(200, steps // 10)
+        LEARNING_RATE / 20, steps, warmup_target=LEARNING_RATE, warmup_steps=max(1, min(200, steps // 10))
     )
     optimizer = keras.optimizers.AdamW(rate, weight_decay=1e-4, clipnorm=10.0)
 

@@ -34,10 +34,17 @@ def test_the_engine_computes_what_keras_trained(module: Any, host_engine: HostEn
     pytest.importorskip("tensorflow", reason="the train extra is not installed")
     train, darknet, scenes = module("train"), module("darknet"), module("scenes")
     text = (FOLDER / "digits.cfg").read_text()
-    model = train.train(text, steps=4, count=64)
+    model = train.train(text, steps=2, count=32)
+    rng = np.random.default_rng(1)
+    for layer in model.layers:
+        if layer.name.startswith("normalisation"):  # as far from their first values as after long training
+            spread = zip(layer.get_weights(), (0.1, 0.3, 0.3, 0.1), strict=True)
+            layer.set_weights(
+                [values * rng.uniform(0.5, 1.5) + rng.uniform(0, s, values.shape) for values, s in spread]
+            )
     cfg, weights = tmp_path / "digits.cfg", tmp_path / "digits.weights"
     cfg.write_text(text)
-    darknet.write_weights(weights, model, images_seen=64)
+    darknet.write_weights(weights, model, images_seen=32)
     drawn = scenes.scenes(scenes.load_digits("held-out"), 9, 0, 3)
     pixels = np.stack([scene.pixels for scene in drawn])
     expected = model.predict(pixels.astype(np.float32) / 255, verbose=0)
@@ -45,7 +52,7 @@ def test_the_engine_computes_what_keras_trained(module: Any, host_engine: HostEn
     assert list(found) == [15, 22]
     for tensor, wanted in zip(found.values(), expected, strict=True):
         wanted = wanted.transpose(0, 3, 1, 2)
-        assert np.abs(wanted).max() > 0.1, "a dead network would compare equal to anything"
+        assert wanted.std() > 0.01, "a dead network would compare equal to anything"
         assert tensor == pytest.approx(wanted, abs=1e-4)
 
 
