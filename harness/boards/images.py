@@ -7,12 +7,10 @@ finds it, a changed Dockerfile or pin makes a new one.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import os
 import tarfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +20,7 @@ from harness.boards import docker_engine
 from harness.boards.bootstrap import base_tag, bootstrap
 from harness.boards.docker_engine import short
 from harness.boards.recipe import Recipe, dockerfile, read_recipe, sshd_config
+from harness.build.lock import exclusive
 from harness.errors import BuildError
 from harness.resources import cache_directory
 
@@ -63,7 +62,8 @@ def build_image(target: Target, *, fresh: bool = False) -> Image:
     recipe = read_recipe(target)
     client = docker_engine.connect()
     try:
-        with _locked(cache_directory() / "images" / f"{target.image}.lock"):
+        lock = cache_directory() / "images" / f"{target.image}.lock"
+        with exclusive(lock, f"another harness that builds the image {target.image}"):
             found = None if fresh else _find(client, recipe, target)
             if found is None:
                 _build(client, recipe, target, fresh)
@@ -234,12 +234,3 @@ def _context() -> io.BytesIO:
             tar.addfile(member, io.BytesIO(data))
     buffer.seek(0)
     return buffer
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One build of an image at a time; the kernel drops the lock with the process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
