@@ -23,10 +23,10 @@ enum { MPE_PREFER_SPEED = 0, MPE_PREFER_MEMORY = 1 };
 
 /* Start from mpe_default_options(). Strings are copied; NULL means the default. */
 typedef struct mpe_options {
-  int threads;             /* the caller's included; default 1 */
-  const char* isa;         /* instruction set, see `mpe caps`; default: the best */
-  const char* algorithm;   /* of convolutions; "reference": plain loops; default: chosen per layer */
-  int prefer;              /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
+  int threads;           /* the caller's included; default 1 */
+  const char* isa;       /* instruction set, see `mpe caps`; default: the best */
+  const char* algorithm; /* of convolutions; "reference": plain loops; default: chosen per layer */
+  int prefer;            /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
   const char* calibration; /* path of a calibration file; default: none */
   float bn_epsilon;        /* of batch normalisation; default 1e-5 */
 } mpe_options;
@@ -63,7 +63,8 @@ int mpe_head_count(const mpe_session* session);
 /* Heads are counted from 0 in the order of their layers. 0, or -1 on failure. */
 int mpe_describe_head(const mpe_session* session, int head, mpe_head* description);
 
-/* The values of a head after mpe_run(), as float whatever they are stored in. 0, or -1 on failure. */
+/* The values of a head after mpe_run(), as float whatever they are stored in. 0, or -1 on failure.
+ */
 int mpe_read_head(mpe_session* session, int head, float* values, size_t count);
 
 /* Why the last call of this thread that failed did so: one sentence; "" if none has. */

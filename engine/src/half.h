@@ -18,10 +18,12 @@ MPE_INLINE float half_to_float(Half half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000U) << 16;
   // Exponent and fraction in float's position, still with half's bias: one exact multiplication
   // by 2^112 corrects normal and subnormal numbers alike.
-  const float scaled = __builtin_bit_cast(float, magnitude << 13) * __builtin_bit_cast(float, 0x77800000U);
+  const float scaled =
+      __builtin_bit_cast(float, magnitude << 13) * __builtin_bit_cast(float, 0x77800000U);
   const std::uint32_t quiet = magnitude > 0x7C00U ? 0x00400000U : 0U;
   const std::uint32_t special = (magnitude << 13) | 0x7F800000U | quiet;  // infinity or NaN
-  const std::uint32_t bits = magnitude >= 0x7C00U ? special : __builtin_bit_cast(std::uint32_t, scaled);
+  const std::uint32_t bits =
+      magnitude >= 0x7C00U ? special : __builtin_bit_cast(std::uint32_t, scaled);
   return __builtin_bit_cast(float, bits | sign);
 }
 

@@ -39,7 +39,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 struct Samples {
-  std::vector<std::int64_t> nanoseconds;                      // one a run
+  std::vector<std::int64_t> nanoseconds;                     // one a run
   std::vector<std::vector<std::int64_t>> layer_nanoseconds;  // [layer][run], with --profile
 };
 

@@ -36,8 +36,8 @@ mpe::Options options_of(const mpe_options& options) {
   if (options.prefer != MPE_PREFER_SPEED && options.prefer != MPE_PREFER_MEMORY) {
     throw mpe::Error("prefer is neither MPE_PREFER_SPEED nor MPE_PREFER_MEMORY");
   }
-  result.prefer = options.prefer == MPE_PREFER_MEMORY ? mpe::Preference::kMemory
-                                                      : mpe::Preference::kSpeed;
+  result.prefer =
+      options.prefer == MPE_PREFER_MEMORY ? mpe::Preference::kMemory : mpe::Preference::kSpeed;
   result.calibration = text_or_empty(options.calibration);
   result.bn_epsilon = options.bn_epsilon;
   return result;

@@ -43,13 +43,11 @@ PrecisionPlan plan_with_calibration(const Network& network, const std::string& p
 }
 
 std::byte* allocate_arena(std::int64_t bytes) {
-  return static_cast<std::byte*>(::operator new[](static_cast<std::size_t>(bytes),
-                                                  std::align_val_t{kArenaAlignment}));
+  return static_cast<std::byte*>(
+      ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t{kArenaAlignment}));
 }
 
-void free_arena(std::byte* arena) {
-  ::operator delete[](arena, std::align_val_t{kArenaAlignment});
-}
+void free_arena(std::byte* arena) { ::operator delete[](arena, std::align_val_t{kArenaAlignment}); }
 
 std::string_view algorithm_of(const Layer& layer, bool is_view) {
   if (is_view) return "none";
@@ -143,14 +141,14 @@ void Session::prepare_steps() {
     step.layer = &layer;
     step.format = &format;
     step.convolution = convolutions_[index].get();
-    step.output = {arena_.get() + memory.output, format.output.precision,
-                   format.output.precision == Precision::kInt8 ? &format.output.quantization
-                                                               : nullptr};
-    step.converted = {arena_.get() + memory.converted, format.converted.precision,
-                      format.conversion == InputConversion::kStatic &&
-                              format.executed == Precision::kInt8
-                          ? &format.converted.quantization
-                          : nullptr};
+    step.output = {
+        arena_.get() + memory.output, format.output.precision,
+        format.output.precision == Precision::kInt8 ? &format.output.quantization : nullptr};
+    step.converted = {
+        arena_.get() + memory.converted, format.converted.precision,
+        format.conversion == InputConversion::kStatic && format.executed == Precision::kInt8
+            ? &format.converted.quantization
+            : nullptr};
     step.scratch = arena_.get() + memory.kernel;
     step.is_view = memory.is_view;
     for (const int input : layer.inputs) {
@@ -204,7 +202,8 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
     if (profile_) {
       const Clock::time_point start = Clock::now();
       execute(step);
-      const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+      const auto elapsed =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
       reports_[static_cast<std::size_t>(layer.index)].nanoseconds = elapsed.count();
     } else {
       execute(step);

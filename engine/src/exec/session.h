@@ -25,7 +25,7 @@ struct LayerReport {
   Precision executed = Precision::kFp32;  // of sums, or of what a layer without weights stores
   std::string_view isa;
   std::string_view algorithm;
-  std::int64_t bytes = 0;        // read and written in one inference, weights and conversions included
+  std::int64_t bytes = 0;  // read and written in one inference, weights and conversions included
   std::int64_t nanoseconds = 0;  // of the last run, conversions included; with Options::profile
 };
 

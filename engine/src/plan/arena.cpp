@@ -58,9 +58,8 @@ std::int64_t peak_of(const std::vector<ArenaBlock>& blocks) {
 std::int64_t pack_arena(std::vector<ArenaBlock>& blocks) {
   Order order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return blocks[a].bytes > blocks[b].bytes;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   std::vector<ArenaBlock> best = blocks;
   std::int64_t best_bytes = place(best, order);
   const std::int64_t peak = peak_of(blocks);

@@ -73,8 +73,7 @@ class Assignment {
         if (input == kNetworkInput) continue;
         const TensorFormat& from = precisions_.layers[at(input)].output;
         const TensorFormat& to = precisions_.layers[at(layer.index)].output;
-        if (from.precision == to.precision &&
-            from.quantization.scale == to.quantization.scale &&
+        if (from.precision == to.precision && from.quantization.scale == to.quantization.scale &&
             from.quantization.zero_point == to.quantization.zero_point) {
           result.push_back({layer.index, i});
         }
@@ -167,8 +166,8 @@ class Assignment {
       const bool clear = std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](int other) {
         if (other == kNetworkInput) return true;
         const Place place = resolve(places_[at(other)]);
-        const bool same = place.offset == target.offset &&
-                          bytes_of_output(other) == bytes_of_output(input);
+        const bool same =
+            place.offset == target.offset && bytes_of_output(other) == bytes_of_output(input);
         return place.buffer != target.buffer || same ||
                place.offset >= target.offset + bytes_of_output(input) ||
                place.offset + bytes_of_output(other) <= target.offset;
@@ -218,8 +217,7 @@ class Assignment {
     const std::size_t tensors = blocks.size();
     for (const Layer& layer : network_.layers) {
       const LayerScratch& scratch = scratch_[at(layer.index)];
-      blocks.push_back(
-          {scratch.converted, conversion_moment(layer.index), moment(layer.index), 0});
+      blocks.push_back({scratch.converted, conversion_moment(layer.index), moment(layer.index), 0});
     }
     MemoryPlan plan;
     plan.live_bytes = peak_of(blocks);
@@ -232,8 +230,8 @@ class Assignment {
     plan.layers.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const Place place = resolve(places_[i]);
-      plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset,
-                        blocks[tensors + i].offset, blocks[tensors + count + i].offset, views_[i]};
+      plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset, blocks[tensors + i].offset,
+                        blocks[tensors + count + i].offset, views_[i]};
     }
     return plan;
   }
@@ -251,7 +249,8 @@ class Assignment {
 
 std::vector<int> find_heads(const Network& network) {
   const auto producer = [&](int tensor) {
-    while (tensor != kNetworkInput && does_nothing(network.layers[static_cast<std::size_t>(tensor)])) {
+    while (tensor != kNetworkInput &&
+           does_nothing(network.layers[static_cast<std::size_t>(tensor)])) {
       tensor = network.layers[static_cast<std::size_t>(tensor)].inputs[0];
     }
     return tensor;

@@ -108,7 +108,8 @@ class Planner {
   // The ranges of a tensor's channels, or of the whole of it where they are not known or of no use.
   Quantization calibrated(int tensor, bool by_channel) const {
     const TensorRange& recorded = *range_of(tensor);
-    if (by_channel && !recorded.channels.empty()) return quantization_of_channels(recorded.channels);
+    if (by_channel && !recorded.channels.empty())
+      return quantization_of_channels(recorded.channels);
     return quantization_of_tensor(recorded.range);
   }
 
@@ -116,11 +117,10 @@ class Planner {
     for (const Layer& layer : network_.layers) {
       if (!layer.has_weights()) continue;
       format(layer).executed = layer.precision;
-      const std::int64_t depth =
-          layer.kind == LayerKind::kConnected
-              ? layer.in.elements()
-              : static_cast<std::int64_t>(layer.in.channels / layer.groups) * layer.size_y *
-                    layer.size_x;
+      const std::int64_t depth = layer.kind == LayerKind::kConnected
+                                     ? layer.in.elements()
+                                     : static_cast<std::int64_t>(layer.in.channels / layer.groups) *
+                                           layer.size_y * layer.size_x;
       if (layer.precision == Precision::kInt8 && depth > kMaxInt8Depth) {
         format(layer).executed = Precision::kFp32;
         plan_.warnings.push_back(describe(layer) + " runs in fp32: its sums have " +
@@ -208,8 +208,8 @@ class Planner {
     if (sinks_[at(layer.index)] != kNone) {
       quantization = format_of(sinks_[at(layer.index)]).output.quantization;
     } else {
-      quantization = calibrated(layer.index, layer.kind != LayerKind::kRoute &&
-                                                 feeds_only_depthwise(layer));
+      quantization =
+          calibrated(layer.index, layer.kind != LayerKind::kRoute && feeds_only_depthwise(layer));
     }
   }
 
@@ -230,8 +230,9 @@ class Planner {
       return;
     }
     if (range_of(input) == nullptr) {
-      const std::string tensor =
-          input == kNetworkInput ? "the network's input" : "the output of " + describe(layer_at(input));
+      const std::string tensor = input == kNetworkInput
+                                     ? "the network's input"
+                                     : "the output of " + describe(layer_at(input));
       throw Error(network_.file + ":" + std::to_string(layer.line) + ": " + describe(layer) +
                   " is int8 with quantize=0 and needs the range of " + tensor + ", but " +
                   (calibration_ == nullptr ? "no calibration file is given"

@@ -9,7 +9,8 @@
 //
 // An int8 tensor has the calibrated range of its layer, with these exceptions:
 //   - layers that only move values keep their input's quantisation;
-//   - a tensor that ends only in one int8 route takes the route's range, so that the route is a copy
+//   - a tensor that ends only in one int8 route takes the route's range, so that the route is a
+//   copy
 //     (or nothing at all, see arena.h) instead of a requantisation;
 //   - a tensor whose consumers are all int8 depthwise convolutions has a range per channel.
 #pragma once

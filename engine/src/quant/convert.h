@@ -31,7 +31,8 @@ struct MutableTensorView {
 
 // Part of one channel as float, and back: what layers that compute in float on any storage use.
 // `offset` counts values from the tensor's start.
-void load_values(const TensorView& from, int channel, std::int64_t offset, int count, float* values);
+void load_values(const TensorView& from, int channel, std::int64_t offset, int count,
+                 float* values);
 void store_values(const float* values, const MutableTensorView& to, int channel,
                   std::int64_t offset, int count);
 

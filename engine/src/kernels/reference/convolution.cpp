@@ -22,7 +22,8 @@ Columns columns_inside(int offset, int stride, int in_width, int out_width) {
   const int begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   const int last = in_width - 1 - offset;
   const int end = last < 0 ? 0 : last / stride + 1;
-  return {std::min(begin, out_width), std::max(std::min(end, out_width), std::min(begin, out_width))};
+  return {std::min(begin, out_width),
+          std::max(std::min(end, out_width), std::min(begin, out_width))};
 }
 
 // Calls add(first output column, count, input position, weight position) for every run of products
@@ -33,7 +34,8 @@ void for_products(const ConvolutionShape& shape, int channel, int row, Add&& add
   const int group = channel / (shape.out.channels / shape.groups);
   std::int64_t weight = static_cast<std::int64_t>(channel) * shape.depth();
   for (int c = 0; c < group_inputs; ++c) {
-    const std::int64_t plane = static_cast<std::int64_t>(group * group_inputs + c) * shape.in.height;
+    const std::int64_t plane =
+        static_cast<std::int64_t>(group * group_inputs + c) * shape.in.height;
     for (int ky = 0; ky < shape.kernel_y; ++ky) {
       const int y = row * shape.stride_y + ky * shape.dilation - shape.padding;
       for (int kx = 0; kx < shape.kernel_x; ++kx, ++weight) {

@@ -20,12 +20,13 @@ void repeat_row(const T* in, int width, int times, T* out) {
     }
     return;
   }
-  for (int x = 0; x < width; ++x) std::fill_n(out + static_cast<std::int64_t>(x) * times, times, in[x]);
+  for (int x = 0; x < width; ++x)
+    std::fill_n(out + static_cast<std::int64_t>(x) * times, times, in[x]);
 }
 
 // output = scale * value + offset, for tensors of any storage.
-void scale_values(const LayerInput& input, std::int64_t from, float scale, float offset, int channel,
-                  const MutableTensorView& output, std::int64_t to, int count) {
+void scale_values(const LayerInput& input, std::int64_t from, float scale, float offset,
+                  int channel, const MutableTensorView& output, std::int64_t to, int count) {
   constexpr int kBlock = 512;
   float values[kBlock];
   for (int i = 0; i < count; i += kBlock) {
@@ -76,8 +77,8 @@ void run_upsample(const Layer& layer, const LayerInput& input, const MutableTens
 
 // Darknet's [reorg]. It reads the input's memory as if its shape were [channels / s^2, height * s,
 // width * s] and takes from every s x s square of that one value for each of s^2 groups of
-// channels; `reverse` is the inverse. (It is not the usual space to depth, which Darknet calls
-// [reorg3d], but it is what YOLOv2's weights were trained with.)
+// channels; with `reverse` it writes where it would have read. (It is not the usual space to depth,
+// which Darknet calls [reorg3d], but it is what YOLOv2's weights were trained with.)
 void run_reorg(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
                ThreadPool& pool) {
   const int s = layer.stride_x;

@@ -1,0 +1,66 @@
+// An inference allocates nothing: every operator new of this program is counted.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "check.h"
+#include "exec/session.h"
+#include "random_network.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++allocations;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
+                     size == 0 ? 1 : size) != 0) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, 16); }
+void* operator new[](std::size_t size) { return counted(size, 16); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+TEST(the_counter_counts) {
+  const long before = allocations;
+  delete new int(1);
+  CHECK(allocations > before);
+}
+
+TEST(inference_allocates_nothing) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    const char* keys[] = {"int8=1\nquantize=1\n", "fp16=1\n", ""};
+    const ModelFiles files(random_cfg(random, 14, [&] { return keys[random.integer(0, 2)]; }),
+                           seed);
+    mpe::Options options;
+    options.threads = 1 + static_cast<int>(seed % 3);
+    options.algorithm = seed % 4 == 0 ? "reference" : "";
+    options.profile = seed % 2 == 0;
+    mpe::Session session(files.cfg, files.weights, options);
+    const std::vector<float> image = random.values(files.network.input.elements(), 0.0F, 1.0F);
+    const long before = allocations;
+    session.run(image);
+    session.run(image);
+    CHECK_EQUAL(allocations - before, 0);
+  }
+}

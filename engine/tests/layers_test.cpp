@@ -1,0 +1,214 @@
+// The plain loops of layers without weights, on small maps worked out by hand.
+#include "kernels/reference/layers.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "half.h"
+
+using namespace mpe;
+
+namespace {
+
+using Values = std::vector<float>;
+
+// The last layer of a network of the given input size.
+struct Case {
+  Network network;
+  const Layer& layer;
+
+  Case(Shape input, const std::string& sections)
+      : network(parse_network("[net]\nwidth=" + std::to_string(input.width) +
+                                  "\nheight=" + std::to_string(input.height) +
+                                  "\nchannels=" + std::to_string(input.channels) + "\n" + sections,
+                              "a.cfg")),
+        layer(network.layers.back()) {}
+
+  LayerInput input(const Values& values, int which = 0) const {
+    const int tensor = layer.inputs[static_cast<std::size_t>(which)];
+    return {{values.data(), Precision::kFp32, nullptr}, network.output_shape(tensor)};
+  }
+};
+
+std::size_t size_of(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
+
+using OneInput = void (*)(const Layer&, const LayerInput&, const MutableTensorView&, ThreadPool&);
+using ManyInputs = void (*)(const Layer&, std::span<const LayerInput>, const MutableTensorView&,
+                            ThreadPool&);
+
+Values run(OneInput function, const Case& of, const Values& values) {
+  Values result(size_of(of.layer.out));
+  ThreadPool pool(2);
+  function(of.layer, of.input(values), {result.data(), Precision::kFp32, nullptr}, pool);
+  return result;
+}
+
+Values run(ManyInputs function, const Case& of, const std::vector<Values>& values) {
+  std::vector<LayerInput> inputs;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    inputs.push_back(of.input(values[i], static_cast<int>(i)));
+  }
+  Values result(size_of(of.layer.out));
+  ThreadPool pool(2);
+  function(of.layer, inputs, {result.data(), Precision::kFp32, nullptr}, pool);
+  return result;
+}
+
+Values counting(std::size_t count, float first = 0.0F) {
+  Values values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
+  return values;
+}
+
+}  // namespace
+
+TEST(maxpool_pads_half_before_and_ignores_what_lies_outside) {
+  const Case stride_two({1, 3, 3}, "[maxpool]\nsize=2\nstride=2\n");
+  CHECK(run(run_maxpool, stride_two, {-9, -8, -7, -6, -5, -4, -3, -2, -1}) ==
+        (Values{-5, -4, -2, -1}));
+  const Case same_size({1, 3, 3}, "[maxpool]\nsize=3\nstride=1\n");
+  CHECK(run(run_maxpool, same_size, counting(9)) == (Values{4, 5, 5, 7, 8, 8, 7, 8, 8}));
+  const Case darknets_last_pool({1, 2, 2}, "[maxpool]\nsize=2\nstride=1\n");
+  CHECK(run(run_maxpool, darknets_last_pool, {1, 2, 3, 4}) == (Values{4, 4, 4, 4}));
+}
+
+TEST(maxpool_compares_halves_and_int8_as_the_numbers_they_are) {
+  const Case of({1, 2, 3}, "[maxpool]\nsize=2\nstride=1\npadding=0\n");
+  const Values values = {-1.5F, -2.0F, 0.0F, -0.25F, 3.0F, 7.5F};
+  ThreadPool pool(1);
+  std::vector<Half> halves(6);
+  std::vector<Half> half_result(size_of(of.layer.out));
+  for (std::size_t i = 0; i < 6; ++i) halves[i] = half_from_float(values[i]);
+  run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 2, 3}},
+              {half_result.data(), Precision::kFp16, nullptr}, pool);
+  CHECK_EQUAL(half_to_float(half_result[0]), 3.0F);
+  CHECK_EQUAL(half_to_float(half_result[1]), 7.5F);
+  const Quantization step{{1.0F}, {0}};
+  const std::vector<std::int8_t> bytes = {-128, -100, -3, -127, 5, -4};
+  std::vector<std::int8_t> byte_result(2);
+  run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 2, 3}},
+              {byte_result.data(), Precision::kInt8, &step}, pool);
+  CHECK(byte_result == (std::vector<std::int8_t>{5, 5}));
+}
+
+TEST(avgpool_is_the_mean_of_a_channel) {
+  const Case of({2, 2, 2}, "[avgpool]\n");
+  CHECK(run(run_avgpool, of, {1, 2, 3, 6, -1, 0, 0, 0}) == (Values{3, -0.25F}));
+}
+
+TEST(upsample_repeats_and_scales) {
+  const Case plain({1, 1, 2}, "[upsample]\nstride=2\n");
+  CHECK(run(run_upsample, plain, {5, 7}) == (Values{5, 5, 7, 7, 5, 5, 7, 7}));
+  const Case thrice({1, 1, 1}, "[upsample]\nstride=3\nscale=0.5\n");
+  CHECK(run(run_upsample, thrice, {4}) == Values(9, 2.0F));
+}
+
+TEST(reorg_takes_darknets_order) {
+  // Darknet's reorg_cpu, followed by hand for w=h=2, c=4, stride 2: output channel k reads from
+  // the map [1][4][4] at row 2j + k / 2, column 2i + k % 2.
+  const Case of({4, 2, 2}, "[reorg]\nstride=2\n");
+  CHECK(of.layer.out == (Shape{16, 1, 1}));
+  const Values expected = {0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15};
+  CHECK(run(run_reorg, of, counting(16)) == expected);
+  const Case back({16, 1, 1}, "[reorg]\nstride=2\nreverse=1\n");
+  CHECK(run(run_reorg, back, counting(16)) ==
+        (Values{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}));
+}
+
+TEST(crop_takes_the_middle_and_maps_to_minus_one_to_one) {
+  const std::string size = "[crop]\ncrop_width=2\ncrop_height=1\n";
+  const Case adjusted({1, 3, 4}, size);
+  CHECK(run(run_crop, adjusted, counting(12)) == (Values{2 * 5 - 1, 2 * 6 - 1}));
+  const Case plain({1, 3, 4}, size + "noadjust=1\n");
+  CHECK(run(run_crop, plain, counting(12)) == (Values{5, 6}));
+}
+
+TEST(route_joins_channels_and_takes_groups) {
+  const std::string two = "[convolutional]\nfilters=2\n[convolutional]\nfilters=4\n";
+  const Case joined({1, 1, 2}, two + "[route]\nlayers=-1,-2\n");
+  CHECK(run(run_route, joined, {counting(8), counting(4, 100)}) ==
+        (Values{0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103}));
+  const Case groups({1, 1, 2}, two + "[route]\nlayers=-1,-2\ngroups=2\ngroup_id=1\n");
+  CHECK(run(run_route, groups, {counting(8), counting(4, 100)}) == (Values{4, 5, 6, 7, 102, 103}));
+}
+
+TEST(route_converts_every_input_to_the_outputs_storage) {
+  const Case of({1, 1, 2}, "[convolutional]\n[convolutional]\n[route]\nlayers=-1,-2\n");
+  const Quantization first{{0.5F}, {1}};
+  const Quantization second{{0.25F}, {0}};
+  const Quantization joined{{0.5F}, {-10}};
+  const std::vector<std::int8_t> a = {3, 5};
+  const std::vector<std::int8_t> b = {4, 6};
+  const LayerInput inputs[] = {{{a.data(), Precision::kInt8, &first}, {1, 1, 2}},
+                               {{b.data(), Precision::kInt8, &second}, {1, 1, 2}}};
+  std::vector<std::int8_t> result(4);
+  ThreadPool pool(1);
+  run_route(of.layer, inputs, {result.data(), Precision::kInt8, &joined}, pool);
+  CHECK(result == (std::vector<std::int8_t>{-8, -6, -8, -7}));
+}
+
+TEST(shortcut_adds_and_activates_and_may_write_over_an_input) {
+  const std::string two =
+      "[convolutional]\nactivation=linear\n[convolutional]\nactivation=linear\n";
+  const Case of({1, 1, 3}, two + "[shortcut]\nfrom=-2\nactivation=leaky\n");
+  CHECK(run(run_shortcut, of, {{1, -2, 3}, {-4, 1, 5}}) == (Values{-0.3F, -0.1F, 8}));
+  Values over = {1, -2, 3};
+  const Values other = {-4, 1, 5};
+  const LayerInput inputs[] = {of.input(over), of.input(other, 1)};
+  ThreadPool pool(1);
+  run_shortcut(of.layer, inputs, {over.data(), Precision::kFp32, nullptr}, pool);
+  CHECK(over == (Values{-0.3F, -0.1F, 8}));
+}
+
+TEST(shortcut_of_other_sizes_strides_the_larger_map) {
+  // 2 channels of 2x2, plus 1 channel of 4x4 of which every second value of every second row
+  // counts: the second channel stays.
+  const Case larger({1, 4, 4},
+                    "[convolutional]\n[convolutional]\nfilters=2\nstride=2\n[shortcut]\nfrom=-2\n");
+  CHECK(run(run_shortcut, larger, {Values(8, 100.0F), counting(16)}) ==
+        (Values{100, 102, 108, 110, 100, 100, 100, 100}));
+  const Case smaller({1, 4, 4},
+                     "[convolutional]\nstride=2\n[upsample]\nstride=2\n[shortcut]\nfrom=-2\n");
+  CHECK(run(run_shortcut, smaller, {Values(16, 0.0F), {1, 2, 3, 4}}) ==
+        (Values{1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0}));
+}
+
+TEST(int8_shortcut_rounds_the_sum_once) {
+  const Case of({1, 1, 2}, "[convolutional]\n[convolutional]\n[shortcut]\nfrom=-2\n");
+  const Quantization a_step{{0.5F}, {0}};
+  const Quantization b_step{{0.25F}, {-3}};
+  const Quantization sum_step{{0.5F}, {7}};
+  const std::vector<std::int8_t> a = {3, 100};
+  const std::vector<std::int8_t> b = {0, 127};
+  const LayerInput inputs[] = {{{a.data(), Precision::kInt8, &a_step}, {1, 1, 2}},
+                               {{b.data(), Precision::kInt8, &b_step}, {1, 1, 2}}};
+  std::vector<std::int8_t> result(2);
+  ThreadPool pool(1);
+  run_shortcut(of.layer, inputs, {result.data(), Precision::kInt8, &sum_step}, pool);
+  CHECK(result == (std::vector<std::int8_t>{11, 127}));  // (1.5 + 0.75) / 0.5 = 4.5, even: 4
+}
+
+TEST(scale_channels_by_channel_or_by_pixel) {
+  const Case by_channel({2, 1, 2},
+                        "[convolutional]\nfilters=2\n[avgpool]\n[scale_channels]\nfrom=-2\n");
+  CHECK(run(run_scale_channels, by_channel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 4, 30, 40}));
+  const Case by_pixel({2, 1, 2},
+                      "[convolutional]\nfilters=2\n[convolutional]\nfilters=1\n"
+                      "[scale_channels]\nfrom=-2\nscale_wh=1\n");
+  CHECK(run(run_scale_channels, by_pixel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 20, 6, 40}));
+}
+
+TEST(softmax_of_groups_with_temperature) {
+  const Case of({4, 1, 1}, "[softmax]\ngroups=2\ntemperature=2\n");
+  const Values values = {1, 3, 1000, 1000};
+  Values result(4);
+  ThreadPool pool(1);
+  run_softmax(of.layer, of.input(values), result.data(), pool);
+  const double second = 1.0 / (1.0 + std::exp(-1.0));
+  CHECK(std::fabs(result[0] - (1.0 - second)) < 1e-6);
+  CHECK(std::fabs(result[1] - second) < 1e-6);
+  CHECK_EQUAL(result[2], 0.5F);
+  CHECK_EQUAL(result[3], 0.5F);
+}

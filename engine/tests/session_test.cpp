@@ -1,0 +1,364 @@
+// Whole networks: random ones of every layer kind against loops written here straight from the
+// definitions, with a buffer of its own for every tensor, so that neither the kernels nor the
+// sharing of memory can hide a mistake from the other.
+#include "exec/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "kernels/kernel_sets.h"
+#include "random_network.h"
+
+using namespace mpe;
+
+namespace {
+
+using Tensor = std::vector<double>;
+
+double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kLeaky:
+      return x < 0 ? 0.1 * x : x;
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kRelu6:
+      return std::clamp(x, 0.0, 6.0);
+    case Activation::kLogistic:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kMish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case Activation::kSwish:
+      return x / (1 + std::exp(-x));
+    case Activation::kHardMish:
+      return x > 0 ? x : x > -2 ? x * x / 2 + x : 0;
+    default:
+      return x;
+  }
+}
+
+// Evaluates a network in double, one tensor after another.
+class Definition {
+ public:
+  Definition(const ModelFiles& files, const std::vector<float>& input)
+      : files_(files), input_(input.begin(), input.end()) {
+    for (const Layer& layer : files.network.layers) outputs_.push_back(compute(layer));
+  }
+
+  const Tensor& output(int layer) const {
+    return layer == kNetworkInput ? input_ : outputs_[static_cast<std::size_t>(layer)];
+  }
+
+ private:
+  static double at(const Tensor& tensor, const Shape& shape, int c, int y, int x, double outside) {
+    if (y < 0 || y >= shape.height || x < 0 || x >= shape.width) return outside;
+    return tensor[(static_cast<std::size_t>(c) * shape.height + y) * shape.width + x];
+  }
+
+  double sum_of(const Layer& layer, const Tensor& in, int c, int y, int x) const {
+    const std::vector<float>& weights = files_.layer_weights[static_cast<std::size_t>(layer.index)];
+    const int group_inputs = layer.in.channels / layer.groups;
+    const int first = c / (layer.out.channels / layer.groups) * group_inputs;
+    double sum =
+        files_.layer_biases[static_cast<std::size_t>(layer.index)][static_cast<std::size_t>(c)];
+    std::size_t w = static_cast<std::size_t>(c) * group_inputs * layer.size_y * layer.size_x;
+    for (int i = 0; i < group_inputs; ++i) {
+      for (int ky = 0; ky < layer.size_y; ++ky) {
+        for (int kx = 0; kx < layer.size_x; ++kx, ++w) {
+          sum +=
+              static_cast<double>(weights[w]) *
+              at(in, layer.in, first + i, y * layer.stride_y + ky * layer.dilation - layer.padding,
+                 x * layer.stride_x + kx * layer.dilation - layer.padding, 0.0);
+        }
+      }
+    }
+    return sum;
+  }
+
+  double value(const Layer& layer, int c, int y, int x) const {
+    const Tensor& in = output(layer.inputs[0]);
+    switch (layer.kind) {
+      case LayerKind::kConvolutional:
+        return activated(layer.activation, sum_of(layer, in, c, y, x));
+      case LayerKind::kMaxpool: {
+        double largest = -1e30;
+        for (int ky = 0; ky < layer.size_y; ++ky) {
+          for (int kx = 0; kx < layer.size_x; ++kx) {
+            largest =
+                std::max(largest, at(in, layer.in, c, y * layer.stride_y + ky - layer.padding / 2,
+                                     x * layer.stride_x + kx - layer.padding / 2, -1e30));
+          }
+        }
+        return largest;
+      }
+      case LayerKind::kAvgpool: {
+        double sum = 0;
+        const int count = layer.in.height * layer.in.width;
+        for (int i = 0; i < count; ++i) sum += in[static_cast<std::size_t>(c) * count + i];
+        return sum / count;
+      }
+      case LayerKind::kUpsample:
+        return at(in, layer.in, c, y / layer.stride_y, x / layer.stride_x, 0);
+      case LayerKind::kShortcut: {
+        double sum = 0;
+        for (const int input : layer.inputs) sum += at(output(input), layer.out, c, y, x, 0);
+        return activated(layer.activation, sum);
+      }
+      case LayerKind::kScaleChannels:
+        return activated(layer.activation, in[static_cast<std::size_t>(c)] *
+                                               at(output(layer.inputs[1]), layer.out, c, y, x, 0));
+      case LayerKind::kRoute: {
+        for (const int input : layer.inputs) {
+          const Shape& shape = files_.network.output_shape(input);
+          const int share = shape.channels / layer.groups;
+          if (c < share) return at(output(input), shape, layer.group_id * share + c, y, x, 0);
+          c -= share;
+        }
+        return 0;
+      }
+      default:
+        return at(in, layer.in, c, y, x, 0);
+    }
+  }
+
+  Tensor compute(const Layer& layer) const {
+    Tensor result;
+    for (int c = 0; c < layer.out.channels; ++c) {
+      for (int y = 0; y < layer.out.height; ++y) {
+        for (int x = 0; x < layer.out.width; ++x) result.push_back(value(layer, c, y, x));
+      }
+    }
+    return result;
+  }
+
+  const ModelFiles& files_;
+  Tensor input_;
+  std::vector<Tensor> outputs_;
+};
+
+// The largest difference, relative to the largest value (at least 1).
+double difference(const std::vector<float>& actual, const Tensor& expected) {
+  double largest = 1;
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::fabs(expected[i]));
+    const double here = std::fabs(static_cast<double>(actual[i]) - expected[i]);
+    worst = here <= worst ? worst : here;  // NaN counts
+  }
+  return worst / largest;
+}
+
+std::vector<float> output_of(Session& session, int layer) {
+  std::vector<float> values(
+      static_cast<std::size_t>(session.network().output_shape(layer).elements()));
+  session.read(layer, values);
+  return values;
+}
+
+std::vector<std::vector<float>> heads_of(Session& session) {
+  std::vector<std::vector<float>> heads;
+  for (const int head : session.heads()) heads.push_back(output_of(session, head));
+  return heads;
+}
+
+std::vector<float> image_for(const Network& network, unsigned seed) {
+  Random random(seed);
+  return random.values(network.input.elements(), 0.0F, 1.0F);
+}
+
+Options options(const std::string& isa, int threads, Preference prefer) {
+  Options result;
+  result.isa = isa;
+  result.threads = threads;
+  result.prefer = prefer;
+  return result;
+}
+
+// A calibration file with the ranges that one image gives.
+std::string write_calibration(const ModelFiles& files, const Definition& definition) {
+  const auto list = [](const std::vector<double>& values) {
+    std::string text;
+    for (const double value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+    return "[" + text + "]";
+  };
+  std::string text = "{\"format\":\"mpe-calibration\",\"version\":1,\"network\":{\"layers\":" +
+                     std::to_string(files.network.layers.size()) + ",\"input\":[3," +
+                     std::to_string(files.network.input.height) + "," +
+                     std::to_string(files.network.input.width) + "]},\"tensors\":[";
+  for (int layer = kNetworkInput; layer < static_cast<int>(files.network.layers.size()); ++layer) {
+    const Tensor& values = definition.output(layer);
+    const int channels = files.network.output_shape(layer).channels;
+    const std::size_t plane = values.size() / static_cast<std::size_t>(channels);
+    std::vector<double> low;
+    std::vector<double> high;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+      const auto [least, most] =
+          std::minmax_element(values.begin() + static_cast<std::ptrdiff_t>(c * plane),
+                              values.begin() + static_cast<std::ptrdiff_t>((c + 1) * plane));
+      low.push_back(*least);
+      high.push_back(*most);
+    }
+    text += std::string(layer == kNetworkInput ? "" : ",") + "{\"layer\":" + std::to_string(layer) +
+            ",\"min\":" + std::to_string(*std::min_element(low.begin(), low.end())) +
+            ",\"max\":" + std::to_string(*std::max_element(high.begin(), high.end())) +
+            ",\"channel_min\":" + list(low) + ",\"channel_max\":" + list(high) + "}";
+  }
+  const std::string path = files.cfg + ".calibration.json";
+  std::ofstream(path) << text << "]}";
+  return path;
+}
+
+std::vector<std::string> supported_sets() {
+  std::vector<std::string> names;
+  for (const KernelSetInfo& set : kernel_sets()) {
+    if (set.supported) names.emplace_back(set.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST(random_networks_in_float_give_what_the_definitions_say) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    const ModelFiles files(random_cfg(random, 14, [] { return ""; }), seed);
+    const std::vector<float> image = image_for(files.network, seed);
+    const Definition definition(files, image);
+    const Options chosen = options(seed % 2 == 0 ? "" : "reference", 1 + static_cast<int>(seed % 3),
+                                   seed % 4 < 2 ? Preference::kSpeed : Preference::kMemory);
+    Session session(files.cfg, files.weights, chosen);
+    double worst = 0;
+    session.run(image, [&](int layer) {
+      worst = std::max(worst, difference(output_of(session, layer), definition.output(layer)));
+    });
+    // The heads must still be there, and without the observer too.
+    session.run(image);
+    for (const int head : session.heads()) {
+      worst = std::max(worst, difference(output_of(session, head), definition.output(head)));
+    }
+    if (!(worst < 2e-5))
+      check::fail(__FILE__, __LINE__,
+                  "seed " + std::to_string(seed) + " differs by " + std::to_string(worst));
+  }
+}
+
+TEST(random_networks_in_mixed_precision_stay_near_float) {
+  for (unsigned seed = 100; seed < 130; ++seed) {
+    Random random(seed);
+    const char* keys[] = {"int8=1\n", "int8=1\nquantize=1\n", "fp16=1\n", "", "int8=1\n"};
+    const ModelFiles files(random_cfg(random, 12, [&] { return keys[random.integer(0, 4)]; }),
+                           seed);
+    const std::vector<float> image = image_for(files.network, seed);
+    const Definition definition(files, image);
+    Options chosen;
+    chosen.calibration = write_calibration(files, definition);
+    Session session(files.cfg, files.weights, chosen);
+    session.run(image);
+    for (const int head : session.heads()) {
+      // A rounding of 1/510 of the range at every int8 layer adds up, but a wrong scale, zero
+      // point or place in memory is off by far more.
+      const double off = difference(output_of(session, head), definition.output(head));
+      if (!(off < 0.2))
+        check::fail(__FILE__, __LINE__,
+                    "seed " + std::to_string(seed) + " differs by " + std::to_string(off));
+    }
+    std::filesystem::remove(chosen.calibration);
+  }
+}
+
+TEST(int8_networks_give_the_same_bits_on_every_set_and_any_number_of_threads) {
+  const std::vector<std::string> sets = supported_sets();
+  for (unsigned seed = 200; seed < 220; ++seed) {
+    Random random(seed);
+    const ModelFiles files(
+        random_cfg(random, 12,
+                   [&] { return random.integer(0, 3) == 0 ? "int8=1\nquantize=1\n" : "int8=1\n"; }),
+        seed);
+    const std::vector<float> image = image_for(files.network, seed);
+    Options chosen = options("reference", 1, Preference::kSpeed);
+    chosen.calibration = write_calibration(files, Definition(files, image));
+    Session reference(files.cfg, files.weights, chosen);
+    reference.run(image);
+    const auto expected = heads_of(reference);
+    for (const std::string& set : sets) {
+      for (const int threads : {1, 3}) {
+        chosen.isa = set;
+        chosen.threads = threads;
+        chosen.prefer = threads == 1 ? Preference::kMemory : Preference::kSpeed;
+        Session session(files.cfg, files.weights, chosen);
+        session.run(image);
+        if (heads_of(session) != expected) {
+          check::fail(__FILE__, __LINE__,
+                      "seed " + std::to_string(seed) + " differs on " + set + " with " +
+                          std::to_string(threads) + " threads");
+        }
+      }
+    }
+    std::filesystem::remove(chosen.calibration);
+  }
+}
+
+TEST(connected_softmax_crop_and_reorg_run_in_every_precision) {
+  const std::string head =
+      "[net]\nwidth=10\nheight=8\nchannels=3\n[crop]\ncrop_width=8\ncrop_height=6\n";
+  for (const char* keys : {"", "fp16=1\n", "int8=1\nquantize=1\n"}) {
+    const ModelFiles files(head + "[convolutional]\nfilters=8\nactivation=relu\n" + keys +
+                               "[reorg]\nstride=2\n[connected]\noutput=10\nactivation=leaky\n" +
+                               keys + "[dropout]\n[connected]\noutput=4\nactivation=linear\n" +
+                               keys + "[softmax]\n[cost]\n",
+                           7);
+    const std::vector<float> image = image_for(files.network, 7);
+    Session session(files.cfg, files.weights, Options{});
+    session.run(image);
+    const std::vector<float> probabilities = output_of(session, session.heads().back());
+    Options plain;
+    plain.algorithm = "reference";
+    Session reference(files.cfg, files.weights, plain);
+    reference.run(image);
+    const std::vector<float> expected = output_of(reference, session.heads().back());
+    double sum = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      sum += static_cast<double>(probabilities[i]);
+      CHECK(std::fabs(probabilities[i] - expected[i]) < 1e-3F);
+    }
+    CHECK(std::fabs(sum - 1) < 1e-5);
+  }
+}
+
+TEST(reports_say_what_runs) {
+  const ModelFiles files(
+      "[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=4\nfp16=1\n[dropout]\n"
+      "[convolutional]\nfilters=2\nint8=1\nquantize=1\n",
+      1);
+  Options chosen;
+  chosen.profile = true;
+  chosen.algorithm = "reference";
+  Session session(files.cfg, files.weights, chosen);
+  session.run(image_for(files.network, 1));
+  const std::vector<LayerReport>& reports = session.reports();
+  CHECK(reports[0].executed == Precision::kFp16);
+  CHECK_EQUAL(reports[0].algorithm, "reference");
+  CHECK_EQUAL(reports[1].algorithm, "none");
+  CHECK_EQUAL(reports[1].bytes, 0);
+  CHECK(reports[2].executed == Precision::kInt8);
+  // half in, converted to int8 and read again, float out, weights of 4 x 2 and what belongs to them
+  CHECK(reports[2].bytes > 64 * (4 * 2 + 2 * 4 + 2 * 4));
+  CHECK(reports[2].nanoseconds > 0);
+  CHECK(session.weight_bytes() > 0);
+}
+
+TEST(an_input_of_the_wrong_size_and_bad_options_are_refused) {
+  const ModelFiles files("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\n", 1);
+  Session session(files.cfg, files.weights, Options{});
+  CHECK_THROWS(session.run(std::vector<float>(5)), "192", "5");
+  CHECK_THROWS(Session(files.cfg, files.weights, options("warp", 1, Preference::kSpeed)), "warp");
+  CHECK_THROWS(Session(files.cfg, files.weights, options("", 0, Preference::kSpeed)), "threads");
+  CHECK_THROWS(Session(files.cfg, files.cfg, Options{}), files.cfg);
+  Options missing;
+  missing.calibration = files.cfg + ".absent";
+  CHECK_THROWS(Session(files.cfg, files.weights, missing), ".absent");
+}
