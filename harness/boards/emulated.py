@@ -24,7 +24,6 @@ from harness.boards.host_keys import HostKey, parse_host_key
 from harness.boards.images import PLATFORM, build_image
 from harness.boards.instruction_counter import MOUNT_POINT, InstructionCounter, parse_count, prepare_counter
 from harness.boards.process_identity import is_dead, own_identity
-from harness.boards.recipe import sshd_config
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
@@ -67,7 +66,7 @@ class EmulatedBoard(SshBoard):
         host_key, host_private = _make_key()
         user_key, user_private = _make_key()
         self._container = self._create(client, image.id)
-        self._container.put_archive(_HOME, _secrets(host_private, user_key, self._cpu))
+        self._container.put_archive(_HOME, board_keys(host_private, user_key, self._cpu))
         self._container.start()
         self.address = SshAddress(
             host="127.0.0.1",
@@ -205,13 +204,12 @@ def _paramiko_key(private: bytes) -> PKey:
     return Ed25519Key.from_private_key(io.StringIO(private.decode()))
 
 
-def _secrets(host_private: bytes, user_key: HostKey, cpu: str) -> bytes:
-    """The board's own files, as an archive to unpack in its home folder."""
-    config = sshd_config().read_text("utf-8") + f"SetEnv QEMU_CPU={cpu}\n"
+def board_keys(host_private: bytes, user_key: HostKey, cpu: str) -> bytes:
+    """The board's keys and core, as an archive to unpack in its home folder."""
+    public = base64.b64encode(user_key.blob).decode()
     files = {
         "host_key": host_private,
-        "authorized_keys": f"{user_key.kind} {base64.b64encode(user_key.blob).decode()}\n".encode(),
-        "config": config.encode(),
+        "authorized_keys": f'environment="QEMU_CPU={cpu}" {user_key.kind} {public}\n'.encode(),
     }
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

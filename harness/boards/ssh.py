@@ -7,6 +7,7 @@ import hashlib
 import io
 import secrets
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -87,7 +88,9 @@ class SshBoard:
         address = self.address
         if address is None:
             raise ValueError(f"{self.name} has no address")
-        connect: dict[str, object] = {"banner_timeout": CONNECT_SECONDS, "auth_timeout": CONNECT_SECONDS}
+        connect: dict[str, object] = dict.fromkeys(
+            ("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_SECONDS
+        )
         if isinstance(address.key, Path):
             connect |= {"key_filename": str(address.key), "allow_agent": False, "look_for_keys": False}
         elif address.key is not None:
@@ -186,22 +189,32 @@ class SshBoard:
     def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
         from invoke.exceptions import CommandTimedOut
 
-        line = wrapped(argv)
+        started = time.monotonic()
         try:
             with self._reachable(f"running {argv[0]}"):
-                result = self._execute(line, timeout)
+                result = self._execute(wrapped(argv), timeout)
+            # Out of time, Invoke closes the channel; it may see that before it sees why.
+            late = result.exited < 0 and time.monotonic() - started >= timeout
         except CommandTimedOut as error:
-            group, _ = split_pid(error.result.stdout)
-            if group is not None:
-                with self._reachable(f"ending {argv[0]}"), contextlib.suppress(CommandTimedOut):
-                    self._execute(kill_group(group), CONNECT_SECONDS)
+            result, late = error.result, True
+        if late:
+            self._end(argv, result.stdout)
             raise RunTimeoutError(
                 f"{PurePosixPath(argv[0]).name}: did not end within {timeout:g} s on {self.name}"
-            ) from None
+            )
         group, stdout = split_pid(result.stdout)
         if group is None or result.exited < 0:
             raise self._gone(f"running {argv[0]}")
         return completed(result.exited, stdout, result.stderr)
+
+    def _end(self, argv: Sequence[str], stdout: str) -> None:
+        """Kills what was started. Raises BoardUnreachableError where that cannot be asked for any more."""
+        from invoke.exceptions import CommandTimedOut
+
+        group, _ = split_pid(stdout)
+        if group is not None:
+            with self._reachable(f"ending {argv[0]}"), contextlib.suppress(CommandTimedOut):
+                self._execute(kill_group(group), CONNECT_SECONDS)
 
     def _execute(self, line: str, timeout: float) -> Any:
         connection = self._connection

@@ -144,15 +144,14 @@ def test_nothing_is_left_after_an_error(engine: docker.DockerClient) -> None:
 
 
 def test_nothing_is_left_when_the_server_does_not_start(
-    engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from harness.boards import emulated
 
-    wrong = tmp_path / "sshd_config"
-    wrong.write_text("NoSuchOption yes\n")
-    monkeypatch.setattr(emulated, "sshd_config", lambda: wrong)
+    original = emulated.board_keys
+    monkeypatch.setattr(emulated, "board_keys", lambda _, *rest: original(b"no key", *rest))
     board = EmulatedBoard(load_target("pi4"))
-    with pytest.raises(BoardUnreachableError, match="NoSuchOption"), board:
+    with pytest.raises(BoardUnreachableError, match="no hostkeys available"), board:
         pass
     assert not containers(engine, board)
 
