@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as Bar
 
 _quiet = False
 _lock = threading.Lock()
-_live: list[object] = []  # the one bar that is drawn; a second one only logs
+_bar: Bar | None = None  # what is drawn, while anything is
 
 
 class Progress(Protocol):
@@ -56,11 +57,10 @@ def warn(message: str) -> None:
 
 def _write(line: str) -> None:
     with _lock:
-        bar = _live[-1] if _live else None
-        if isinstance(bar, _Bar):
-            bar.print(line)
-        else:
+        if _bar is None:
             print(line, file=sys.stderr, flush=True)
+        else:
+            _bar.console.print(line, markup=False)
 
 
 def emit_json(data: object) -> None:
@@ -106,55 +106,58 @@ class _Lines:
             log(f"{self.description}: {self.done}{of}")
 
 
-class _Bar:
-    """Rich's bar on a terminal."""
+class _Task:
+    """A line of Rich's display on a terminal; all that is under way shares one display."""
 
     def __init__(self, description: str, total: int | None) -> None:
         from rich.markup import escape
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
 
         self._escape = escape
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-        if total is not None:
-            columns[2:2] = [BarColumn(bar_width=24), MofNCompleteColumn()]
-        self.bar = Bar(*columns, console=stderr(), transient=True)
-        self.task = self.bar.add_task(escape(description), total=total)
+        self._bar = _shared_bar()
+        self._id = self._bar.add_task(escape(description), total=total)
 
     def advance(self, n: int = 1) -> None:
-        self.bar.advance(self.task, n)
+        self._bar.advance(self._id, n)
 
     def describe(self, text: str) -> None:
-        self.bar.update(self.task, description=self._escape(text))
+        self._bar.update(self._id, description=self._escape(text))
 
-    def print(self, line: str) -> None:
-        self.bar.console.print(line, markup=False)
+    def end(self) -> None:
+        global _bar  # noqa: PLW0603
+        with _lock:
+            self._bar.remove_task(self._id)
+            if not self._bar.tasks:
+                self._bar.stop()
+                _bar = None
+
+
+def _shared_bar() -> Bar:
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    global _bar  # noqa: PLW0603 - one process has one terminal
+    with _lock:
+        if _bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
+            _bar = Bar(SpinnerColumn(), *columns, TimeElapsedColumn(), console=stderr(), transient=True)
+            _bar.start()
+        return _bar
 
 
 @contextlib.contextmanager
 def progress(description: str, total: int | None) -> Iterator[Progress]:
     """A bar for anything over two seconds; `total` None where it is not known.
 
-    On a terminal it is drawn and vanishes when done; elsewhere it logs a line now and then. Inside
-    another bar (or another thread's) nothing more is drawn.
+    On a terminal it is drawn, below others that are under way, and vanishes when done; elsewhere it logs a
+    line now and then.
     """
     if _quiet:
         yield _Silent()
-        return
-    if not interactive():
+    elif not interactive():
         yield _Lines(description, total)
-        return
-    with _lock:
-        nested = bool(_live)
-        if not nested:
-            bar = _Bar(description, total)
-            _live.append(bar)
-    if nested:
-        yield _Silent()
-        return
-    try:
-        with bar.bar:
-            yield bar
-    finally:
-        with _lock:
-            _live.remove(bar)
+    else:
+        task = _Task(description, total)
+        try:
+            yield task
+        finally:
+            task.end()

@@ -1,7 +1,7 @@
-"""Keeps this machine quiet while it measures: measurements run alone, other heavy work shares the rest.
+"""Keeps this machine quiet while it measures, and a board to one measurement at a time.
 
-The lock is a file that every harness process of this user locks; the kernel releases it when a process ends,
-however it ends.
+Measurements here run alone, other heavy work shares the rest of the time. The locks are files that every
+harness process of this user locks; the kernel releases them when a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -22,27 +22,34 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
     """The sweep was asked to stop while it waited."""
 
 
-def lock_file() -> Path:
-    return cache_directory() / "machine.lock"
+def lock_file(name: str) -> Path:
+    return cache_directory() / "locks" / name
 
 
 @contextlib.contextmanager
 def measuring(stop: threading.Event | None = None) -> Iterator[None]:
     """Waits until nothing else of harness loads this machine, and keeps it so."""
-    with _locked(fcntl.LOCK_EX, stop):
+    with _locked("machine", fcntl.LOCK_EX, stop):
         yield
 
 
 @contextlib.contextmanager
 def loading(stop: threading.Event | None = None) -> Iterator[None]:
     """Work that must not run while something is measured here."""
-    with _locked(fcntl.LOCK_SH, stop):
+    with _locked("machine", fcntl.LOCK_SH, stop):
         yield
 
 
 @contextlib.contextmanager
-def _locked(mode: int, stop: threading.Event | None) -> Iterator[None]:
-    path = lock_file()
+def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
+    """A measurement on a board: no other one runs there."""
+    with _locked(f"board-{board}", fcntl.LOCK_EX, stop):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(name: str, mode: int, stop: threading.Event | None) -> Iterator[None]:
+    path = lock_file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -231,4 +231,11 @@ class _Execution:
             )
             return measure(board, cell, files, self.materials.digests(cell.variant, cell.options))
 
-        return Job(name=cell.name, table="cells", key=key, perform=perform, alone=cell.target == HOST)
+        return Job(
+            name=cell.name,
+            table="cells",
+            key=key,
+            perform=perform,
+            alone=cell.target == HOST,
+            board="" if cell.emulated or cell.target == HOST else cell.target,
+        )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from harness import console
 from harness.errors import HarnessError
-from harness.sweep.machine_lock import Interrupted, loading, measuring
+from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
 POLL_SECONDS = 0.2
@@ -25,6 +26,7 @@ class Job:
     perform: Callable[[], Outcome]
     kind: str = ""  # of an evaluation
     alone: bool = False  # measures this machine: nothing else may load it
+    board: str = ""  # measures this device: nothing else may run there
 
 
 class Worker:
@@ -63,11 +65,20 @@ class Worker:
         if self.store.settled(job.table, job.key, self.run):
             return Claim.SETTLED
         # The machine first, then the claim: who waits for the machine does not keep a job from others.
-        with (measuring if job.alone else loading)(self.stop):
+        with self._quiet(job):
             claim = self.store.claim(job.table, job.key, self.run)
             if claim is Claim.MINE:
                 self._perform(job)
         return claim
+
+    @contextlib.contextmanager
+    def _quiet(self, job: Job) -> Iterator[None]:
+        with (measuring if job.alone else loading)(self.stop):
+            if job.board:
+                with using(job.board, self.stop):
+                    yield
+            else:
+                yield
 
     def _perform(self, job: Job) -> None:
         try:

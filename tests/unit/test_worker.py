@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.sweep import machine_lock
-from harness.sweep.machine_lock import Interrupted, loading, measuring
+from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store
 from harness.sweep.worker import Job, Worker
 
@@ -154,4 +154,14 @@ def test_waiting_for_the_machine_ends_when_asked_to() -> None:
     with measuring(), pytest.raises(Interrupted), loading(stop):
         pass
     with loading(stop):  # free: nothing to wait for
-        assert machine_lock.lock_file().is_file()
+        assert machine_lock.lock_file("machine").is_file()
+
+
+def test_a_board_has_one_measurement_at_a_time_while_other_boards_go_on() -> None:
+    stop = threading.Event()
+    stop.set()
+    with using("pi"):
+        with pytest.raises(Interrupted), using("pi", stop):
+            pass
+        with using("jetson", stop), loading(stop):
+            pass

@@ -1,0 +1,298 @@
+"""Sweeps on this machine: resumed after SIGKILL, shared by two processes, repeated, failing.
+
+Every result gets a revision when it is written; as long as the largest revision equals the number of results,
+none was written twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.runtimes.engine import host_engine
+from harness.sweep.store import FILE_NAME
+
+pytestmark = pytest.mark.engine
+
+CFG = """\
+[net]
+width=32
+height=32
+channels=3
+[convolutional]
+filters=8
+size=3
+stride=2
+pad=1
+activation=leaky
+[convolutional]
+groups=8
+filters=8
+size=3
+pad=1
+activation=leaky
+[convolutional]
+filters=21
+size=1
+activation=linear
+[yolo]
+mask=0,1,2
+anchors=4,4, 8,8, 16,16
+num=3
+classes=2
+"""
+WEIGHTS = 8 + 8 * 3 * 9 + 8 + 8 * 9 + 21 + 21 * 8  # biases and kernels
+PICTURES = 6
+
+SWEEP = """\
+models:
+  - {name: tiny, cfg: tiny.cfg, weights: tiny.weights, dataset: data, calibration: {images: 4}}
+policies:
+  - fp32
+  - fp16
+  - int8
+  - as-is
+  - {name: mixed, default: int8, layers: {first: fp32, depthwise: fp16}}
+  - {name: dynamic, default: int8, quantize: 1}
+  - {each: int8}
+targets: [host]
+threads: [1, 2]
+protocol: {warmup: 1, runs: 5, min_seconds: 0.05}
+"""
+CELLS = 2 * 9
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine() -> None:
+    """Built before the clock of any test runs."""
+    host_engine()
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """A sweep of a network with random weights over pictures with random boxes."""
+    from PIL import Image
+
+    rng = np.random.default_rng(3)
+    weights = rng.normal(0, 0.2, WEIGHTS).astype("<f4")
+    header = np.array([0, 2, 0], "<i4").tobytes() + bytes(8)
+    (tmp_path / "tiny.cfg").write_text(CFG)
+    (tmp_path / "tiny.weights").write_bytes(header + weights.tobytes())
+    for folder in ("images", "labels"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    for number in range(PICTURES):
+        pixels = rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "data" / "images" / f"{number}.png")
+        (tmp_path / "data" / "labels" / f"{number}.txt").write_text(f"{number % 2} 0.5 0.5 0.4 0.4\n")
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SWEEP)
+    return path
+
+
+def command(sweep: Path, *more: str) -> list[str]:
+    results = str(sweep.parent / "results")
+    return [
+        sys.executable,
+        "-m",
+        "harness",
+        "run",
+        "--json",
+        "--matrix",
+        str(sweep),
+        "--results",
+        results,
+        *more,
+    ]
+
+
+def run(sweep: Path, *more: str, status: int = 0) -> dict[str, Any]:
+    """Runs a sweep to its end and returns its JSON."""
+    done = subprocess.run(command(sweep, *more), capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    data: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+    return data
+
+
+def start(sweep: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(sweep, *more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 0, stderr
+    data: dict[str, Any] = json.loads(stdout)
+    return data
+
+
+def query(sweep: Path, sql: str) -> list[tuple[Any, ...]]:
+    path = sweep.parent / "results" / FILE_NAME
+    if not path.is_file():
+        return []
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)
+    try:
+        return database.execute(sql).fetchall()
+    except sqlite3.OperationalError:  # its tables are not there yet
+        return []
+    finally:
+        database.close()
+
+
+def results(sweep: Path) -> set[tuple[Any, ...]]:
+    return {
+        *query(sweep, "SELECT 'cell', key, status, result, revision, run, finished FROM cells"),
+        *query(sweep, "SELECT kind, key, status, result, revision, run, finished FROM evaluations"),
+    }
+
+
+def check_whole(sweep: Path) -> None:
+    """Nothing is lost, nothing is there twice or in part."""
+    found = results(sweep)
+    assert query(sweep, "PRAGMA integrity_check") == [("ok",)]
+    assert len([row for row in found if row[0] == "cell"]) == CELLS
+    assert {row[2] for row in found} == {"done"}
+    assert sorted(row[4] for row in found) == list(range(1, len(found) + 1))
+    assert query(sweep, "SELECT * FROM claims") == []
+    runs = {row[1]: json.loads(row[3])["runs"] for row in found if row[0] == "cell"}
+    assert dict(query(sweep, "SELECT cell, count(*) FROM samples GROUP BY cell")) == runs
+    assert query(sweep, "SELECT count(*) FROM layers") == [(4 * CELLS,)]
+    assert list((sweep.parent / "results" / "owners").iterdir()) == []
+
+
+def check_cells(data: dict[str, Any]) -> None:
+    assert len(data["cells"]) == CELLS
+    for cell in data["cells"]:
+        assert (cell["status"], cell["emulated"], cell["instructions"]) == ("done", False, None)
+        assert min(cell["fps"], cell["p50_ms"], cell["peak_rss_bytes"], cell["arena_bytes"]) > 0
+        assert cell["p50_ms"] <= cell["p90_ms"]
+        assert 0 <= cell["accuracy"] <= 1
+        assert cell["digest_matches_host"] is True
+    assert any(cell["pareto_optimal"] for cell in data["cells"])
+
+
+def kill_after(process: subprocess.Popen[str], sweep: Path, count: int, delay: float) -> None:
+    """SIGKILLs a sweep `delay` seconds after it has written its `count`th result."""
+    deadline = time.monotonic() + 120
+    while len(results(sweep)) < count and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(delay)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_killed_sweep_resumes(sweep: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    kept: set[tuple[Any, ...]] = set()
+    for _ in range(3):
+        process = start(sweep)
+        kill_after(process, sweep, len(kept) + chance.randint(0, 5), chance.uniform(0, 0.4))
+        assert process.returncode == -signal.SIGKILL
+        found = results(sweep)
+        assert kept <= found
+        kept = found
+    assert kept
+    check_cells(run(sweep))
+    assert kept <= results(sweep)
+    check_whole(sweep)
+
+
+def test_two_sweeps_at_once_share_the_work(sweep: Path) -> None:
+    first, second = start(sweep), start(sweep)
+    one, other = finish(first), finish(second)
+    check_cells(one)
+    check_whole(sweep)
+    assert one["cells"] == other["cells"]
+
+
+def test_the_survivor_of_two_sweeps_does_what_the_other_left(sweep: Path) -> None:
+    first, second = start(sweep), start(sweep)
+    kill_after(first, sweep, 4, 0.05)
+    kept = results(sweep)
+    check_cells(finish(second))
+    assert kept <= results(sweep)
+    check_whole(sweep)
+
+
+def test_the_same_again_measures_nothing_and_fresh_measures_all(sweep: Path) -> None:
+    first = run(sweep)
+    before = results(sweep)
+    again = run(sweep)
+    assert again["cells"] == first["cells"]
+    assert results(sweep) == before
+    fresh = run(sweep, "--fresh")
+    check_cells(fresh)
+    after = results(sweep)
+    assert {row[1] for row in after} == {row[1] for row in before}
+    assert min(row[4] for row in after) > max(row[4] for row in before)
+    exact = {cell["policy"]: cell["digest"] for cell in fresh["cells"]}
+    assert exact == {cell["policy"]: cell["digest"] for cell in first["cells"]}
+
+
+def test_only_what_changed_is_done_again(sweep: Path) -> None:
+    run(sweep)
+    before = results(sweep)
+    sweep.write_text(SWEEP.replace("threads: [1, 2]", "threads: [1, 2, 3]"))
+    assert len(run(sweep)["cells"]) == CELLS // 2 * 3
+    after = results(sweep)
+    assert before <= after
+    assert {row[0] for row in after - before} == {"cell"}
+    assert len(after - before) == CELLS // 2
+
+
+def test_cells_fail_one_by_one_with_their_cause(sweep: Path) -> None:
+    sweep.write_text(SWEEP + "options: [{}, {isa: abacus}]\n")
+    data = run(sweep, status=6)
+    states = {(cell["options"], cell["status"]) for cell in data["cells"]}
+    assert states == {("", "done"), ("isa=abacus", "failed")}
+    assert all("abacus" in cell["error"] for cell in data["cells"] if cell["status"] == "failed")
+    before = results(sweep)
+    run(sweep, status=6)  # failed cells are tried again, the others are not
+    changed = results(sweep) - before
+    assert {row[2] for row in changed} == {"failed"}
+    assert len(changed) == CELLS
+
+
+def test_a_corrupt_picture_spoils_accuracy_and_says_so(sweep: Path) -> None:
+    (sweep.parent / "data" / "images" / "5.png").write_bytes(b"no picture")
+    data = run(sweep, status=6)
+    for cell in data["cells"]:
+        assert cell["status"] == "failed"
+        assert cell["error"].startswith("accuracy: ")
+        assert "5.png" in cell["error"]
+        assert cell["fps"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tiny.weights", b"\0" * 100, "has 100 bytes"),
+        ("tiny.cfg", b"[net]\nwidth=32\nheight=32\nchannels=3\n[convolution]\n", "tiny.cfg:5"),
+        ("sweep.yaml", b"polices: []\n", "sweep.yaml:1: unknown key polices"),
+        ("data/labels/2.txt", b"0 0.5 0.5 x 0.1\n", "2.txt:1"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_measured(
+    sweep: Path, name: str, content: bytes, message: str
+) -> None:
+    (sweep.parent / name).write_bytes(content)
+    assert message in run(sweep, status=2)["error"]
+    assert results(sweep) == set()

@@ -1,0 +1,131 @@
+"""The command line: help, exit statuses, and no traceback unasked."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from networks import write_sweep
+
+from harness import cli, errors
+
+SWEEP = (
+    "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
+    "policies: [fp32, int8]\ntargets: [host, pi4]\n"
+)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([command, "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(option in shown for option in ("--json", "--debug", "--quiet"))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from harness.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for module in ("numpy", "rich", "yaml", "docker", "fabric", "PIL", "sqlite3", "json", "subprocess"):
+        assert f"'{module}'" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.ConfigurationError, 2),
+        (errors.BuildError, 3),
+        (errors.TargetMismatchError, 4),
+        (errors.BoardUnreachableError, 5),
+        (errors.CellsFailedError, 6),
+        (errors.RegressionError, 7),
+        (errors.ThrottledError, 8),
+        (KeyboardInterrupt, 130),
+        (ZeroDivisionError, 1),
+    ],
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_errors_have_exit_statuses(
+    error: type[BaseException],
+    status: int,
+    debug: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(arguments: argparse.Namespace) -> int:
+        raise error("what went wrong")
+
+    monkeypatch.setattr(importlib.import_module("harness.commands.schema"), "run", run)
+    assert cli.main(["schema", *(["--debug"] if debug else [])]) == status
+    shown = capsys.readouterr().err
+    assert ("Traceback" in shown) == debug
+    assert "harness: " in shown
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = "import sys; from harness.cli import main; sys.exit(main(['schema']))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait() == 0
+
+
+def test_dry_run_lists_cells_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = write_sweep(tmp_path, SWEEP)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert cli.main(["run", "--matrix", str(sweep), "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "host net fp32 1 thread",
+        "host net int8 1 thread",
+        "pi4 net fp32 1 thread (emulated)",
+        "pi4 net int8 1 thread (emulated)",
+    ]
+    assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [(cell["target"], cell["policy"], cell["emulated"]) for cell in cells][-1] == ("pi4", "int8", True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_wrong_sweep_file_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = write_sweep(tmp_path, SWEEP.replace("policies", "polices"))
+    assert cli.main(["run", "--matrix", str(sweep)]) == 2
+    shown = capsys.readouterr().err
+    assert shown == f"harness: error: {sweep}:2: unknown key polices in a sweep\n  Did you mean policies?\n"
+
+
+def test_targets_and_schema_are_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["targets", "--json"]) == 0
+    names = {target["name"]: target for target in json.loads(capsys.readouterr().out)["targets"]}
+    assert {"host", "pi4", "jetson-nano"} <= set(names)
+    assert names["jetson-nano"]["glibc"] == "2.27"
+    assert cli.main(["targets"]) == 0
+    assert "jetson-nano" in capsys.readouterr().out
+    assert cli.main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["type"] == "object"
+
+
+def test_there_is_nothing_to_report_in_an_empty_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(tmp_path)]) == 2
+    assert "holds no results" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
