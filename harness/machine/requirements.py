@@ -1,0 +1,197 @@
+"""Each feature of harness, what it needs of the machine, and how to find out whether that is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.configuration.targets import host_architecture
+from harness.errors import HarnessError
+
+# What a system administrator runs lies in folders that a user's PATH may lack.
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """One thing a feature needs."""
+
+    name: str
+    purpose: str
+    find: Callable[[], str | None]  # what was found, or None
+    cure: str
+    packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
+    tests_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A requirement and what was found of it."""
+
+    requirement: Requirement
+    found: str | None
+
+    @property
+    def ok(self) -> bool:
+        return self.found is not None
+
+
+def examine(*, tests: bool) -> list[Finding]:
+    """Looks for everything (`tests`: also for what only the tests need). Changes nothing."""
+    return [
+        Finding(requirement=requirement, found=requirement.find())
+        for requirement in REQUIREMENTS
+        if tests or not requirement.tests_only
+    ]
+
+
+def system_program(name: str) -> str | None:
+    """The path of a program, also of one in a system administrator's folder."""
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+def docker_answers() -> str | None:
+    """The version of the Docker Engine; None where none answers (a client alone is of no use)."""
+    from harness.boards import docker_engine
+
+    try:
+        client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
+    except HarnessError:
+        return None
+    try:
+        return f"Docker Engine {client.version().get('Version', 'of an unknown version')}"
+    finally:
+        client.close()
+
+
+def arm64_runs() -> str | None:
+    """How the kernel starts arm64 programs, or None where it does not."""
+    from harness.boards.availability import arm64_programs_run
+
+    if not arm64_programs_run():
+        return None
+    return "this machine is arm64" if host_architecture() == "aarch64" else "registered in binfmt_misc"
+
+
+def _compiler() -> str | None:
+    from harness.build.toolchain import build_tool, load_toolchain
+
+    try:
+        build_tool("cmake")
+        build_tool("ninja")
+        return f"{load_toolchain('zig').version()}, CMake and Ninja"
+    except HarnessError:
+        return None
+
+
+def _bootstrap() -> str | None:
+    return system_program("mmdebstrap")
+
+
+def _counter() -> str | None:
+    from harness.boards.availability import counting_missing
+
+    return None if counting_missing() else shutil.which("qemu-aarch64")
+
+
+def _self_test() -> str | None:
+    from harness.build.emulator import find_emulator
+    from harness.configuration.targets import load_target
+
+    emulator = find_emulator(load_target("pi4"))
+    return emulator.description if emulator else None
+
+
+def _sanitizers() -> str | None:
+    return shutil.which("g++")
+
+
+def _fuzzer() -> str | None:
+    clang = shutil.which("clang++")
+    if clang is None:
+        return None
+    asked = [clang, "-print-resource-dir"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    libraries = Path(found.stdout.strip() or "/nonexistent") / "lib"
+    return clang if any(libraries.rglob("libclang_rt.fuzzer*.a")) else None
+
+
+def _ssh_server() -> str | None:
+    return system_program("sshd")
+
+
+_APT = "`apt-get install {}`"
+
+REQUIREMENTS: tuple[Requirement, ...] = (
+    Requirement(
+        name="compiler",
+        purpose="builds the engine for every target",
+        find=_compiler,
+        cure="`pip install --force-reinstall ziglang cmake ninja`",
+    ),
+    Requirement(
+        name="Docker Engine",
+        purpose="runs emulated boards",
+        find=docker_answers,
+        cure=_APT.format("docker.io iptables")
+        + ", then `systemctl start docker` (`dockerd &` without systemd); users other than root "
+        "join the group docker",
+        packages=("docker.io", "iptables"),
+    ),
+    Requirement(
+        name="arm64 programs",
+        purpose="run in the containers of emulated boards",
+        find=arm64_runs,
+        cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc is empty: "
+        "`mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and `update-binfmts --enable qemu-aarch64`",
+        packages=("qemu-user-static", "binfmt-support"),
+    ),
+    Requirement(
+        name="mmdebstrap",
+        purpose="makes the images' base where no registry answers",
+        find=_bootstrap,
+        cure=_APT.format("mmdebstrap debian-archive-keyring"),
+        packages=("mmdebstrap", "debian-archive-keyring"),
+    ),
+    Requirement(
+        name="QEMU with plugins",
+        purpose="counts the instructions of an inference on emulated boards",
+        find=_counter,
+        cure=_APT.format("qemu-user"),
+        packages=("qemu-user",),
+    ),
+    Requirement(
+        name="arm64 self-test",
+        purpose="runs a fresh engine on the target's core before it is used",
+        find=_self_test,
+        cure=_APT.format("qemu-user libc6-arm64-cross"),
+        packages=("qemu-user", "libc6-arm64-cross"),
+    ),
+    Requirement(
+        name="g++",
+        purpose="builds the engine's tests with sanitizers",
+        find=_sanitizers,
+        cure=_APT.format("g++"),
+        packages=("g++",),
+        tests_only=True,
+    ),
+    Requirement(
+        name="clang with libFuzzer",
+        purpose="fuzzes the engine's readers",
+        find=_fuzzer,
+        cure=_APT.format("clang libclang-rt-dev"),
+        packages=("clang", "libclang-rt-dev"),
+        tests_only=True,
+    ),
+    Requirement(
+        name="sshd",
+        purpose="stands in for a board with an address",
+        find=_ssh_server,
+        cure=_APT.format("openssh-server"),
+        packages=("openssh-server",),
+        tests_only=True,
+    ),
+)
