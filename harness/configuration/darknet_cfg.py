@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.configuration.document import nearest_file
+from harness.configuration.document import nearest_file, suggestion
 from harness.errors import ConfigurationError
 
 NETWORK_INPUT = -1  # the input of a layer that reads the network's own input
@@ -26,6 +26,10 @@ _ALIASES = {
     "avg": "avgpool",
     "soft": "softmax",
 }
+_SECTIONS = (
+    *("convolutional", "connected", "maxpool", "avgpool", "upsample", "route", "shortcut", "scale_channels"),
+    *("reorg", "crop", "dropout", "cost", "softmax", "region", "yolo"),
+)
 _WEIGHTED = ("convolutional", "connected")
 _TERMINAL = ("yolo", "region", "softmax")
 _LARGEST_FILE = 4 << 20  # bytes
@@ -138,6 +142,11 @@ def parse_cfg(text: str, file: str) -> DarknetCfg:
     size = (network.integer("channels", 3), network.integer("height", 0), network.integer("width", 0))
     layers: list[Layer] = []
     for section in sections[1:]:
+        if section.name not in _SECTIONS:
+            near = suggestion(section.name, _SECTIONS)
+            raise ConfigurationError(
+                f"{file}:{section.line}: unknown section [{section.name}]", cure=near[0].upper() + near[1:]
+            )
         layers.append(_layer(section, layers, size[0], file))
     if not layers:
         raise ConfigurationError(f"{file}:{network.line}: there is no layer after [{network.name}]")
@@ -235,7 +244,7 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
         case "scale_channels":
             inputs = [previous, *resolve("from")]
             channels = channels_of(inputs[1])
-        case "reorg" | "reorg3d":
+        case "reorg":
             stride = max(section.integer("stride", 1), 1)
             reverse = section.integer("reverse", 0) != 0
             channels = channels // stride**2 if reverse else channels * stride**2

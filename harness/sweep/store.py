@@ -162,13 +162,16 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Gives up this process's claims."""
+        """Gives up this process's claims, and clears away what dead processes left."""
         with self._lock:
             if self._owner:
                 with self._transaction():
-                    self._database.execute("DELETE FROM claims WHERE owner = ?", (self._owner.name,))
-                self._owner.close()
-                self._owner = None
+                    self._owner.close()
+                    self._owner = None
+                    owners = self._database.execute("SELECT DISTINCT owner FROM claims").fetchall()
+                    dead = [row for row in owners if not is_alive(self._owners, row[0])]
+                    self._database.executemany("DELETE FROM claims WHERE owner = ?", dead)
+                    remove_dead(self._owners)
             self._database.close()
 
     def begin_run(
@@ -239,7 +242,6 @@ class Store:
                 return Claim.SETTLED
             if self._owner is None:
                 self._owner = Owner(self._owners)
-                remove_dead(self._owners)
             row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
             if row and (row[0] == self._owner.name or is_alive(self._owners, row[0])):
                 return Claim.BUSY

@@ -62,6 +62,7 @@ def test_channels_through_route_groups_reorg_and_scale_channels() -> None:
         ("\n\n[convolutional]\n", "c:3: a cfg begins with a [net] section"),
         ("width=3\n", "c:1: width stands before the first section"),
         ("[net]\n", "c:1: there is no layer after [net]"),
+        ("[net]\n[conv]\n[convolution]\n", "c:3: unknown section [convolution]\n  Did you mean conv"),
         ("[net]\n[route]\nlayers=-2\n", "c:3: layer 0 (route) reads layer -2, which is not before it"),
         ("[net]\n[conv]\n[route]\nlayers=1\n", "c:4: layer 1 (route) reads layer 1"),
         ("[net]\n[conv]\n[shortcut]\n", "c:3: layer 1 (shortcut) needs the key from"),

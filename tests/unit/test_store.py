@@ -172,7 +172,7 @@ def test_the_claim_of_a_killed_process_is_taken_over_at_once(store: Store) -> No
     assert store.claim("cells", "k", run) is Claim.MINE
     with Store(store.folder) as later:
         later.claim("cells", "other", run)
-        assert len(list((store.folder / "owners").iterdir())) == 2  # the dead owner's file is gone
+    assert len(list((store.folder / "owners").iterdir())) == 1  # only this process's is left
 
 
 def test_owners_live_until_they_are_closed(tmp_path: Path) -> None:
