@@ -70,6 +70,9 @@ def _percentile(histogram: Histogram) -> tuple[float, float]:
 
 def _kl(histogram: Histogram) -> tuple[float, float]:
     magnitudes, width = _magnitudes(histogram)
+    # Zero is exact at every threshold, and after a ReLU half of all values: counted in full it would
+    # drown the rest, so the lowest bin takes its neighbour's count.
+    magnitudes[0] = magnitudes[1]
     threshold = _kl_threshold(magnitudes) * width
     return max(histogram.low, -threshold), min(histogram.high, threshold)
 

@@ -63,6 +63,12 @@ def test_kl_cuts_a_long_thin_tail_and_keeps_a_flat_distribution() -> None:
     assert flat > 0.95
 
 
+def test_many_zeros_do_not_make_kl_cut_more() -> None:
+    magnitudes = np.abs(NORMAL)
+    half_zero = np.concatenate([magnitudes, np.zeros(len(magnitudes))])
+    assert choose("kl", histogram(half_zero)) == pytest.approx(choose("kl", histogram(magnitudes)), abs=0.01)
+
+
 def test_values_beyond_the_ends_are_counted_at_the_ends() -> None:
     counted = Histogram.over(0.0, 1.0).plus(np.array([-5, 0, 0.5, 1, 7], np.float32))
     assert counted.counts.sum() == 5
