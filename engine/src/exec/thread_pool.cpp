@@ -115,8 +115,8 @@ ThreadPool::ThreadPool(int threads) {
     }
   } catch (const std::system_error& error) {
     state_->shut_down();
-    throw Error("the system could not start " + std::to_string(threads) +
-                " threads (" + error.what() + "); ask for fewer");
+    throw Error("the system could not start " + std::to_string(threads) + " threads (" +
+                error.what() + "); ask for fewer");
   }
 }
 

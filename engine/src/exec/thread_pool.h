@@ -22,9 +22,12 @@ class ThreadPool {
   // order; returns when all are done. `body` must not throw. Not reentrant.
   template <typename Body>
   void parallel_for(int count, Body&& body) {
-    run(count, [](void* context, int thread, int begin, int end) {
-      (*static_cast<std::remove_reference_t<Body>*>(context))(thread, begin, end);
-    }, &body);
+    run(
+        count,
+        [](void* context, int thread, int begin, int end) {
+          (*static_cast<std::remove_reference_t<Body>*>(context))(thread, begin, end);
+        },
+        &body);
   }
 
  private:

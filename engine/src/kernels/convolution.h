@@ -25,7 +25,9 @@ struct ConvolutionShape {
   int dilation = 1;
   int groups = 1;
 
-  bool depthwise() const { return groups > 1 && groups == in.channels && in.channels == out.channels; }
+  bool depthwise() const {
+    return groups > 1 && groups == in.channels && in.channels == out.channels;
+  }
   int depth() const { return in.channels / groups * kernel_y * kernel_x; }  // terms of one sum
 };
 
@@ -37,8 +39,9 @@ struct ConvolutionRequest {
   // What the output holds. fp32 and fp16 convolutions write their own precision; an int8
   // convolution writes int8 (with `output`) or, straight from its sums, float.
   Precision output_precision = Precision::kFp32;
-  std::span<const float> weights;  // [out channels][in channels / groups][ky][kx], batch norm folded
-  std::span<const float> bias;     // [out channels]
+  std::span<const float>
+      weights;                  // [out channels][in channels / groups][ky][kx], batch norm folded
+  std::span<const float> bias;  // [out channels]
   // int8 only. Null input: the range is measured at every run and handed to run().
   const Quantization* input = nullptr;
   const Quantization* output = nullptr;

@@ -11,8 +11,9 @@
 namespace mpe {
 namespace {
 
-// A strip is written once and read once per tap: it should stay in the first-level cache.
-constexpr int kStripBytes = 24 * 1024;
+// A strip is written once and read once per tap: with its sums it should stay in the first-level
+// cache.
+constexpr int kStripBytes = 12 * 1024;
 
 ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   ConvolutionGeometry geometry;
@@ -56,8 +57,7 @@ class DepthwiseConvolution final : public Convolution {
   }
 
   std::size_t scratch_bytes(int threads) const override {
-    return shared_bytes() +
-           static_cast<std::size_t>(threads) * (strip_bytes() + sums_bytes());
+    return shared_bytes() + static_cast<std::size_t>(threads) * (strip_bytes() + sums_bytes());
   }
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
@@ -81,7 +81,8 @@ class DepthwiseConvolution final : public Convolution {
       work.channel_end = end;
       work.multiplier = multiplier_;
       work.strip_rows = strip_rows_;
-      work.phase_width = phase_width_;
+      work.plane_width = plane_width_;
+      work.plane_size = plane_size_;
       work.strip = call.scratch + shared_bytes() +
                    static_cast<std::size_t>(thread) * (strip_bytes() + sums_bytes());
       work.sums = work.strip + strip_bytes();
@@ -90,24 +91,25 @@ class DepthwiseConvolution final : public Convolution {
   }
 
  private:
-  int row_width() const { return phase_width_ * geometry_.stride_x; }
-
   int strip_input_rows(int output_rows) const {
-    return (output_rows - 1) * geometry_.stride_y +
-           (geometry_.kernel_y - 1) * geometry_.dilation + 1;
+    return (output_rows - 1) * geometry_.stride_y + (geometry_.kernel_y - 1) * geometry_.dilation +
+           1;
   }
 
   void plan_strip() {
-    const int reach = (geometry_.kernel_x - 1) * geometry_.dilation;
-    phase_width_ = geometry_.out_width + reach / geometry_.stride_x;
-    const int rows = kStripBytes / (row_width() * kernel_.strip_value_bytes);
-    const int fitting = (rows - strip_input_rows(1)) / geometry_.stride_y + 1;
+    const int stride_y = geometry_.stride_y;
+    const int stride_x = geometry_.stride_x;
+    plane_width_ = geometry_.out_width + (geometry_.kernel_x - 1) * geometry_.dilation / stride_x;
+    const int rows = kStripBytes / (plane_width_ * stride_x * kernel_.strip_value_bytes);
+    const int fitting = (rows - strip_input_rows(1)) / stride_y + 1;
     strip_rows_ = std::clamp(fitting, 1, geometry_.out_height);
+    plane_size_ = (strip_input_rows(strip_rows_) + stride_y - 1) / stride_y * plane_width_;
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
+        const int y = ky * geometry_.dilation;
         const int x = kx * geometry_.dilation;
-        tap_offsets_.push_back(ky * geometry_.dilation * row_width() +
-                               x % geometry_.stride_x * phase_width_ + x / geometry_.stride_x);
+        tap_offsets_.push_back((y % stride_y * stride_x + x % stride_x) * plane_size_ +
+                               y / stride_y * plane_width_ + x / stride_x);
       }
     }
     // The tap that makes their number even has weight zero and reads what the first one reads.
@@ -121,14 +123,13 @@ class DepthwiseConvolution final : public Convolution {
            round_up(input_zero_points_.size() * sizeof(std::int32_t), kCacheLine);
   }
   std::size_t strip_bytes() const {
-    const auto values = static_cast<std::size_t>(strip_input_rows(strip_rows_)) *
-                            static_cast<std::size_t>(row_width()) +
-                        static_cast<std::size_t>(kernel_.lanes);
+    const int planes = geometry_.stride_y * geometry_.stride_x;
+    const auto values = static_cast<std::size_t>(planes * plane_size_ + kernel_.lanes);
     return round_up(values * static_cast<std::size_t>(kernel_.strip_value_bytes), kCacheLine);
   }
   std::size_t sums_bytes() const {
-    return round_up(static_cast<std::size_t>(geometry_.out_width + kernel_.lanes) * sizeof(float),
-                    kCacheLine);
+    const auto values = static_cast<std::size_t>(strip_rows_ * plane_width_ + kernel_.lanes);
+    return round_up(values * sizeof(float), kCacheLine);
   }
 
   void pack_weights(const ConvolutionRequest& request) {
@@ -167,7 +168,8 @@ class DepthwiseConvolution final : public Convolution {
   std::vector<std::int32_t> tap_offsets_;
   AlignedBuffer weights_;  // [channel][taps]
   int strip_rows_ = 0;
-  int phase_width_ = 0;
+  int plane_width_ = 0;
+  int plane_size_ = 0;
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ T divide_up(T value, T step) {
 
 class GemmConvolution final : public Convolution {
  public:
-  GemmConvolution(const ConvolutionRequest& request, const GemmKernel& kernel,
-                  std::string_view isa, GemmForm form, bool small_scratch)
+  GemmConvolution(const ConvolutionRequest& request, const GemmKernel& kernel, std::string_view isa,
+                  GemmForm form, bool small_scratch)
       : kernel_(kernel),
         isa_(isa),
         form_(form),
@@ -134,7 +134,8 @@ class GemmConvolution final : public Convolution {
   // Sums that wait for the next step of depth; a thread that shares the rows has only its own.
   std::size_t sums_bytes(int threads) const {
     if (depth_step_ == depth_) return 0;
-    const int blocks = splits_pixels(threads) || groups_ > 1 ? blocks_ : divide_up(blocks_, threads);
+    const int blocks =
+        splits_pixels(threads) || groups_ > 1 ? blocks_ : divide_up(blocks_, threads);
     return round_up(static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_rows_) *
                         static_cast<std::size_t>(column_step_) * sizeof(float),
                     kCacheLine);
@@ -155,8 +156,8 @@ class GemmConvolution final : public Convolution {
     work.column_end = geometry_->pixels();
     work.column_step = column_step_;
     work.depth_step = depth_step_;
-    work.panels = call.scratch + constants_bytes() +
-                  static_cast<std::size_t>(thread) * thread_bytes(threads);
+    work.panels =
+        call.scratch + constants_bytes() + static_cast<std::size_t>(thread) * thread_bytes(threads);
     work.multipliers = work.panels + panels_bytes();
     work.sums = work.multipliers + multipliers_bytes();
     return work;
@@ -192,10 +193,10 @@ class GemmConvolution final : public Convolution {
       const int group = channel / rows_;
       const int block = channel % rows_ / block_rows_;
       const int row = channel % rows_ % block_rows_;
-      const std::size_t start =
-          static_cast<std::size_t>(group) * group_weights() +
-          static_cast<std::size_t>(block) * static_cast<std::size_t>(block_rows_) *
-              static_cast<std::size_t>(depth_);
+      const std::size_t start = static_cast<std::size_t>(group) * group_weights() +
+                                static_cast<std::size_t>(block) *
+                                    static_cast<std::size_t>(block_rows_) *
+                                    static_cast<std::size_t>(depth_);
       for (int c = 0; c < geometry_->channels; ++c) {
         for (int tap = 0; tap < taps; ++tap) {
           const int k = tap * geometry_->channels + c;
@@ -214,9 +215,8 @@ class GemmConvolution final : public Convolution {
       for_weights(request, [&](std::size_t i, float weight, int) { packed[i] = weight; });
     } else if (kernel_.weights == WeightFormat::kHalf) {
       auto* packed = weights_.as<Half>();
-      for_weights(request, [&](std::size_t i, float weight, int) {
-        packed[i] = half_from_float(weight);
-      });
+      for_weights(request,
+                  [&](std::size_t i, float weight, int) { packed[i] = half_from_float(weight); });
     } else {
       auto* packed = weights_.as<std::int8_t>();
       std::vector<std::int32_t> totals(static_cast<std::size_t>(request.shape.out.channels));

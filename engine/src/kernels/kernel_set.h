@@ -72,18 +72,18 @@ struct GemmWork {
   int block_end = 0;
   int column_begin = 0;  // this share's pixels; begins at a multiple of the kernel's columns
   int column_end = 0;
-  int column_step = 0;  // pixels packed at once, a multiple of the kernel's columns
-  int depth_step = 0;   // depth packed at once, a multiple of the kernel's depth unit
-  std::int8_t padding_value = 0;  // int8: the input's zero point
+  int column_step = 0;               // pixels packed at once, a multiple of the kernel's columns
+  int depth_step = 0;                // depth packed at once, a multiple of the kernel's depth unit
+  std::int8_t padding_value = 0;     // int8: the input's zero point
   std::byte* panels = nullptr;       // scratch: [column_step / columns][depth_step][columns]
   std::byte* multipliers = nullptr;  // scratch: one block's weights, widened
   std::byte* sums = nullptr;         // scratch: tiles [block][column panel] if depth > depth_step
 };
 
 struct GemmKernel {
-  int rows = 0;        // output channels of a tile
-  int columns = 0;     // output pixels of a tile
-  int depth_unit = 0;  // terms of a sum that lie together
+  int rows = 0;              // output channels of a tile
+  int columns = 0;           // output pixels of a tile
+  int depth_unit = 0;        // terms of a sum that lie together
   int panel_bytes = 0;       // size of one packed input value
   int multiplier_bytes = 0;  // size of one widened weight; 0: weights are used as they are stored
   int depth_step = 0;        // depth for which one block's weights stay in the first-level cache
@@ -108,17 +108,18 @@ struct DepthwiseWork {
   int channel_begin = 0;
   int channel_end = 0;
   int multiplier = 1;
-  // The strip: rows of one channel with their padding, the columns sorted by their remainder
-  // modulo the stride, so that every tap reads neighbours for neighbouring outputs.
-  int strip_rows = 0;     // output rows made from one strip
-  int phase_width = 0;    // values of one row and remainder
+  // The strip: the padded rows of one channel that strip_rows output rows read, as planes [row
+  // modulo stride_y][column modulo stride_x] of plane_size values, plane_width in a row.
+  int strip_rows = 0;
+  int plane_width = 0;
+  int plane_size = 0;
   std::byte* strip = nullptr;
-  std::byte* sums = nullptr;  // one output row
+  std::byte* sums = nullptr;  // of strip_rows rows of plane_width outputs
 };
 
 struct DepthwiseKernel {
   int strip_value_bytes = 0;
-  int lanes = 0;  // outputs computed at once: a strip's rows are followed by so many values
+  int lanes = 0;  // outputs computed at once: strip and sums are followed by so many values
   WeightFormat weights = WeightFormat::kFloat;
   void (*run)(const DepthwiseWork&) = nullptr;
 };

@@ -86,9 +86,10 @@ void OutputConstants::fill(int channel, ScaleAndZero input, std::int32_t& offset
   const std::uint32_t correction = static_cast<std::uint32_t>(input.zero_point + input_offset_) *
                                    static_cast<std::uint32_t>(weight_total_[c]);
   offset = static_cast<std::int32_t>(static_cast<std::uint32_t>(bias) - correction);
-  multiplier = kind_ == OutputKind::kInt8 && is_foldable(activation_)
-                   ? requantize_multiplier(input.scale, weight_scale_[c], output_step(channel).scale)
-                   : dequantize_multiplier(input.scale, weight_scale_[c]);
+  multiplier =
+      kind_ == OutputKind::kInt8 && is_foldable(activation_)
+          ? requantize_multiplier(input.scale, weight_scale_[c], output_step(channel).scale)
+          : dequantize_multiplier(input.scale, weight_scale_[c]);
 }
 
 std::size_t OutputConstants::scratch_bytes() const {

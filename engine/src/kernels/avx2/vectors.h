@@ -93,8 +93,8 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
 
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
-  const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(x.value),
-                                       _mm256_extracti128_si256(x.value, 1));
+  const __m128i half =
+      _mm_packs_epi32(_mm256_castsi256_si128(x.value), _mm256_extracti128_si256(x.value, 1));
   const __m128i bytes = _mm_packs_epi16(half, half);
   if (count == F32::kLanes) {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), bytes);

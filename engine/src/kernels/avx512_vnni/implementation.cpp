@@ -115,8 +115,8 @@ struct Int8Depthwise {
                          const std::int32_t* offsets, int taps, std::int32_t* sums) {
     __m512i low[kSteps];
     __m512i high[kSteps];
-    unroll<kSteps>(
-        [&](auto s) MPE_UNROLLED { low[s.value] = high[s.value] = _mm512_setzero_si512(); });
+    unroll<kSteps>([&](auto s)
+                       MPE_UNROLLED { low[s.value] = high[s.value] = _mm512_setzero_si512(); });
     for (int tap = 0; tap < taps; tap += 2) {
       const __m512i weight = broadcast_word(weights + tap);
       const std::int16_t* first = strip + offsets[tap];

@@ -1,6 +1,7 @@
-// Depthwise convolution, channel by channel: a strip of rows is copied with its padding, the columns
-// sorted by their remainder modulo the stride, so that one vector load per tap serves neighbouring
-// outputs whatever the stride, dilation and kernel size.
+// Depthwise convolution, channel by channel: a strip of rows is copied with its padding, rows and
+// columns sorted by their remainders modulo the strides into planes, so that whatever the strides,
+// dilation and kernel size, neighbouring outputs read neighbouring values for every tap, across the
+// ends of rows. What is computed between two rows is thrown away.
 //
 // A kernel K describes one arithmetic on one instruction set:
 //   Input, Value, Sum          tensor's values, values of strip and weights, float or int32
@@ -33,7 +34,8 @@ class Depthwise {
       for (int y = 0; y < height; y += work.strip_rows) {
         const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
         fill_strip(work, channel, y, rows);
-        for (int row = 0; row < rows; ++row) convolve_row(work, channel, y, row);
+        convolve(work, channel, rows);
+        write_rows(work, channel, y, rows);
       }
     }
   }
@@ -41,52 +43,46 @@ class Depthwise {
  private:
   static constexpr int kSteps = 4;
 
-  static Value* strip_of(const DepthwiseWork& work) {
-    return reinterpret_cast<Value*>(work.strip);
-  }
-
-  static int row_width(const DepthwiseWork& work) {
-    return work.phase_width * work.geometry->stride_x;
-  }
-
-  // What output rows [y, y + rows) of a channel read.
+  // Copies what output rows [y, y + rows) of a channel read.
   static void fill_strip(const DepthwiseWork& work, int channel, int y, int rows) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int input_channel = channel / work.multiplier;
-    const int zero_point = work.zero_points == nullptr ? 0 : work.zero_points[input_channel];
-    const auto* plane = static_cast<const Input*>(work.input) +
-                        static_cast<std::int64_t>(input_channel) * geometry.in_height * geometry.in_width;
+    const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const auto* input = static_cast<const Input*>(work.input) + input_channel * pixels;
     const int first = y * geometry.stride_y - geometry.padding;
-    const int count = (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
-    Value* to = strip_of(work);
-    for (int row = first; row < first + count; ++row) {
-      if (row < 0 || row >= geometry.in_height) {
-        fill_run(to, Value{}, row_width(work));
-        to += row_width(work);
-        continue;
-      }
-      const Input* from = plane + static_cast<std::int64_t>(row) * geometry.in_width;
-      for (int phase = 0; phase < geometry.stride_x; ++phase, to += work.phase_width) {
-        fill_phase(work, from, phase, zero_point, to);
+    const int count =
+        (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+    for (int phase_y = 0; phase_y < geometry.stride_y; ++phase_y) {
+      for (int phase_x = 0; phase_x < geometry.stride_x; ++phase_x) {
+        Value* plane = reinterpret_cast<Value*>(work.strip) +
+                       (phase_y * geometry.stride_x + phase_x) * work.plane_size;
+        fill_plane(work, input, input_channel, first + phase_y, first + count, phase_x, plane);
       }
     }
   }
 
-  // Input columns phase - padding, + stride, + 2 stride, ...
-  static void fill_phase(const DepthwiseWork& work, const Input* from, int phase, int zero_point,
-                         Value* to) {
+  // Input rows row, + stride_y, ... before row_end, and of these the columns phase_x - padding,
+  // + stride_x, ...
+  static void fill_plane(const DepthwiseWork& work, const Input* input, int input_channel, int row,
+                         int row_end, int phase_x, Value* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
+    const int zero_point = work.zero_points == nullptr ? 0 : work.zero_points[input_channel];
     const int stride = geometry.stride_x;
-    const int start = phase - geometry.padding;
+    const int start = phase_x - geometry.padding;
     const int skipped = start < 0 ? (-start + stride - 1) / stride : 0;
     const int inside = (geometry.in_width - start + stride - 1) / stride;
-    const int first = limited(skipped, 0, work.phase_width);
-    const int last = limited(inside, first, work.phase_width);
-    fill_run(to, Value{}, first);
-    if (first < last) {
+    const int first = limited(skipped, 0, work.plane_width);
+    const int last = limited(inside, first, work.plane_width);
+    for (; row < row_end; row += geometry.stride_y, to += work.plane_width) {
+      if (row < 0 || row >= geometry.in_height || first == last) {
+        fill_run(to, Value{}, work.plane_width);
+        continue;
+      }
+      const Input* from = input + static_cast<std::int64_t>(row) * geometry.in_width;
+      fill_run(to, Value{}, first);
       copy(from + (start + first * stride), to + first, last - first, stride, zero_point);
+      fill_run(to + last, Value{}, work.plane_width - last);
     }
-    fill_run(to + last, Value{}, work.phase_width - last);
   }
 
   static void copy(const Input* from, Value* to, int count, int stride, int zero_point) {
@@ -109,25 +105,33 @@ class Depthwise {
     }
   }
 
-  static void convolve_row(const DepthwiseWork& work, int channel, int y, int row) {
-    const ConvolutionGeometry& geometry = *work.geometry;
-    const int taps = (geometry.taps() + 1) / 2 * 2;
-    const Value* weights =
+  static void convolve(const DepthwiseWork& work, int channel, int rows) {
+    const int taps = (work.geometry->taps() + 1) / 2 * 2;
+    const auto* weights =
         static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps;
-    const Value* strip = strip_of(work) + row * geometry.stride_y * row_width(work);
+    const auto* strip = reinterpret_cast<const Value*>(work.strip);
     auto* sums = reinterpret_cast<Sum*>(work.sums);
-    int x = 0;
-    for (; x + (kSteps - 1) * K::kLanes < geometry.out_width; x += kSteps * K::kLanes) {
-      K::template accumulate<kSteps>(strip + x, weights, work.tap_offsets, taps, sums + x);
+    const int count = (rows - 1) * work.plane_width + work.geometry->out_width;
+    int i = 0;
+    for (; i + (kSteps - 1) * K::kLanes < count; i += kSteps * K::kLanes) {
+      K::template accumulate<kSteps>(strip + i, weights, work.tap_offsets, taps, sums + i);
     }
-    for (; x < geometry.out_width; x += K::kLanes) {
-      K::template accumulate<1>(strip + x, weights, work.tap_offsets, taps, sums + x);
+    for (; i < count; i += K::kLanes) {
+      K::template accumulate<1>(strip + i, weights, work.tap_offsets, taps, sums + i);
     }
-    const std::int64_t position =
-        (static_cast<std::int64_t>(channel) * geometry.out_height + y + row) * geometry.out_width;
-    write_outputs<Channels::kOne>(
-        *work.stage, channel, sums, geometry.out_width,
-        static_cast<std::byte*>(work.output) + position * output_bytes(work.stage->kind));
+  }
+
+  static void write_rows(const DepthwiseWork& work, int channel, int y, int rows) {
+    const int width = work.geometry->out_width;
+    const std::int64_t first = static_cast<std::int64_t>(channel) * work.geometry->out_height + y;
+    const int value_bytes = output_bytes(work.stage->kind);
+    auto* output = static_cast<std::byte*>(work.output) + first * width * value_bytes;
+    const auto* sums = reinterpret_cast<const Sum*>(work.sums);
+    for (int row = 0; row < rows; ++row) {
+      write_outputs<Channels::kOne>(*work.stage, channel, sums, width, output);
+      sums += work.plane_width;
+      output += width * value_bytes;
+    }
   }
 };
 

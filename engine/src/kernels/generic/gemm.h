@@ -34,9 +34,9 @@ inline void accumulate_in_registers(const Panel* panel, const Multiplier* weight
   typename K::Accumulator sums[K::kRows][kVectorsUsed];
   unroll<K::kRows>([&](auto r) MPE_UNROLLED {
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      sums[r.value][v.value] =
-          fresh ? typename K::Accumulator(0)
-                : K::load_sums(tile + r.value * kColumns + v.value * K::kLanes);
+      sums[r.value][v.value] = fresh
+                                   ? typename K::Accumulator(0)
+                                   : K::load_sums(tile + r.value * kColumns + v.value * K::kLanes);
     });
   });
   for (int unit = 0; unit < units; ++unit) {
@@ -130,13 +130,11 @@ class Gemm {
 
   static Sum* tile_at(const GemmWork& work, int block, int panel) {
     const int panels = work.column_step / kColumns;
-    const std::int64_t index =
-        static_cast<std::int64_t>(block - work.block_begin) * panels + panel;
+    const std::int64_t index = static_cast<std::int64_t>(block - work.block_begin) * panels + panel;
     return reinterpret_cast<Sum*>(work.sums) + index * (K::kRows * kColumns);
   }
 
-  static const Multiplier* weights_of(const GemmWork& work, int block, int depth,
-                                      int depth_count) {
+  static const Multiplier* weights_of(const GemmWork& work, int block, int depth, int depth_count) {
     const auto* stored = static_cast<const Weight*>(work.weights) +
                          (static_cast<std::int64_t>(block) * work.depth + depth) * K::kRows;
     if constexpr (kWidens) {
@@ -159,8 +157,7 @@ class Gemm {
     });
   }
 
-  static void write_tile(const GemmWork& work, int block, int column, int count,
-                         const Sum* sums) {
+  static void write_tile(const GemmWork& work, int block, int column, int count, const Sum* sums) {
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
     const std::int64_t pixels = work.geometry->pixels();

@@ -61,8 +61,7 @@ template <Activation kActivation, Channels kChannels>
 inline void write_vector(const OutputStage& stage, int channel, int index, int count,
                          const float* sums, void* output) {
   const F32 bias = float_constant<kChannels>(stage.bias + channel, index);
-  const F32 value =
-      activate_vector<kActivation>(stage.activation, F32::load(sums + index) + bias);
+  const F32 value = activate_vector<kActivation>(stage.activation, F32::load(sums + index) + bias);
   if (stage.kind == OutputKind::kHalf) {
     store_half(static_cast<std::uint16_t*>(output) + index, value, count);
   } else {
@@ -74,8 +73,7 @@ template <Activation kActivation, Channels kChannels>
 inline void write_vector(const OutputStage& stage, int channel, int index, int count,
                          const std::int32_t* sums, void* output) {
   const I32 sum = I32::load(sums + index) + int_constant<kChannels>(stage.offset + channel, index);
-  const F32 value =
-      to_float(sum) * float_constant<kChannels>(stage.multiplier + channel, index);
+  const F32 value = to_float(sum) * float_constant<kChannels>(stage.multiplier + channel, index);
   if (stage.kind == OutputKind::kInt8) {
     const I32 q = requantized<kActivation, kChannels>(stage, channel, index, value);
     store_int8(static_cast<std::int8_t*>(output) + index, q, count);

@@ -62,9 +62,8 @@ class VectorProduct {
       weights += kRows * K::kUnit;
     }
     alignas(64) Sum results[kRows];
-    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-      K::store_sums(results + v.value * K::kLanes, sums[v.value]);
-    });
+    unroll<K::kVectors>(
+        [&](auto v) MPE_UNROLLED { K::store_sums(results + v.value * K::kLanes, sums[v.value]); });
     const int first = block * kRows;
     const int rows = work.rows - first < kRows ? work.rows - first : kRows;
     auto* output = static_cast<std::byte*>(work.output);

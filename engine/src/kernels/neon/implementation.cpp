@@ -1,9 +1,8 @@
 // Kernels for every arm64 core. fp16 is storage: sums are formed in float. int8 without dot
 // products: two products of bytes fit in 16 bits (2 * 128 * 127 < 2^15, as weights are never -128),
 // then neighbouring pairs are added into 32-bit sums.
-#include "kernels/neon/vectors.h"
-
 #include "kernels/generic/float_kernels.h"
+#include "kernels/neon/vectors.h"
 
 namespace mpe {
 namespace {
@@ -26,8 +25,7 @@ struct Fp32Product {
   static void store_sums(float* to, F32 sums) { store(to, sums); }
   template <int kUsed>
   static inline __attribute__((always_inline)) void step(F32 (&sums)[kRows][kUsed],
-                                                         const float* panel,
-                                                         const float* weights) {
+                                                         const float* panel, const float* weights) {
     const float32x4_t rows[2] = {vld1q_f32(weights), vld1q_f32(weights + 4)};
     float32x4_t values[kUsed];
     unroll<kUsed>([&](auto v) MPE_UNROLLED { values[v.value] = vld1q_f32(panel + v.value * 4); });

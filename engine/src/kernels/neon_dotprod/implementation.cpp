@@ -1,9 +1,8 @@
 // Kernels for arm64 cores with half arithmetic and dot products of bytes (FEAT_DotProd): int8. The
 // set below, neon_fp16, serves fp16.
-#include "kernels/neon/vectors.h"
-
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/vector_product.h"
+#include "kernels/neon/vectors.h"
 
 namespace mpe {
 namespace {

@@ -1,9 +1,8 @@
 // Kernels for arm64 cores with half arithmetic (FEAT_FP16): twice as many lanes for fp16. Sums of
 // up to kHalfTerms products are formed in half, these are added up in float.
-#include "kernels/neon/vectors.h"
-
 #include "kernels/generic/depthwise.h"
 #include "kernels/generic/gemm.h"
+#include "kernels/neon/vectors.h"
 
 namespace mpe {
 namespace {
@@ -50,9 +49,8 @@ struct Fp16Product {
       for (int term = 0; term < terms; ++term) {
         const float16x8_t rows = load_halves(weights);
         float16x8_t values[kUsed];
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          values[v.value] = load_halves(panel + v.value * kLanes);
-        });
+        unroll<kUsed>(
+            [&](auto v) MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
         unroll<kRows>([&](auto r) MPE_UNROLLED {
           unroll<kUsed>([&](auto v) MPE_UNROLLED {
             float16x8_t& sum = sums[r.value][v.value];
@@ -86,9 +84,8 @@ struct Fp16Depthwise {
       const int left = taps - begin;
       const int end = left < kHalfTerms ? taps : begin + kHalfTerms;
       float16x8_t totals[kSteps];
-      unroll<kSteps>([&](auto s) MPE_UNROLLED {
-        totals[s.value] = vreinterpretq_f16_u16(vdupq_n_u16(0));
-      });
+      unroll<kSteps>([&](auto s)
+                         MPE_UNROLLED { totals[s.value] = vreinterpretq_f16_u16(vdupq_n_u16(0)); });
       for (int tap = begin; tap < end; ++tap) {
         const float16x8_t weight = vreinterpretq_f16_u16(vdupq_n_u16(weights[tap]));
         const std::uint16_t* values = strip + offsets[tap];
@@ -111,7 +108,9 @@ bool supported(const CpuFeatures& features) { return features.neon && features.f
 
 }  // namespace
 
-constexpr KernelSet kNeonFp16Kernels = {
-    "neon_fp16", supported, {nullptr, &kFp16Gemm, nullptr}, {nullptr, &kFp16DepthwiseKernel, nullptr}};
+constexpr KernelSet kNeonFp16Kernels = {"neon_fp16",
+                                        supported,
+                                        {nullptr, &kFp16Gemm, nullptr},
+                                        {nullptr, &kFp16DepthwiseKernel, nullptr}};
 
 }  // namespace mpe
