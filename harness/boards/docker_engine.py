@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
@@ -38,6 +40,18 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
             "docker`, or `dockerd &` without systemd); the user must be root or in the group docker.",
         ) from None
     return client
+
+
+@contextlib.contextmanager
+def answering(doing: str) -> Iterator[None]:
+    """Turns every way in which the engine refuses or stops answering into DockerError."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise DockerError(f"the Docker Engine fails at {doing}: {short(error)}") from None
 
 
 def short(error: BaseException) -> str:

@@ -61,46 +61,44 @@ class EmulatedBoard(SshBoard):
     def _connect(self) -> None:
         image = build_image(self.target)
         self._client = client = docker_engine.connect()
-        remove_stale(client)
+        with docker_engine.answering("removing old containers"):
+            remove_stale(client)
         self._counter = prepare_counter()
         host_key, host_private = _make_key()
         user_key, user_private = _make_key()
-        self._container = self._create(client, image.id)
-        self._container.put_archive(_HOME, board_keys(host_private, user_key, self._cpu))
-        self._container.start()
+        with docker_engine.answering(f"starting the container of {self.name}"):
+            self._container = self._create(client, image.id)
+            self._container.put_archive(_HOME, board_keys(host_private, user_key, self._cpu))
+            self._container.start()
+            port = self._published_port()
         self.address = SshAddress(
             host="127.0.0.1",
-            port=self._published_port(),
+            port=port,
             user="board",
             key=_paramiko_key(user_private),
             host_key=host_key,
         )
-        self._wait_for_server(self.address.port)
+        with docker_engine.answering(f"watching the container of {self.name}"):
+            self._wait_for_server(port)
         super()._connect()
 
     def _create(self, client: DockerClient, image: str) -> Any:
-        from docker.errors import DockerException
         from docker.types import Mount, Ulimit
 
         mounts = []
         if self._counter is not None:
             mounts.append(Mount(MOUNT_POINT, str(self._counter.folder), type="bind", read_only=True))
-        try:
-            return client.containers.create(
-                image,
-                name=self.container_name,
-                labels={OWNER_LABEL: own_identity()},
-                platform=PLATFORM,
-                ports={SSH_PORT: ("127.0.0.1", 0)},  # any free port
-                mounts=mounts,
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                ulimits=[Ulimit(name="core", soft=0, hard=0)],
-            )
-        except DockerException as error:
-            raise docker_engine.DockerError(
-                f"the Docker Engine does not make the container of {self.name}: {short(error)}"
-            ) from None
+        return client.containers.create(
+            image,
+            name=self.container_name,
+            labels={OWNER_LABEL: own_identity()},
+            platform=PLATFORM,
+            ports={SSH_PORT: ("127.0.0.1", 0)},  # any free port
+            mounts=mounts,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+        )
 
     def _published_port(self) -> int:
         self._container.reload()

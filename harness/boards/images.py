@@ -95,14 +95,13 @@ def image_present(client: DockerClient, target: Target) -> bool:
 
 def _find(client: DockerClient, recipe: Recipe, target: Target) -> tuple[str, str] | None:
     """Identity and base of the image that has the recipe's inputs."""
-    from docker.errors import DockerException, ImageNotFound
+    from docker.errors import ImageNotFound
 
-    try:
-        image = client.images.get(image_tag(recipe, target))
-    except ImageNotFound:
-        return None
-    except DockerException as error:
-        raise docker_engine.DockerError(f"the Docker Engine cannot look for images: {short(error)}") from None
+    with docker_engine.answering("looking for images"):
+        try:
+            image = client.images.get(image_tag(recipe, target))
+        except ImageNotFound:
+            return None
     labels = image.labels
     if labels.get(INPUTS_LABEL) != recipe.key() or image.attrs.get("Architecture") != "arm64":
         return None

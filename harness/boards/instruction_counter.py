@@ -26,7 +26,6 @@ MOUNT_POINT = "/opt/qemu"
 _COUNT = re.compile(r"^instructions (\d+)$", re.MULTILINE)
 _LIBRARY = re.compile(r"^\s*(?:(?P<name>\S+) => )?(?P<path>/\S+) \(0x", re.MULTILINE)
 _VERSION = re.compile(r"version (\d+)\.")
-_HASHED = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ def parse_count(stderr: str) -> int:
 
 def _key(files: Sequence[Path]) -> str:
     """Changes when one of the files is replaced."""
-    digest = hashlib.sha256(b"counter 1")
+    digest = hashlib.sha256(b"counter 2")
     for file in files:
         status = file.stat()
         digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
@@ -112,8 +111,8 @@ def _gather(folder: Path, emulator: Path, libraries: dict[str, Path], source: Pa
     for name, path in libraries.items():
         shutil.copy(path, folder / "loader" if name == "loader" else folder / "lib" / name)
     _compile(source, folder / "instruction_count.so", plugin_api=_plugin_api(emulator))
-    for path in (folder, folder / "lib"):  # a private umask must not hide it from the board's user
-        path.chmod(0o755)
+    for path in (folder, *folder.rglob("*")):  # a private umask must not hide it from the board's user
+        path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
 
 
 def _plugin_api(emulator: Path) -> int:
