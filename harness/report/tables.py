@@ -10,6 +10,7 @@ from harness.report.result import Report, Row
 
 MARK = "★"
 NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
+UNSTEADY = 1.5  # p90 over p50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,44 +45,50 @@ def tables(report: Report) -> list[Table]:
 
 def _table(report: Report, target: str, emulated: bool) -> Table:
     rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
-    notes = [
-        f"{MARK} Pareto-optimal: no other row of the same model is better in one of {{}} and worse in none."
-    ]
     columns = _identity(rows)
-    if emulated:
-        notes[0] = notes[0].format("instructions, accuracy and memory")
-        notes.append(
-            "EMULATED: no figure here was measured on a board. Instructions are those of one inference on "
-            "one thread; the wall clock is that of the emulator on this machine."
-        )
-        columns += [
-            Column(heading="M instructions", text=lambda row: _figure(row.instructions, 1e6)),
-            Column(heading="arena + weights MiB", text=_planned),
-        ]
-    else:
-        notes[0] = notes[0].format("FPS, accuracy and peak memory")
-        columns += [
-            Column(heading="FPS", text=lambda row: _figure(row.fps)),
-            Column(heading="p50 ms", text=lambda row: _figure(row.p50_ms)),
-            Column(heading="p90 ms", text=lambda row: _figure(row.p90_ms)),
-            Column(heading="peak MiB", text=lambda row: _figure(row.peak_rss_bytes, MIB)),
-            Column(heading="arena MiB", text=lambda row: _figure(row.arena_bytes, MIB)),
-        ]
+    columns += _EMULATED if emulated else _MEASURED
     if any(row.accuracy is not None for row in rows):
         columns.append(Column(heading=_metrics(rows), text=_accuracy))
     if any(row.digest_matches_host is not None for row in rows):
         columns.append(Column(heading="outputs", text=_outputs, number=False))
-        if any(row.digest_matches_host is False for row in rows):
-            notes.append(
-                "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
-            )
     if emulated:
         columns.append(Column(heading="emulated wall ms", text=lambda row: _figure(row.p50_ms)))
     if any(row.status != "done" for row in rows):
         columns.append(Column(heading="status", text=lambda row: row.status, number=False))
-    notes += _causes(rows)
     title = f"{target} (emulated)" if emulated else target
-    return Table(title=f"{report.sweep}: {title}", columns=columns, rows=rows, notes=notes)
+    return Table(
+        title=f"{report.sweep}: {title}", columns=columns, rows=rows, notes=[*_notes(rows), *_causes(rows)]
+    )
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Sentences that a reader of these rows needs."""
+    notes = []
+    emulated = rows[0].emulated
+    if any(row.pareto_optimal for row in rows):
+        merits = "instructions, accuracy and memory" if emulated else "FPS, accuracy and peak memory"
+        notes.append(
+            f"{MARK} Pareto-optimal: no other row of the same model is better in one of {merits} and worse in none."
+        )
+    if emulated:
+        notes.append(
+            "EMULATED: no figure here was measured on a board. Instructions are those of one inference on "
+            "one thread; the wall clock is that of the emulator on this machine."
+        )
+    elif unsteady := sum(_is_unsteady(row) for row in rows):
+        notes.append(
+            f"Unsteady: in {unsteady} of {len(rows)} cells p90 is more than {UNSTEADY:g} times p50; "
+            "end what else runs there and measure again with --fresh."
+        )
+    if any(row.digest_matches_host is False for row in rows):
+        notes.append(
+            "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
+        )
+    return notes
+
+
+def _is_unsteady(row: Row) -> bool:
+    return row.p50_ms is not None and row.p90_ms is not None and row.p90_ms > UNSTEADY * row.p50_ms
 
 
 def _identity(rows: Sequence[Row]) -> list[Column]:
@@ -139,3 +146,16 @@ def _outputs(row: Row) -> str:
     if row.digest_matches_host is None:
         return NOTHING
     return "as on host" if row.digest_matches_host else "differ (float)"
+
+
+_MEASURED = (
+    Column(heading="FPS", text=lambda row: _figure(row.fps)),
+    Column(heading="p50 ms", text=lambda row: _figure(row.p50_ms)),
+    Column(heading="p90 ms", text=lambda row: _figure(row.p90_ms)),
+    Column(heading="peak MiB", text=lambda row: _figure(row.peak_rss_bytes, MIB)),
+    Column(heading="arena MiB", text=lambda row: _figure(row.arena_bytes, MIB)),
+)
+_EMULATED = (
+    Column(heading="M instructions", text=lambda row: _figure(row.instructions, 1e6)),
+    Column(heading="arena + weights MiB", text=_planned),
+)

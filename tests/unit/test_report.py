@@ -123,6 +123,13 @@ def test_figures_have_three_digits() -> None:
     assert "mAP50 %" not in cells
 
 
+def test_unsteady_times_are_pointed_out() -> None:
+    (table,) = tables(report(row(p90_ms=14.9), row(p90_ms=15.1)))
+    assert any(note.startswith("Unsteady: in 1 of 2 cells") for note in table.notes)
+    (table,) = tables(report(emulated(p90_ms=50.0)))
+    assert not any(note.startswith("Unsteady") for note in table.notes)
+
+
 def test_causes_are_given_once_with_the_cells_they_concern() -> None:
     rows = [row(name, status="failed", error="the same\ncause") for name in ("a", "b")]
     (table,) = tables(report(*rows, row("c", status="skipped", error="no Docker")))
