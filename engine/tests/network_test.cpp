@@ -82,6 +82,12 @@ TEST(comments_blank_lines_and_short_names) {
   CHECK_EQUAL(network.warnings.size(), 0U);
 }
 
+TEST(files_from_windows) {
+  const Network network = parse_network(
+      "\xef\xbb\xbf[net]\r\nwidth=8\r\nheight=8\r\nchannels=1\r\n\r\n[avgpool]\r\n", "a.cfg");
+  CHECK_EQUAL(network.layers.size(), 1U);
+}
+
 TEST(maxpool_pads_by_size_less_one) {
   CHECK(last("[maxpool]\nsize=2\nstride=2\n").out == shape(3, 8, 16));
   CHECK(last("[maxpool]\nsize=2\nstride=1\n").out == shape(3, 16, 32));

@@ -1,6 +1,8 @@
 // The command line of the engine: picks the command and turns errors into one line and a status.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,10 +35,17 @@ void mpe::print_warnings(std::span<const std::string> warnings) {
 }
 
 int main(int argc, char** argv) {
+  std::string message;
   try {
-    return run({argv + 1, argv + argc});
+    const int status = run({argv + 1, argv + argc});
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    message = "cannot write to standard output; is the disk full?";
+  } catch (const std::bad_alloc&) {
+    message = "not enough memory on this machine";
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "mpe: %s\n", error.what());
-    return 2;
+    message = error.what();
   }
+  std::replace(message.begin(), message.end(), '\n', ' ');  // a file's name may hold one
+  std::fprintf(stderr, "mpe: %s\n", message.c_str());
+  return 2;
 }

@@ -15,6 +15,9 @@ namespace {
 constexpr std::string_view kNameCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
+// What Windows editors put before UTF-8 text.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 [[noreturn]] void fail_at(std::string_view file, int line, const std::string& message) {
   throw Error(std::string(file) + ":" + std::to_string(line) + ": " + message);
 }
@@ -134,6 +137,7 @@ std::string_view CfgSection::word(std::string_view key, std::string_view absent)
 std::vector<CfgSection> split_sections(std::string_view text, std::string_view file) {
   std::vector<CfgSection> sections;
   int number = 0;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string line = without_blanks(text.substr(0, end));
