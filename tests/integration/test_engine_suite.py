@@ -1,0 +1,105 @@
+"""The engine's own tests: with sanitizers on this machine, on emulated Arm cores, and a short fuzz."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from requirements import absent
+
+from harness.build.emulator import emulator_missing, find_emulator
+from harness.build.toolchain import build_tool, load_toolchain
+from harness.configuration.targets import load_target
+
+pytestmark = pytest.mark.engine
+ENGINE = Path(__file__).resolve().parents[2] / "engine"
+FUZZERS = ("cfg", "weights", "npy", "calibration")
+FUZZ_SECONDS = int(os.environ.get("HARNESS_FUZZ_SECONDS", "15"))
+
+
+def run(
+    argv: Sequence[str | Path], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Runs a program; its output is the failure's message."""
+    words = [str(word) for word in argv]
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+def configure_and_build(
+    folder: Path,
+    options: Sequence[str],
+    *,
+    target: str = "all",
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """CMake and Ninja, as `harness build` uses them."""
+    cmake, ninja = build_tool("cmake"), build_tool("ninja")
+    generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+    run([cmake, "-S", ENGINE, "-B", folder, *generator, *options], environment=environment)
+    run([ninja, "-C", folder, target], environment=environment)
+
+
+def test_suite_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        absent("the engine's sanitizer tests need g++: apt-get install g++")
+    options = ["-DCMAKE_CXX_COMPILER=g++", "-DMPE_BUILD_TESTS=ON", "-DMPE_SANITIZE=address,undefined"]
+    configure_and_build(tmp_path, options)
+    printed = run([build_tool("cmake").with_name("ctest"), "--test-dir", tmp_path, "--output-on-failure"])
+    assert "100% tests passed" in printed
+
+
+@pytest.fixture(scope="module")
+def arm64_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernels' test for arm64, compiled as the engine is for the Pi 4."""
+    target, zig = load_target("pi4"), load_toolchain("zig")
+    folder = tmp_path_factory.mktemp("arm64")
+    definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.file), "MPE_BUILD_TESTS": "ON"} | zig.definitions(target)
+    options = [f"-D{name}={value}" for name, value in definitions.items()]
+    configure_and_build(folder, options, target="convolution_test", environment=zig.environment())
+    return folder / "tests" / "convolution_test"
+
+
+@pytest.mark.parametrize("core", ["cortex-a57", "cortex-a72", "cortex-a76"])
+def test_arm_kernels_compute_what_the_plain_loops_do(core: str, arm64_suite: Path) -> None:
+    target = replace(load_target("pi4"), qemu_cpu=core)
+    emulator = find_emulator(target)
+    if emulator is None:
+        absent(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+    run([*emulator.prefix, arm64_suite])
+
+
+@pytest.fixture(scope="module")
+def fuzzers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The libFuzzer targets, with both sanitizers."""
+    clang = shutil.which("clang++")
+    if clang is None:
+        absent("fuzzing needs clang with libFuzzer: apt-get install clang")
+    folder = tmp_path_factory.mktemp("fuzzers")
+    options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_BUILD_FUZZERS=ON", "-DMPE_SANITIZE=address,undefined"]
+    configure_and_build(folder, options)
+    return folder / "tests" / "fuzz"
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_a_short_fuzz_finds_nothing(name: str, fuzzers: Path, tmp_path: Path) -> None:
+    corpus = ENGINE / "tests" / "fuzz" / "corpus" / name
+    dictionary = ENGINE / "tests" / "fuzz" / f"{name}.dict"
+    (tmp_path / "new").mkdir()
+    options = [f"-max_total_time={FUZZ_SECONDS}", "-timeout=20", "-rss_limit_mb=2048"]
+    options += [f"-dict={dictionary}"] if dictionary.is_file() else []
+    run([fuzzers / f"{name}_fuzzer", *options, "new", corpus], folder=tmp_path)
