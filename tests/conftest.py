@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from harness.runtimes.engine import HostEngine
+
+# How long an example takes depends on what else the machine does; that is no finding.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With HARNESS_REQUIRE_ALL=1, as in CI, a skipped test has failed: nothing is to be missing there."""
     report = yield
     if os.environ.get("HARNESS_REQUIRE_ALL") == "1" and report.skipped and not hasattr(report, "wasxfail"):

@@ -1,11 +1,12 @@
-// An arm64 program without a C library, for counting and for checking which instructions a core has.
+// An arm64 program without a C library, for counting and for checking which instructions a core
+// has.
 //   marked N      runs a loop of N rounds between the marks that `mpe bench --mark` makes
 //   marked dot    executes a dot product, which the Cortex-A72 does not have
 
-static long call(long number, long a, const void *b, long c) {
+static long call(long number, long a, const void* b, long c) {
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
-  register const void *x1 __asm__("x1") = b;
+  register const void* x1 __asm__("x1") = b;
   register long x2 __asm__("x2") = c;
   __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
   return x0;
@@ -13,7 +14,7 @@ static long call(long number, long a, const void *b, long c) {
 
 enum { kClose = 57, kWrite = 64, kExit = 93 };
 
-__attribute__((used)) static void run(const char *word) {
+__attribute__((used)) static void run(const char* word) {
   if (word[0] == 'd') {
     __asm__ volatile(".inst 0x4e829420" ::: "v0");  // sdot v0.4s, v1.16b, v2.16b
   } else {
