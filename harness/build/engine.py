@@ -1,7 +1,8 @@
 """Builds the engine for a target: once per state of its sources, whole or not at all.
 
 Layout below the cache: build/<target>-<toolchain>/<key>/ holds a finished `mpe` and its `manifest.json` and
-never changes again; `work/` beside it is CMake's folder, `build.log` what the last build printed.
+never changes again; beside it `source/` is what CMake compiles, `work/` where, and `build.log` what the last
+build printed.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from harness.build.manifest import (
     build_key,
     compiler_flags,
     hash_file,
+    hash_sources,
     read_manifest,
-    source_hashes,
+    read_sources,
     write_manifest,
 )
 from harness.build.self_test import self_test
 from harness.build.toolchain import Toolchain, build_tool, load_toolchain, package_version
 from harness.configuration.targets import Target
 from harness.errors import BuildError
-from harness.resources import cache_directory, resource
+from harness.resources import cache_directory
 
 _KEPT_BUILDS = 5  # older ones of a target are removed
 _TAIL, _WIDTH = 25, 160  # lines of the log that a failure shows, and characters of each
@@ -62,8 +64,8 @@ def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
     chosen = load_toolchain(toolchain)
     folder = cache_directory() / "build" / f"{target.name}-{chosen.name}"
     with exclusive(folder / "lock", f"another build of {target.name}"):
-        sources = source_hashes(chosen)
-        result = folder / build_key(target, chosen, sources)
+        sources = read_sources(chosen)
+        result = folder / build_key(target, chosen, hash_sources(sources))
         cached = _is_whole(result)
         if not cached:
             _build(target, chosen, sources, folder, result)
@@ -89,16 +91,15 @@ def _is_whole(result: Path) -> bool:
     return manifest is not None and engine.is_file() and manifest.get("sha256") == hash_file(engine)
 
 
-def _build(target: Target, toolchain: Toolchain, sources: dict[str, str], folder: Path, result: Path) -> None:
+def _build(
+    target: Target, toolchain: Toolchain, sources: dict[str, bytes], folder: Path, result: Path
+) -> None:
     started = time.monotonic()
     work = folder / "work"
+    source = folder / "source"  # a copy: nobody edits it while it is compiled
+    _write_sources(source, sources)
     with (folder / "build.log").open("w", encoding="utf-8") as log:
-        program = _compile(target, toolchain, work, log)
-    if source_hashes(toolchain) != sources:
-        raise BuildError(
-            f"{target.name}: the engine's sources changed while they were compiled",
-            cure="Run the command again.",
-        )
+        program = _compile(target, toolchain, source, work, log)
     needs = read_needs(program)
     check_fits(needs, target, "the engine")
     fresh = folder / f"{result.name}.new"
@@ -120,13 +121,21 @@ def _build(target: Target, toolchain: Toolchain, sources: dict[str, str], folder
         "libraries": list(needs.libraries),
         "seconds": round(time.monotonic() - started, 2),
         "self_test": None,
-        "flags": compiler_flags(work / "compile_commands.json", resource("engine")),
-        "sources": sources,
+        "flags": compiler_flags(work / "compile_commands.json", source / "engine"),
+        "sources": hash_sources(sources),
     }
     write_manifest(fresh / "manifest.json", manifest)
     _test(target, fresh)
     shutil.rmtree(result, ignore_errors=True)
     fresh.rename(result)
+
+
+def _write_sources(folder: Path, sources: dict[str, bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in sources.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def _test(target: Target, folder: Path) -> None:
@@ -149,9 +158,8 @@ def _self_test_pending(target: Target, result: Path) -> bool:
     return manifest.get("self_test") is None and find_emulator(target) is not None
 
 
-def _compile(target: Target, toolchain: Toolchain, work: Path, log: TextIO) -> Path:
+def _compile(target: Target, toolchain: Toolchain, source: Path, work: Path, log: TextIO) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
-    engine = resource("engine")
     environment = os.environ | toolchain.environment()
     # Flags of the caller's own shell must not find their way into the program.
     environment = {key: value for key, value in environment.items() if key not in ("CXXFLAGS", "LDFLAGS")}
@@ -159,9 +167,18 @@ def _compile(target: Target, toolchain: Toolchain, work: Path, log: TextIO) -> P
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": str(ninja),
-        "CMAKE_TOOLCHAIN_FILE": str(toolchain.file),
+        "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.file.name),
     } | toolchain.definitions(target)
-    configure = [str(build_tool("cmake")), "-S", str(engine), "-B", str(work), "-G", "Ninja", "--fresh"]
+    configure = [
+        str(build_tool("cmake")),
+        "-S",
+        str(source / "engine"),
+        "-B",
+        str(work),
+        "-G",
+        "Ninja",
+        "--fresh",
+    ]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
     description = f"building the engine for {target.name} with {toolchain.version()}"
     with console.progress(f"{description}: configuring (a new glibc version takes a minute)", None):

@@ -22,8 +22,8 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def source_hashes(toolchain: Toolchain) -> dict[str, str]:
-    """Path -> SHA-256 of every file that the program is built from. Raises BuildError if there are none."""
+def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
+    """Path -> content of every file that the program is built from. Raises BuildError if there are none."""
     root = resource("engine")
     files = sorted(
         path
@@ -32,11 +32,16 @@ def source_hashes(toolchain: Toolchain) -> dict[str, str]:
     )
     if not files:
         raise BuildError(f"{root}: the engine's sources are missing", cure="Install harness again.")
-    hashes = {f"engine/{path.relative_to(root).as_posix()}": hash_file(path) for path in files}
-    return hashes | {f"toolchains/{toolchain.file.name}": hash_file(toolchain.file)}
+    sources = {f"engine/{path.relative_to(root).as_posix()}": path.read_bytes() for path in files}
+    return sources | {f"toolchains/{toolchain.file.name}": toolchain.file.read_bytes()}
 
 
-def build_key(target: Target, toolchain: Toolchain, sources: dict[str, str]) -> str:
+def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
+    """Path -> SHA-256 in hex."""
+    return {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
+
+
+def build_key(target: Target, toolchain: Toolchain, hashes: dict[str, str]) -> str:
     """Names a build: equal exactly when a second build would give the same program."""
     parts = {
         "format": FORMAT,
@@ -45,12 +50,12 @@ def build_key(target: Target, toolchain: Toolchain, sources: dict[str, str]) -> 
         "glibc": target.glibc,
         "compiler": toolchain.version(),
         "cmake": package_version("cmake"),
-        "sources": sources,
+        "sources": hashes,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def compiler_flags(compile_commands: Path, engine: Path) -> dict[str, str]:
+def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
     """Source file -> its compiler flags, without the paths of this machine."""
     flags = {}
     for entry in json.loads(compile_commands.read_text(encoding="utf-8")):
@@ -63,7 +68,7 @@ def compiler_flags(compile_commands: Path, engine: Path) -> dict[str, str]:
                 skip = True
             elif not word.startswith(("-I", "-MD")):
                 kept.append(word)
-        flags[Path(entry["file"]).relative_to(engine).as_posix()] = " ".join(kept)
+        flags[Path(entry["file"]).relative_to(source).as_posix()] = " ".join(kept)
     return dict(sorted(flags.items()))
 
 

@@ -145,8 +145,9 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="arm64 programs",
         purpose="run in the containers of emulated boards",
         find=arm64_runs,
-        cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc is empty: "
-        "`mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and `update-binfmts --enable qemu-aarch64`",
+        cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc "
+        "is empty: `mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and "
+        "`update-binfmts --enable qemu-aarch64`",
         packages=("qemu-user-static", "binfmt-support"),
     ),
     Requirement(
