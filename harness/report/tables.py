@@ -68,7 +68,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if any(row.pareto_optimal for row in rows):
         merits = "instructions, accuracy and memory" if emulated else "FPS, accuracy and peak memory"
         notes.append(
-            f"{MARK} Pareto-optimal: no other row of the same model is better in one of {merits} and worse in none."
+            f"{MARK} Pareto-optimal: no other row of the same model is better in one of {merits} "
+            "and worse in none."
         )
     if emulated:
         notes.append(

@@ -10,50 +10,17 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tiny_sweep import finish, query, results, run, start, write_tiny_sweep
 
 from harness.runtimes.engine import host_engine
-from harness.sweep.store import FILE_NAME
 
 pytestmark = pytest.mark.engine
-
-CFG = """\
-[net]
-width=32
-height=32
-channels=3
-[convolutional]
-filters=8
-size=3
-stride=2
-pad=1
-activation=leaky
-[convolutional]
-groups=8
-filters=8
-size=3
-pad=1
-activation=leaky
-[convolutional]
-filters=21
-size=1
-activation=linear
-[yolo]
-mask=0,1,2
-anchors=4,4, 8,8, 16,16
-num=3
-classes=2
-"""
-WEIGHTS = 8 + 8 * 3 * 9 + 8 + 8 * 9 + 21 + 21 * 8  # biases and kernels
-PICTURES = 6
 
 SWEEP = """\
 models:
@@ -81,85 +48,7 @@ def engine() -> None:
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
-    """A sweep of a network with random weights over pictures with random boxes."""
-    from PIL import Image
-
-    rng = np.random.default_rng(3)
-    weights = rng.normal(0, 0.2, WEIGHTS).astype("<f4")
-    header = np.array([0, 2, 0], "<i4").tobytes() + bytes(8)
-    (tmp_path / "tiny.cfg").write_text(CFG)
-    (tmp_path / "tiny.weights").write_bytes(header + weights.tobytes())
-    for folder in ("images", "labels"):
-        (tmp_path / "data" / folder).mkdir(parents=True)
-    for number in range(PICTURES):
-        pixels = rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "data" / "images" / f"{number}.png")
-        (tmp_path / "data" / "labels" / f"{number}.txt").write_text(f"{number % 2} 0.5 0.5 0.4 0.4\n")
-    path = tmp_path / "sweep.yaml"
-    path.write_text(SWEEP)
-    return path
-
-
-def command(sweep: Path, *more: str) -> list[str]:
-    results = str(sweep.parent / "results")
-    return [
-        sys.executable,
-        "-m",
-        "harness",
-        "run",
-        "--json",
-        "--matrix",
-        str(sweep),
-        "--results",
-        results,
-        *more,
-    ]
-
-
-def run(sweep: Path, *more: str, status: int = 0) -> dict[str, Any]:
-    """Runs a sweep to its end and returns its JSON."""
-    done = subprocess.run(command(sweep, *more), capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    data: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"error": done.stderr}
-    return data
-
-
-def start(sweep: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(sweep, *more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    stdout, stderr = process.communicate(timeout=300)
-    assert process.returncode == 0, stderr
-    data: dict[str, Any] = json.loads(stdout)
-    return data
-
-
-def query(sweep: Path, sql: str) -> list[tuple[Any, ...]]:
-    path = sweep.parent / "results" / FILE_NAME
-    if not path.is_file():
-        return []
-    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)
-    try:
-        return database.execute(sql).fetchall()
-    except sqlite3.OperationalError:  # its tables are not there yet
-        return []
-    finally:
-        database.close()
-
-
-def results(sweep: Path) -> set[tuple[Any, ...]]:
-    return {
-        *query(sweep, "SELECT 'cell', key, status, result, revision, run, finished FROM cells"),
-        *query(sweep, "SELECT kind, key, status, result, revision, run, finished FROM evaluations"),
-    }
+    return write_tiny_sweep(tmp_path, SWEEP)
 
 
 def check_whole(sweep: Path) -> None:
@@ -232,6 +121,23 @@ def test_the_survivor_of_two_sweeps_does_what_the_other_left(sweep: Path) -> Non
     check_whole(sweep)
 
 
+def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(sweep: Path) -> None:
+    process = start(sweep)
+    while len(results(sweep)) < 3:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert stderr.endswith("harness: interrupted\n")
+    assert query(sweep, "SELECT * FROM claims") == []
+    kept = results(sweep)
+    assert {row[2] for row in kept} == {"done"}
+    check_cells(run(sweep))
+    assert kept <= results(sweep)
+    check_whole(sweep)
+
+
 def test_the_same_again_measures_nothing_and_fresh_measures_all(sweep: Path) -> None:
     first = run(sweep)
     before = results(sweep)
@@ -289,6 +195,7 @@ def test_a_corrupt_picture_spoils_accuracy_and_says_so(sweep: Path) -> None:
         ("sweep.yaml", b"polices: []\n", "sweep.yaml:1: unknown key polices"),
         ("data/labels/2.txt", b"0 0.5 0.5 x 0.1\n", "2.txt:1"),
     ],
+    ids=["weights", "cfg", "sweep", "labels"],
 )
 def test_bad_input_is_refused_before_anything_is_measured(
     sweep: Path, name: str, content: bytes, message: str

@@ -1,0 +1,85 @@
+"""Sweeps over this machine and an emulated board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from requirements import absent
+from tiny_sweep import query, results, run, write_tiny_sweep
+
+from harness.boards import counting_missing, emulation_missing
+
+pytestmark = [pytest.mark.engine, pytest.mark.emulation]
+
+SWEEP = """\
+models:
+  - {name: tiny, cfg: tiny.cfg, weights: tiny.weights, dataset: data, calibration: {images: 4}}
+policies: [fp32, int8, {name: dynamic, default: int8, quantize: 1}]
+targets: [pi4, host]
+threads: [1, 2]
+protocol: {warmup: 1, runs: 5, min_seconds: 0.05}
+emulated: {images: 3}
+"""
+WITHOUT_DOCKER = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
+
+
+@pytest.fixture(scope="module")
+def emulation() -> None:
+    if missing := [*emulation_missing(), *counting_missing()]:
+        absent("; ".join(missing))
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    return write_tiny_sweep(tmp_path, SWEEP)
+
+
+def on(target: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cell for cell in data["cells"] if cell["target"] == target]
+
+
+@pytest.mark.usefixtures("emulation")
+def test_an_emulated_board_computes_what_the_host_evaluated(sweep: Path) -> None:
+    data = run(sweep)
+    emulated, measured = on("pi4", data), on("host", data)
+    assert len(emulated) == len(measured) == 6
+    assert {cell["status"] for cell in data["cells"]} == {"done"}
+    assert {cell["emulated"] for cell in emulated} == {True}
+    assert {cell["emulated"] for cell in measured} == {False}
+    for cell, other in zip(emulated, measured, strict=True):
+        assert (cell["policy"], cell["accuracy"]) == (other["policy"], other["accuracy"])
+        assert cell["instructions"] > 10_000
+        assert other["instructions"] is None
+        if cell["policy"] == "int8":
+            assert cell["exact"]
+            assert cell["digest"] == other["digest"]
+            assert cell["digest_matches_host"] is True
+    # Instructions are those of one thread, whatever the cell's threads.
+    counts = {(cell["policy"], cell["threads"]): cell["instructions"] for cell in emulated}
+    for policy in ("fp32", "int8", "dynamic"):
+        assert counts[policy, 1] == pytest.approx(counts[policy, 2], rel=0.01)
+    assert any(cell["pareto_optimal"] for cell in emulated)
+
+    before = results(sweep)
+    again = run(sweep, environment=WITHOUT_DOCKER)  # nothing is left to do: nobody asks for Docker
+    assert again["cells"] == data["cells"]
+    assert results(sweep) == before
+
+    lost = run(
+        sweep, "--fresh", environment=WITHOUT_DOCKER
+    )  # what cannot be done now does not replace results
+    assert on("pi4", lost) == emulated
+
+
+def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
+    data = run(sweep, environment=WITHOUT_DOCKER)
+    assert {cell["status"] for cell in on("host", data)} == {"done"}
+    for cell in on("pi4", data):
+        assert cell["status"] == "skipped"
+        assert "apt-get install docker.io" in cell["error"]
+        assert cell["fps"] is None
+    assert query(sweep, "SELECT count(*) FROM artifacts WHERE name = 'engine for pi4'") == [(0,)]
+    page = (sweep.parent / "results" / "report.html").read_text()
+    assert "pi4 (emulated)" in page
