@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
+
+from harness.commands.model_options import add_engine, add_model, engine_options
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    add_model(parser)
     parser.add_argument(
         "--dataset", type=Path, required=True, metavar="D", help="pictures; labels are not needed"
     )
@@ -25,14 +25,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resize", choices=("stretch", "letterbox", "crop"), help="how pictures are fitted, as in eval"
     )
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
+    add_engine(parser, calibration=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.accuracy.calibrate import calibrate
     from harness.errors import ConfigurationError
-    from harness.runtimes.engine import EngineOptions, host_engine
+    from harness.runtimes.engine import host_engine
 
     if not arguments.out.parent.is_dir():
         raise ConfigurationError(f"{arguments.out}: its folder does not exist")
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         skip=arguments.skip,
         resize=arguments.resize,
-        options=EngineOptions(threads=arguments.threads),
+        options=engine_options(arguments),
     )
     calibration.write(arguments.out)
     if arguments.json:

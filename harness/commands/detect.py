@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from harness.commands.model_options import add_engine, add_model, engine_options
 
 if TYPE_CHECKING:
     from harness.accuracy.decode import Detections
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    add_model(parser)
     parser.add_argument(
         "--names",
         type=Path,
@@ -32,9 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draw", type=Path, metavar="OUT", help="picture to write, or a folder for those of several"
     )
-    parser.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="pictures")
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.accuracy.detector import detect
     from harness.accuracy.model import load_model
     from harness.errors import ConfigurationError
-    from harness.runtimes.engine import EngineOptions, host_engine
+    from harness.runtimes.engine import host_engine
 
     if not 0 < arguments.threshold < 1:
         raise ConfigurationError(f"--threshold {arguments.threshold}: a confidence lies between 0 and 1")
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.images,
             threshold=arguments.threshold,
             resize=model.resize(arguments.resize),
-            options=EngineOptions(threads=arguments.threads, calibration=arguments.calibration),
+            options=engine_options(arguments),
         ):
             rows.append({"image": str(sample.path), "detections": _rows(sample, detections, names)})
             bar.advance()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
+from harness.commands.model_options import add_engine, add_model, engine_options
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+    add_model(parser)
     parser.add_argument(
         "--dataset",
         type=Path,
@@ -23,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("stretch", "letterbox", "crop"),
         help="how pictures are fitted (default: stretch for detectors, crop for classifiers)",
     )
-    parser.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
     parser.add_argument(
         "--labels", "--names", type=Path, metavar="F", dest="labels", help="WordNet ids in output order"
     )
@@ -34,27 +33,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layers", action="store_true", help="also: every layer's signal to noise against fp32"
     )
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N", help="of the engine")
-    parser.add_argument("--isa", metavar="NAME", help="instruction set of the engine")
-    parser.add_argument("--algorithm", metavar="NAME", help="algorithm of the engine's convolutions")
-    parser.add_argument(
-        "--bn-epsilon", type=float, metavar="E", help="batch normalisation's (default: the engine's, 1e-5)"
-    )
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.accuracy.evaluate import evaluate
-    from harness.runtimes.engine import EngineOptions, host_engine
+    from harness.runtimes.engine import host_engine
 
     engine = host_engine()
-    options = EngineOptions(
-        threads=arguments.threads,
-        isa=arguments.isa,
-        algorithm=arguments.algorithm,
-        calibration=arguments.calibration,
-        bn_epsilon=arguments.bn_epsilon,
-    )
+    options = engine_options(arguments)
     result = evaluate(
         engine,
         cfg=arguments.cfg,
