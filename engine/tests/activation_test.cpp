@@ -1,0 +1,85 @@
+// Activations against the C library within their stated accuracy, and their exact bits, which must
+// not depend on compiler or machine.
+#include "kernels/activation.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "check.h"
+
+namespace {
+
+using mpe::activate;
+using mpe::Activation;
+
+// The largest relative error over steps of a small prime fraction, and near zero.
+template <typename Exact>
+double worst_error(Activation activation, Exact&& exact) {
+  double worst = 0.0;
+  const auto visit = [&](float x) {
+    const double expected = exact(static_cast<double>(x));
+    const double error = std::abs(activate(activation, x) - expected) / std::abs(expected);
+    if (!(error <= worst)) worst = error;
+  };
+  for (int i = -800000; i < 800000; ++i) visit(static_cast<float>(i) * 1.00003e-4F + 1e-6F);
+  for (float x = 1e-9F; x < 1.0F; x *= 1.01F) {
+    visit(x);
+    visit(-x);
+  }
+  return worst;
+}
+
+std::uint32_t bits_digest(Activation activation) {
+  std::uint32_t digest = 0;
+  for (int i = -20000; i <= 20000; ++i) {
+    const float y = activate(activation, static_cast<float>(i) * 0.001F);
+    std::uint32_t bits;
+    std::memcpy(&bits, &y, sizeof(bits));
+    digest = digest * 31 + bits;
+  }
+  return digest;
+}
+
+TEST(smooth_activations_are_accurate) {
+  CHECK(worst_error(Activation::kLogistic, [](double x) { return 1 / (1 + std::exp(-x)); }) < 1e-6);
+  CHECK(worst_error(Activation::kTanh, [](double x) { return std::tanh(x); }) < 1e-6);
+  CHECK(worst_error(Activation::kSwish, [](double x) { return x / (1 + std::exp(-x)); }) < 1e-6);
+  CHECK(worst_error(Activation::kMish,
+                    [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }) < 1e-6);
+}
+
+TEST(bits_are_the_same_everywhere) {
+  CHECK_EQUAL(bits_digest(Activation::kLogistic), 2065606229U);
+  CHECK_EQUAL(bits_digest(Activation::kTanh), 3120542608U);
+  CHECK_EQUAL(bits_digest(Activation::kMish), 4117747855U);
+  CHECK_EQUAL(bits_digest(Activation::kSwish), 1898690682U);
+  CHECK_EQUAL(bits_digest(Activation::kHardMish), 3064102446U);
+}
+
+TEST(piecewise_activations) {
+  CHECK_EQUAL(activate(Activation::kLinear, -3.0F), -3.0F);
+  CHECK_EQUAL(activate(Activation::kLeaky, -3.0F), -3.0F * 0.1F);
+  CHECK_EQUAL(activate(Activation::kLeaky, 3.0F), 3.0F);
+  CHECK_EQUAL(activate(Activation::kRelu, -3.0F), 0.0F);
+  CHECK_EQUAL(activate(Activation::kRelu6, 7.0F), 6.0F);
+  CHECK_EQUAL(activate(Activation::kRelu6, -1.0F), 0.0F);
+  CHECK_EQUAL(activate(Activation::kHardMish, 1.5F), 1.5F);
+  CHECK_EQUAL(activate(Activation::kHardMish, -1.0F), -0.5F);
+  CHECK_EQUAL(activate(Activation::kHardMish, -2.5F), 0.0F);
+}
+
+TEST(extremes_stay_finite) {
+  constexpr float kHuge = std::numeric_limits<float>::max();
+  for (const Activation activation :
+       {Activation::kLogistic, Activation::kTanh, Activation::kMish, Activation::kSwish}) {
+    CHECK(std::isfinite(activate(activation, kHuge)));
+    CHECK(std::isfinite(activate(activation, -kHuge)));
+    CHECK(std::isnan(activate(activation, std::numeric_limits<float>::quiet_NaN())));
+  }
+  CHECK_EQUAL(activate(Activation::kLogistic, kHuge), 1.0F);
+  CHECK_EQUAL(activate(Activation::kTanh, -kHuge), -1.0F);
+}
+
+}  // namespace

@@ -1,0 +1,56 @@
+#include "exec/thread_pool.h"
+
+#include <atomic>
+#include <vector>
+
+#include "check.h"
+#include "error.h"
+
+namespace {
+
+// Counts how often every index of [0, count) is visited, and checks the order of the ranges.
+void check_cover(mpe::ThreadPool& pool, int count) {
+  std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+  std::vector<std::atomic<int>> ends(static_cast<std::size_t>(pool.threads()));
+  std::vector<std::atomic<int>> begins(static_cast<std::size_t>(pool.threads()));
+  std::atomic<int> calls = 0;
+  pool.parallel_for(count, [&](int thread, int begin, int end) {
+    ++calls;
+    begins[static_cast<std::size_t>(thread)] = begin;
+    ends[static_cast<std::size_t>(thread)] = end;
+    for (int i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+  });
+  CHECK_EQUAL(calls.load(), pool.threads());
+  for (const auto& visit : visits) CHECK_EQUAL(visit.load(), 1);
+  CHECK_EQUAL(begins.front().load(), 0);
+  CHECK_EQUAL(ends.back().load(), count);
+  for (std::size_t i = 1; i < ends.size(); ++i) CHECK_EQUAL(begins[i].load(), ends[i - 1].load());
+}
+
+TEST(ranges_cover_everything_once) {
+  for (const int threads : {1, 2, 3, 7}) {
+    mpe::ThreadPool pool(threads);
+    CHECK_EQUAL(pool.threads(), threads);
+    for (const int count : {0, 1, 2, 6, 7, 8, 1000}) check_cover(pool, count);
+  }
+}
+
+// More threads than cores, work of no length: wake-ups that get lost would hang here.
+TEST(many_short_runs) {
+  mpe::ThreadPool pool(5);
+  int total = 0;
+  for (int run = 0; run < 550; ++run) {
+    std::atomic<int> sum = 0;
+    pool.parallel_for(run % 11, [&](int, int begin, int end) { sum += end - begin; });
+    total += sum;
+  }
+  CHECK_EQUAL(total, 50 * 55);
+}
+
+TEST(impossible_numbers_of_threads) {
+  CHECK_THROWS(mpe::ThreadPool(0), "number of threads is 0");
+  CHECK_THROWS(mpe::ThreadPool(-1), "number of threads is -1");
+  CHECK_THROWS(mpe::ThreadPool(100000), "number of threads is 100000");
+}
+
+}  // namespace
