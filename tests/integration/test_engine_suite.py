@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from requirements import absent
 
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.toolchain import build_tool, load_toolchain
@@ -56,7 +55,7 @@ def configure_and_build(
 
 def test_suite_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
-        absent("the engine's sanitizer tests need g++: apt-get install g++")
+        pytest.skip("the engine's sanitizer tests need g++: apt-get install g++")
     options = ["-DCMAKE_CXX_COMPILER=g++", "-DMPE_BUILD_TESTS=ON", "-DMPE_SANITIZE=address,undefined"]
     configure_and_build(tmp_path, options)
     printed = run([build_tool("cmake").with_name("ctest"), "--test-dir", tmp_path, "--output-on-failure"])
@@ -79,7 +78,7 @@ def test_arm_kernels_compute_what_the_plain_loops_do(core: str, arm64_suite: Pat
     target = replace(load_target("pi4"), qemu_cpu=core)
     emulator = find_emulator(target)
     if emulator is None:
-        absent(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+        pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
     run([*emulator.prefix, arm64_suite])
 
 
@@ -88,7 +87,7 @@ def fuzzers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The libFuzzer targets, with both sanitizers."""
     clang = shutil.which("clang++")
     if clang is None:
-        absent("fuzzing needs clang with libFuzzer: apt-get install clang")
+        pytest.skip("fuzzing needs clang with libFuzzer: apt-get install clang")
     folder = tmp_path_factory.mktemp("fuzzers")
     options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_BUILD_FUZZERS=ON", "-DMPE_SANITIZE=address,undefined"]
     configure_and_build(folder, options)
