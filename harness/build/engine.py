@@ -7,13 +7,14 @@ build printed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -63,7 +64,7 @@ def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
     started = time.monotonic()
     chosen = load_toolchain(toolchain)
     folder = cache_directory() / "build" / f"{target.name}-{chosen.name}"
-    with exclusive(folder / "lock", f"another build of {target.name}"):
+    with exclusive(folder / "lock", f"another build of {target.name}"), _files_in(folder):
         sources = read_sources(chosen)
         result = folder / build_key(target, chosen, hash_sources(sources))
         cached = _is_whole(result)
@@ -83,6 +84,17 @@ def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
         seconds=time.monotonic() - started,
         cached=cached,
     )
+
+
+@contextlib.contextmanager
+def _files_in(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(
+            f"{error.filename or folder}: {error.strerror}",
+            cure="Builds need room below the cache folder; HARNESS_CACHE names another one.",
+        ) from error
 
 
 def _is_whole(result: Path) -> bool:

@@ -42,12 +42,14 @@ def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
 
 
 def build_key(target: Target, toolchain: Toolchain, hashes: dict[str, str]) -> str:
-    """Names a build: equal exactly when a second build would give the same program."""
+    """Names a build: equal exactly when a second one would give the same program and pass the same gates."""
     parts = {
         "format": FORMAT,
         "architecture": target.architecture,
         "cpu": target.cpu,
+        "qemu_cpu": target.qemu_cpu,
         "glibc": target.glibc,
+        "libstdcxx": target.libstdcxx,
         "compiler": toolchain.version(),
         "cmake": package_version("cmake"),
         "sources": hashes,

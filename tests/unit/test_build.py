@@ -1,0 +1,189 @@
+"""What `harness build` keeps, finds again and refuses; the compiler's part is played by a script."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness.build import engine as building
+from harness.build import manifest as manifests
+from harness.build import toolchain as toolchains
+from harness.build.engine import build_engine
+from harness.configuration.targets import Target, host_architecture
+from harness.errors import BuildError, ConfigurationError, TargetMismatchError
+
+TARGET = Target(
+    name="desk", description="this machine", architecture=host_architecture(), glibc="2.999", libstdcxx="9"
+)
+
+# Stands in for CMake and Ninja: "compiles" by copying a program of this machine.
+TOOL = """#!/bin/sh
+case "$(basename "$0")" in
+  cmake) while [ "$1" != -B ]; do shift; done; mkdir -p "$2"; echo '[]' >"$2/compile_commands.json" ;;
+  ninja) echo run >>"{runs}"; sleep {seconds}; {body} ;;
+esac
+"""
+
+
+class Checkout:
+    """A tree of sources and the tools that compile it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = folder / "engine" / "src" / "mpe.cpp"
+        self.source.parent.mkdir(parents=True)
+        self.source.write_text("int main() {}\n")
+        (folder / "toolchains").mkdir()
+        (folder / "toolchains" / "zig.cmake").write_text("# nothing\n")
+        self.runs = folder / "runs"
+        self.compile_with(f'cp "{shutil.which("true")}" "$2/mpe"')
+
+    def compile_with(self, body: str, seconds: float = 0) -> None:
+        for name in ("cmake", "ninja"):
+            tool = self.folder / name
+            tool.write_text(TOOL.format(runs=self.runs, body=body, seconds=seconds))
+            tool.chmod(stat.S_IRWXU)
+
+    def count(self) -> int:
+        return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    made = Checkout(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    for module in (manifests, toolchains):
+        monkeypatch.setattr(module, "resource", tmp_path.joinpath)
+    monkeypatch.setattr(building, "build_tool", lambda name: tmp_path / name)
+    monkeypatch.setattr(building, "self_test", lambda *_: {"how": "not at all"})
+    return made
+
+
+def test_a_build_comes_with_its_manifest(checkout: Checkout) -> None:
+    build = build_engine(TARGET)
+    manifest = json.loads(build.manifest.read_text())
+    assert not build.cached
+    assert manifest["sha256"] == manifests.hash_file(build.engine)
+    assert manifest["sources"] == {
+        "engine/src/mpe.cpp": manifests.hash_file(checkout.source),
+        "toolchains/zig.cmake": manifests.hash_file(checkout.folder / "toolchains" / "zig.cmake"),
+    }
+    assert manifest["glibc_needed"] == build.glibc_needed != ""
+    assert manifest["self_test"] == {"how": "not at all"}
+    assert manifest["compiler"].startswith("zig ")
+
+
+def test_unchanged_sources_are_not_compiled_again(checkout: Checkout) -> None:
+    first, second = build_engine(TARGET), build_engine(TARGET)
+    assert (first.cached, second.cached) == (False, True)
+    assert first.engine == second.engine
+    assert checkout.count() == 1
+
+
+def test_tests_are_no_part_of_the_program(checkout: Checkout) -> None:
+    build_engine(TARGET)
+    (checkout.folder / "engine" / "tests").mkdir()
+    (checkout.folder / "engine" / "tests" / "new_test.cpp").write_text("int main() {}\n")
+    assert build_engine(TARGET).cached
+
+
+def test_changed_sources_are_compiled_and_the_old_build_is_found_again(checkout: Checkout) -> None:
+    first = build_engine(TARGET)
+    original = checkout.source.read_text()
+    checkout.source.write_text("int main() { return 0; }\n")
+    second = build_engine(TARGET)
+    assert not second.cached
+    assert second.engine != first.engine
+    checkout.source.write_text(original)
+    third = build_engine(TARGET)
+    assert third.cached
+    assert third.engine == first.engine
+
+
+def test_a_damaged_build_is_made_again(checkout: Checkout) -> None:
+    first = build_engine(TARGET)
+    first.engine.write_bytes(b"half a file")
+    second = build_engine(TARGET)
+    assert not second.cached
+    assert second.engine.stat().st_size > 100
+
+
+def test_only_a_few_builds_are_kept(checkout: Checkout) -> None:
+    for number in range(8):
+        checkout.source.write_text(f"int main() {{ return {number}; }}\n")
+        build = build_engine(TARGET)
+    kept = [path.parent for path in build.engine.parents[1].glob("*/manifest.json")]
+    assert len(kept) == 5
+    assert build.engine.parent in kept
+
+
+def test_a_failing_compiler_is_quoted_and_nothing_is_kept(checkout: Checkout) -> None:
+    checkout.compile_with("echo FAILED: mpe.o; echo 'mpe.cpp:1: error: expected a type'; exit 1")
+    with pytest.raises(BuildError) as caught:
+        build_engine(TARGET)
+    assert "ninja failed with status 1" in str(caught.value)
+    assert "mpe.cpp:1: error: expected a type" in str(caught.value)
+    log = checkout.folder / "cache" / "build" / "desk-zig" / "build.log"
+    assert str(log) in caught.value.cure
+    assert "expected a type" in log.read_text()
+    assert not list(log.parent.glob("*/manifest.json"))
+
+
+def test_what_does_not_fit_the_target_is_not_kept(checkout: Checkout) -> None:
+    old = Target(name="old", description="", architecture=host_architecture(), glibc="2.0", libstdcxx="1")
+    with pytest.raises(TargetMismatchError):
+        build_engine(old)
+    assert not list((checkout.folder / "cache").glob("build/*/*/manifest.json"))
+
+
+def test_a_build_that_fails_its_self_test_is_not_kept(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> dict[str, object]:
+        raise TargetMismatchError("illegal instruction")
+
+    monkeypatch.setattr(building, "self_test", fail)
+    with pytest.raises(TargetMismatchError, match="illegal instruction"):
+        build_engine(TARGET)
+    assert not list((checkout.folder / "cache").glob("build/*/????????????????/manifest.json"))
+
+
+def test_the_self_test_is_made_up_for_once_there_is_an_emulator(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without:
+        without.setattr(building, "find_emulator", lambda _: None)
+        without.setattr(building, "emulator_missing", lambda _: ["qemu-user"])
+        first = build_engine(TARGET)
+    assert json.loads(first.manifest.read_text())["self_test"] is None
+    second = build_engine(TARGET)
+    assert second.cached
+    assert json.loads(second.manifest.read_text())["self_test"] == {"how": "not at all"}
+
+
+def test_two_builds_at_once_compile_once(checkout: Checkout) -> None:
+    checkout.compile_with(f'cp "{shutil.which("true")}" "$2/mpe"', seconds=0.3)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(build_engine(TARGET))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(result.cached for result in results) == [False, True]
+    assert checkout.count() == 1
+
+
+def test_an_unknown_toolchain_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="unknown toolchain zog: did you mean zig"):
+        build_engine(TARGET, toolchain="zog")
+
+
+def test_a_cache_that_cannot_be_written_is_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(checkout.source / "below-a-file"))
+    with pytest.raises(BuildError, match="HARNESS_CACHE"):
+        build_engine(TARGET)

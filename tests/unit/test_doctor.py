@@ -1,0 +1,155 @@
+"""`harness doctor`, on a machine of the tests' making."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.machine import installation, requirements
+from harness.machine.requirements import Requirement, examine
+
+
+class Machine:
+    """What is on the machine, and what was done to it."""
+
+    def __init__(self) -> None:
+        self.present: set[str] = set()
+        self.archive = {"docker.io", "iptables", "qemu-user-static", "binfmt-support", "g++"}
+        self.commands: list[list[str]] = []
+        self.failing: dict[str, str] = {}
+
+    def finder(self, name: str) -> Callable[[], str | None]:
+        return lambda: f"/usr/bin/{name}" if name in self.present else None
+
+    def run(self, *command: str) -> None:
+        self.commands.append(list(command))
+        if reason := self.failing.get(command[1] if len(command) > 1 else command[0]):
+            raise installation.InstallationError(reason)
+        if command[:2] == ("apt-get", "install"):
+            self.present |= set(command)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    made = Machine()
+    rows = [
+        Requirement(
+            name=name,
+            purpose="does things",
+            find=made.finder(packages[0]),
+            cure=f"get {name}",
+            packages=packages,
+            tests_only=tests_only,
+        )
+        for name, packages, tests_only in (
+            ("Docker Engine", ("docker.io", "iptables"), False),
+            ("arm64 programs", ("qemu-user-static", "binfmt-support"), False),
+            ("sanitizers", ("g++",), True),
+        )
+    ]
+    monkeypatch.setattr(requirements, "REQUIREMENTS", tuple(rows))
+    monkeypatch.setattr(installation, "_run", made.run)
+    monkeypatch.setattr(installation, "_is_installed", lambda package: package in made.present)
+    monkeypatch.setattr(installation, "_is_known", lambda package: package in made.archive)
+    monkeypatch.setattr(installation, "_kernel_wants_apparmor", lambda: False)
+    monkeypatch.setattr(installation, "_register_qemu", lambda: made.run("register"))
+    monkeypatch.setattr(installation, "start_docker", lambda: made.run("start"))
+    monkeypatch.setattr(installation, "cannot_install", lambda: None)
+    return made
+
+
+def test_it_reports_and_changes_nothing(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    machine.present = {"docker.io"}
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "✓ Docker Engine: /usr/bin/docker.io" in out
+    assert "✕ arm64 programs: missing" in out
+    assert "get arm64 programs" in out
+    assert "sanitizers" not in out
+    assert machine.commands == []
+
+
+def test_install_gets_what_is_missing_and_only_that(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.present = {"qemu-user-static", "binfmt-support", "iptables"}
+    assert main(["doctor", "--install", "--json"]) == 0
+    assert machine.commands == [
+        ["apt-get", "update"],
+        ["apt-get", "install", "--yes", "--no-install-recommends", "docker.io"],
+        ["start"],
+    ]
+    report = json.loads(capsys.readouterr().out)
+    assert report["installed"] == ["docker.io"]
+    assert [row["ok"] for row in report["findings"]] == [True, True]
+    assert report["findings"][0]["cure"] is None
+
+
+def test_with_nothing_missing_nothing_is_run(machine: Machine) -> None:
+    machine.present = {"docker.io", "qemu-user-static", "g++"}
+    assert main(["doctor", "--install", "--tests"]) == 0
+    assert machine.commands == []
+
+
+def test_tests_adds_what_the_tests_need(machine: Machine) -> None:
+    machine.present = {"docker.io", "qemu-user-static"}
+    main(["doctor", "--install", "--tests"])
+    assert machine.commands[-1][-1] == "g++"
+
+
+def test_who_is_not_root_is_told_what_is_left_out(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(installation, "cannot_install", lambda: "installing packages takes root")
+    assert main(["doctor", "--install"]) == 0
+    assert machine.commands == []
+    assert (
+        "installing packages takes root; left out: Docker Engine, arm64 programs" in capsys.readouterr().err
+    )
+
+
+def test_a_failed_step_is_a_warning_and_the_others_are_taken(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.failing = {"update": "an archive does not answer", "register": "no such device"}
+    assert main(["doctor", "--install"]) == 0
+    err = capsys.readouterr().err
+    assert "an archive does not answer" in err
+    assert "no such device" in err
+    assert machine.commands[-1] == ["start"]
+
+
+def test_a_package_that_the_archives_lack_does_not_stop_the_others(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.archive.remove("qemu-user-static")
+    assert main(["doctor", "--install"]) == 0
+    assert "no package qemu-user-static" in capsys.readouterr().err
+    assert machine.commands[1][4:] == ["docker.io", "iptables", "binfmt-support"]
+
+
+def test_nothing_is_installed_for_a_user_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "root" in str(installation.cannot_install())
+
+
+def test_a_failing_command_is_quoted_by_its_own_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    with pytest.raises(installation.InstallationError) as caught:
+        installation._run("sh", "-c", "echo Reading; echo 'E: no such package'; echo done; exit 100")
+    assert "E: no such package" in str(caught.value)
+    assert "no such package" in (tmp_path / "doctor.log").read_text()
+
+
+def test_every_requirement_can_be_looked_for_on_this_machine() -> None:
+    findings = examine(tests=True)
+    assert {finding.requirement.name for finding in findings} >= {"compiler", "Docker Engine", "sshd"}
+    assert all(finding.requirement.cure and finding.requirement.purpose for finding in findings)
+    compiler = next(finding for finding in findings if finding.requirement.name == "compiler")
+    assert "zig" in str(compiler.found)
