@@ -5,6 +5,7 @@ int8 results are the same bits on every processor, so what is evaluated here hol
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from harness import console
 from harness.accuracy.agreement import detection_agreement
 from harness.accuracy.classify import classify, top_accuracy
-from harness.accuracy.dataset import Dataset, Truth, read_dataset, read_pictures
+from harness.accuracy.dataset import Dataset, read_dataset, read_pictures
 from harness.accuracy.decode import Detections
 from harness.accuracy.detector import detect
 from harness.accuracy.mean_ap import THRESHOLD, coco_ap, darknet_map
@@ -44,7 +45,9 @@ def evaluate(
     ConfigurationError on bad input, with file and line.
     """
     model = load_model(engine, cfg, weights)
-    chosen = _with_calibration(options, calibration)
+    chosen = options or EngineOptions()
+    if calibration is not None:
+        chosen = replace(chosen, calibration=calibration)
     way = model.resize(resize)
     data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
     _check_kind(model, data, agreement)
@@ -79,13 +82,6 @@ def layer_report(
     ]
 
 
-def _with_calibration(options: EngineOptions | None, calibration: Path | None) -> EngineOptions:
-    chosen = options or EngineOptions()
-    if calibration is None:
-        return chosen
-    return EngineOptions(**(vars(chosen) | {"calibration": calibration}))
-
-
 def _check_kind(model: Model, data: Dataset, agreement: bool) -> None:
     wanted = "boxes" if model.outputs.detects else "classes"
     if data.kind == wanted or (agreement and data.kind == "pictures"):
@@ -107,7 +103,7 @@ def _score_detector(
     found, sizes = _detect_all(engine, model, data, way, options, "evaluating")
     result: dict[str, Any] = {}
     if data.kind == "boxes":
-        truths = [_truth(picture.truth) for picture in data.pictures]
+        truths = [picture.truth for picture in data.pictures if picture.truth is not None]
         boxes = sum(int((~truth.crowd).sum()) for truth in truths)
         if not boxes:
             raise ConfigurationError(f"{data.path}: its {len(truths)} pictures hold no labelled box")
@@ -170,9 +166,3 @@ def _classify_all(
             rows.append(scores)
             bar.advance()
     return np.stack(rows)
-
-
-def _truth(truth: Truth | None) -> Truth:
-    if truth is None:
-        raise ValueError("a dataset of kind boxes has a truth for every picture")
-    return truth

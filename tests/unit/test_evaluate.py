@@ -85,6 +85,18 @@ def test_a_detector_that_finds_every_box(detector: dict[str, Any]) -> None:
     }
 
 
+def test_the_same_boxes_as_coco_json_score_the_same(detector: dict[str, Any]) -> None:
+    names = sorted(path.name for path in (detector["dataset"] / "images").iterdir())
+    images = [
+        {"id": number, "file_name": name, "width": 16, "height": 8} for number, name in enumerate(names)
+    ]
+    annotations = [{"image_id": number, "category_id": 9, "bbox": [6, 1, 8, 4]} for number in range(3)]
+    document = {"images": images, "annotations": annotations, "categories": [{"id": 4}, {"id": 9}]}
+    path = detector["dataset"] / "boxes.json"
+    path.write_text(json.dumps(document))
+    assert evaluate(detecting(), **(detector | {"dataset": path})) == evaluate(detecting(), **detector)
+
+
 def test_boxes_missed_in_int8_cost(detector: dict[str, Any]) -> None:
     result = evaluate(detecting(), **(detector | {"cfg": detector["cfg"].with_name("int8.cfg")}))
     assert result["map50"] == pytest.approx(67 / 101)
