@@ -135,8 +135,10 @@ TEST(shortcut_joins_maps_of_other_sizes_as_pjreddie_does) {
   CHECK_EQUAL(layer.inputs.at(0), 1);
   CHECK_EQUAL(layer.inputs.at(1), 0);
   CHECK_EQUAL(last(two + "[shortcut]\nfrom=1,0\n").inputs.size(), 3U);
-  const std::string skewed = convolutional("") + convolutional("stride_x=1\nstride_y=2");
-  CHECK_THROWS(parse(skewed + "[shortcut]\nfrom=0\n"), "does not add to");
+  // The ratio must be one, whichever map is the larger.
+  const std::string skewed = convolutional("") + convolutional("stride_x=4\nstride_y=2");
+  CHECK_THROWS(parse(skewed + "[shortcut]\nfrom=0\n"), "1x16x32", "does not add to 1x8x8");
+  CHECK_THROWS(parse(skewed + "[route]\nlayers=0\n[shortcut]\nfrom=1\n"), "does not add to");
   CHECK_THROWS(parse(two + "[shortcut]\nfrom=0\nweights_type=per_channel\n"), "weighted");
   CHECK_THROWS(parse(two + "[shortcut]\nfrom=2\n"), "does not come before");
 }
@@ -198,7 +200,7 @@ TEST(one_precision_per_layer) {
 }
 
 TEST(unknown_keys_are_warnings_with_the_nearest_known_key) {
-  const Network network = parse(convolutional("fliters=4\nangle=3\nxyzxyzxyz=1"));
+  const Network network = parse(convolutional("filtrs=4\nangle=3\nxyzxyzxyz=1"));
   CHECK_EQUAL(network.warnings.size(), 2U);
   CHECK(network.warnings.at(0).find("a.cfg:7") != std::string::npos);
   CHECK(network.warnings.at(0).find("'filters'") != std::string::npos);
