@@ -1,8 +1,12 @@
 // Kernels for every arm64 core. fp16 is storage: sums are formed in float. int8 without dot
 // products: two products of bytes fit in 16 bits (2 * 128 * 127 < 2^15, as weights are never -128),
 // then neighbouring pairs are added into 32-bit sums.
-#include "kernels/generic/float_kernels.h"
+
+// The generic code is written over these vectors, so they come first.
+// clang-format off
 #include "kernels/neon/vectors.h"
+// clang-format on
+#include "kernels/generic/float_kernels.h"
 
 namespace mpe {
 namespace {

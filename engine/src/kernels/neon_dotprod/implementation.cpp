@@ -1,8 +1,12 @@
 // Kernels for arm64 cores with half arithmetic and dot products of bytes (FEAT_DotProd): int8. The
 // set below, neon_fp16, serves fp16.
+
+// The generic code is written over these vectors, so they come first.
+// clang-format off
+#include "kernels/neon/vectors.h"
+// clang-format on
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/vector_product.h"
-#include "kernels/neon/vectors.h"
 
 namespace mpe {
 namespace {

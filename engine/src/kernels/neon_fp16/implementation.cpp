@@ -1,8 +1,12 @@
 // Kernels for arm64 cores with half arithmetic (FEAT_FP16): twice as many lanes for fp16. Sums of
 // up to kHalfTerms products are formed in half, these are added up in float.
+
+// The generic code is written over these vectors, so they come first.
+// clang-format off
+#include "kernels/neon/vectors.h"
+// clang-format on
 #include "kernels/generic/depthwise.h"
 #include "kernels/generic/gemm.h"
-#include "kernels/neon/vectors.h"
 
 namespace mpe {
 namespace {
