@@ -87,11 +87,19 @@ def package_version(name: str) -> str:
 
 
 def build_tool(package: str) -> Path:
-    """The program `cmake` or `ninja` that its PyPI package carries. Raises BuildError."""
+    """The program `cmake` or `ninja` that its PyPI package brought. Raises BuildError."""
     package_version(package)
-    module = importlib.import_module(package)
-    folder = getattr(module, "CMAKE_BIN_DIR", None) or getattr(module, "BIN_DIR", None)
-    program = Path(str(folder)) / package
-    if not os.access(program, os.X_OK):
-        raise BuildError(f"{program}: cannot be run", cure=f"Run `pip install --force-reinstall {package}`.")
-    return program
+    programs = [
+        Path(str(file.locate()))
+        for file in importlib.metadata.files(package) or []
+        if file.name == package and "bin" in file.parts
+    ]
+    # Beside the program itself cmake's package has a Python script of that name, which takes longer to start.
+    programs.sort(key=lambda program: "data" not in program.parts)
+    for program in programs:
+        if os.access(program, os.X_OK):
+            return program
+    raise BuildError(
+        f"the Python package {package} is here, but its program is not",
+        cure=f"Run `pip install --force-reinstall {package}`.",
+    )
