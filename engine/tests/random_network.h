@@ -87,15 +87,19 @@ class ModelFiles {
 // of the next layer with weights.
 template <typename Precision>
 std::string random_cfg(Random& random, int length, Precision&& precision) {
-  std::string text = "[net]\nwidth=" + std::to_string(random.integer(9, 24)) +
-                     "\nheight=" + std::to_string(random.integer(9, 24)) + "\nchannels=3\n";
+  // One draw a statement: the order within an expression is the compiler's.
+  const std::string width = std::to_string(random.integer(9, 24));
+  const std::string height = std::to_string(random.integer(9, 24));
+  std::string text = "[net]\nwidth=" + width + "\nheight=" + height + "\nchannels=3\n";
   const char* activations[] = {"linear", "leaky", "relu", "relu6", "logistic", "mish", "swish"};
   const auto activation = [&] {
     return std::string("activation=") + activations[random.integer(0, 6)] + "\n";
   };
   const auto conv = [&](int filters, const std::string& keys) {
-    return "[convolutional]\nfilters=" + std::to_string(filters) + "\n" + activation() + keys +
-           precision();
+    std::string section = "[convolutional]\nfilters=" + std::to_string(filters) + "\n" + keys;
+    section += activation();
+    section += precision();
+    return section;
   };
   text += conv(random.integer(2, 9), "size=3\npad=1\n");
   for (int i = 1; i < length; ++i) {
@@ -132,8 +136,8 @@ std::string random_cfg(Random& random, int length, Precision&& precision) {
         text += conv(random.integer(1, 5), "size=3\npad=1\nstride=2\n");
         break;
       case 5:
-        text += "[maxpool]\nstride=" + std::to_string(random.integer(1, 2)) +
-                "\nsize=" + std::to_string(random.integer(2, 5)) + "\n";
+        text += "[maxpool]\nstride=" + std::to_string(random.integer(1, 2));
+        text += "\nsize=" + std::to_string(random.integer(2, 5)) + "\n";
         break;
       case 6:
       case 7: {

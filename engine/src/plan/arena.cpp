@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 namespace mpe {
 namespace {
@@ -56,27 +58,37 @@ std::int64_t peak_of(const std::vector<ArenaBlock>& blocks) {
 }
 
 std::int64_t pack_arena(std::vector<ArenaBlock>& blocks) {
-  Order order(blocks.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
-  std::vector<ArenaBlock> best = blocks;
-  std::int64_t best_bytes = place(best, order);
   const std::int64_t peak = peak_of(blocks);
-
-  // The block that ends highest came too late to find a low place: let it come first, and again.
-  constexpr int kAttempts = 64;
-  std::vector<ArenaBlock> attempt = best;
-  for (int i = 0; i < kAttempts && best_bytes > peak + kArenaAlignment; ++i) {
-    const auto highest = std::max_element(order.begin(), order.end(), [&](auto a, auto b) {
-      return attempt[a].offset + attempt[a].bytes < attempt[b].offset + attempt[b].bytes;
-    });
-    if (highest == order.begin()) break;
-    std::rotate(order.begin(), highest, highest + 1);
-    const std::int64_t bytes = place(attempt, order);
-    if (bytes < best_bytes) {
-      best_bytes = bytes;
-      best = attempt;
+  std::vector<ArenaBlock> best;
+  std::int64_t best_bytes = 0;
+  // Sizes first, or sizes by the time they are held, or the order of use: none is always best.
+  const auto duration = [](const ArenaBlock& block) { return block.last - block.first + 1; };
+  const std::function<bool(const ArenaBlock&, const ArenaBlock&)> orders[] = {
+      [](const ArenaBlock& a, const ArenaBlock& b) { return a.bytes > b.bytes; },
+      [&](const ArenaBlock& a, const ArenaBlock& b) {
+        return a.bytes * duration(a) > b.bytes * duration(b);
+      },
+      [](const ArenaBlock& a, const ArenaBlock& b) { return a.first < b.first; }};
+  for (const auto& before : orders) {
+    Order order(blocks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return before(blocks[a], blocks[b]); });
+    // The block that ends highest came too late to find a low place: let it come first, and again.
+    constexpr int kAttempts = 32;
+    std::vector<ArenaBlock> attempt = blocks;
+    for (int i = 0; i < kAttempts; ++i) {
+      const std::int64_t bytes = place(attempt, order);
+      if (best.empty() || bytes < best_bytes) {
+        best_bytes = bytes;
+        best = attempt;
+      }
+      if (best_bytes <= peak + kArenaAlignment) break;
+      const auto highest = std::max_element(order.begin(), order.end(), [&](auto a, auto b) {
+        return attempt[a].offset + attempt[a].bytes < attempt[b].offset + attempt[b].bytes;
+      });
+      if (highest == order.begin()) break;
+      std::rotate(order.begin(), highest, highest + 1);
     }
   }
   blocks = std::move(best);

@@ -272,8 +272,7 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
   std::set<Merge> merges;
   MemoryPlan best = assignment.plan(merges);
   const std::int64_t live_bytes = best.live_bytes;
-  const std::int64_t allowed =
-      prefer == Preference::kSpeed ? best.arena_bytes + best.arena_bytes / 8 : best.arena_bytes;
+  const std::int64_t allowed = prefer == Preference::kSpeed ? live_bytes + live_bytes / 8 : 0;
 
   // A merge saves a copy, but holds the route's whole output from its first input on. Planning once
   // takes time with the square of the number of layers, so huge networks try fewer merges.
@@ -286,7 +285,6 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
     std::size_t merged = 0;
     MemoryPlan plan = assignment.plan(more, &merged);
     if (merged < more.size() || plan.arena_bytes > std::max(allowed, best.arena_bytes)) continue;
-    if (prefer == Preference::kMemory && plan.arena_bytes > best.arena_bytes) continue;
     merges = std::move(more);
     best = std::move(plan);
   }
