@@ -16,7 +16,14 @@ from pathlib import Path
 from harness import console
 from harness.boards.availability import BINFMT
 from harness.errors import HarnessError
-from harness.machine.requirements import SYSTEM_PATH, Finding, docker_answers, system_program
+from harness.machine.requirements import (
+    ARM64_PROGRAMS,
+    DOCKER_ENGINE,
+    SYSTEM_PATH,
+    Finding,
+    docker_answers,
+    system_program,
+)
 from harness.resources import cache_directory
 
 _START_SECONDS = 90.0  # the Docker Engine's first start makes its folders
@@ -49,9 +56,9 @@ def install(findings: Sequence[Finding]) -> list[str]:
         installed.extend(_install_packages(list(wanted)))
 
     steps = [install_packages]
-    if "arm64 programs" in names:
+    if ARM64_PROGRAMS in names:
         steps.append(_register_qemu)
-    if "Docker Engine" in names:
+    if DOCKER_ENGINE in names:
         steps.append(start_docker)
     for step in steps:
         try:

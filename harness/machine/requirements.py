@@ -123,6 +123,8 @@ def _ssh_server() -> str | None:
     return system_program("sshd")
 
 
+DOCKER_ENGINE = "Docker Engine"
+ARM64_PROGRAMS = "binfmt for arm64"
 _APT = "`apt-get install {}`"
 
 REQUIREMENTS: tuple[Requirement, ...] = (
@@ -133,7 +135,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure="`pip install --force-reinstall ziglang cmake ninja`",
     ),
     Requirement(
-        name="Docker Engine",
+        name=DOCKER_ENGINE,
         purpose="runs emulated boards",
         find=docker_answers,
         cure=_APT.format("docker.io iptables")
@@ -142,8 +144,8 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         packages=("docker.io", "iptables"),
     ),
     Requirement(
-        name="arm64 programs",
-        purpose="run in the containers of emulated boards",
+        name=ARM64_PROGRAMS,
+        purpose="starts arm64 programs in the containers of emulated boards",
         find=arm64_runs,
         cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc "
         "is empty: `mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and "

@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         )
         for name, packages, tests_only in (
             ("Docker Engine", ("docker.io", "iptables"), False),
-            ("arm64 programs", ("qemu-user-static", "binfmt-support"), False),
+            ("binfmt for arm64", ("qemu-user-static", "binfmt-support"), False),
             ("sanitizers", ("g++",), True),
         )
     ]
@@ -67,8 +67,8 @@ def test_it_reports_and_changes_nothing(machine: Machine, capsys: pytest.Capture
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "✓ Docker Engine: /usr/bin/docker.io" in out
-    assert "✕ arm64 programs: missing" in out
-    assert "get arm64 programs" in out
+    assert "✕ binfmt for arm64: missing" in out
+    assert "get binfmt for arm64" in out
     assert "sanitizers" not in out
     assert machine.commands == []
 
@@ -108,7 +108,7 @@ def test_who_is_not_root_is_told_what_is_left_out(
     assert main(["doctor", "--install"]) == 0
     assert machine.commands == []
     assert (
-        "installing packages takes root; left out: Docker Engine, arm64 programs" in capsys.readouterr().err
+        "installing packages takes root; left out: Docker Engine, binfmt for arm64" in capsys.readouterr().err
     )
 
 
