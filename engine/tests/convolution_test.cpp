@@ -365,4 +365,24 @@ TEST(sets_end_with_the_reference) {
   for (const auto& set : sets) CHECK_EQUAL(set.kernels.size(), std::size_t{9});
 }
 
+TEST(every_set_has_a_kernel_of_its_own) {
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    const auto own = [&](const mpe::KernelUse& use) { return use.isa == set.name; };
+    CHECK(std::any_of(set.kernels.begin(), set.kernels.end(), own));
+    if (!set.supported) continue;
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+      Random random(18);
+      Problem problem;
+      make_problem(random, problem, Form::kPointwise, precision);
+      const auto convolution =
+          mpe::make_convolution(problem.request, {.isa = set.name, .algorithm = ""});
+      const auto announced =
+          std::find_if(set.kernels.begin(), set.kernels.end(), [&](const mpe::KernelUse& use) {
+            return use.kind == "convolutional" && use.precision == precision;
+          });
+      CHECK_EQUAL(convolution->isa(), announced->isa);
+    }
+  }
+}
+
 }  // namespace

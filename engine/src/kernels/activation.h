@@ -12,11 +12,10 @@
 
 #include <cstdint>
 
+#include "inline.h"
 #include "model/network.h"
 
 namespace mpe {
-
-#define MPE_INLINE static inline __attribute__((always_inline))
 
 MPE_INLINE bool less(float a, float b) { return a < b; }
 MPE_INLINE float choose(bool mask, float if_true, float if_false) {

@@ -52,7 +52,7 @@ struct OutputStage {
   const float* inverse_scale = nullptr;      // real value to output steps, if not foldable
   const std::int32_t* zero_point = nullptr;  // of the output
 };
-inline constexpr int kOutputStageSlack = 64;
+inline constexpr int kOutputStageSlack = 15;  // the lanes of the widest vector, less one
 
 // How a kernel wants its weights stored.
 enum class WeightFormat : std::uint8_t { kFloat, kHalf, kInt8, kInt16 };

@@ -34,16 +34,15 @@ OutputConstants::OutputConstants(const ConvolutionRequest& request)
       dynamic_(int8_ && request.input == nullptr),
       channels_(request.shape.out.channels),
       channels_per_group_(request.shape.out.channels / request.shape.groups) {
-  const std::size_t padded = index_of(channels_) + kOutputStageSlack;
   bias_.assign(request.bias.begin(), request.bias.end());
-  bias_.resize(padded);
+  bias_.resize(padded_channels());
   if (!int8_) return;
 
   if (request.input != nullptr) input_ = *request.input;
   if (kind_ == OutputKind::kInt8) output_ = *request.output;
   const auto depth = index_of(request.shape.depth());
-  weight_scale_.resize(padded, 1.0F);
-  weight_total_.resize(padded);
+  weight_scale_.resize(padded_channels(), 1.0F);
+  weight_total_.resize(padded_channels());
   for (std::size_t c = 0; c < index_of(channels_); ++c) {
     weight_scale_[c] = weight_scale_of(request.weights.subspan(c * depth, depth), bias_[c]);
   }
@@ -52,24 +51,26 @@ OutputConstants::OutputConstants(const ConvolutionRequest& request)
 void OutputConstants::finish(int input_offset) {
   if (!int8_) return;
   input_offset_ = input_offset;
-  const std::size_t padded = padded_channels();
   if (kind_ == OutputKind::kInt8) {
-    six_.resize(padded);
-    inverse_scale_.resize(padded);
-    zero_point_.resize(padded);
+    zero_point_.resize(padded_channels());
+    if (activation_ == Activation::kRelu6) six_.resize(padded_channels());
+    if (!is_foldable(activation_)) inverse_scale_.resize(padded_channels());
     for (int c = 0; c < channels_; ++c) {
       const ScaleAndZero output = output_step(c);
-      six_[index_of(c)] = relu6_limit(output.scale);
-      inverse_scale_[index_of(c)] = inverse_scale(output.scale);
       zero_point_[index_of(c)] = output.zero_point;
+      if (!six_.empty()) six_[index_of(c)] = relu6_limit(output.scale);
+      if (!inverse_scale_.empty()) inverse_scale_[index_of(c)] = inverse_scale(output.scale);
     }
   }
   if (dynamic_) return;
-  offset_.resize(padded);
-  multiplier_.resize(padded);
+  offset_.resize(padded_channels());
+  multiplier_.resize(padded_channels());
   for (int c = 0; c < channels_; ++c) {
     fill(c, input_step(c), offset_[index_of(c)], multiplier_[index_of(c)]);
   }
+  // What these were made from is needed again only where the input's scale changes.
+  for (auto* floats : {&bias_, &weight_scale_}) std::vector<float>().swap(*floats);
+  std::vector<std::int32_t>().swap(weight_total_);
 }
 
 ScaleAndZero OutputConstants::input_step(int channel) const {

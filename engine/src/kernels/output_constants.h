@@ -41,7 +41,9 @@ class OutputConstants {
   ScaleAndZero input_step(int channel) const;
   ScaleAndZero output_step(int channel) const;
   void fill(int channel, ScaleAndZero input, std::int32_t& offset, float& multiplier) const;
-  std::size_t padded_channels() const { return bias_.size(); }
+  std::size_t padded_channels() const {
+    return static_cast<std::size_t>(channels_ + kOutputStageSlack);
+  }
 
   OutputKind kind_ = OutputKind::kFloat;
   Activation activation_ = Activation::kLinear;
@@ -52,7 +54,7 @@ class OutputConstants {
   int input_offset_ = 0;
   Quantization input_;
   Quantization output_;
-  // One entry a channel, and slack.
+  // One entry a channel, and slack. Those that a request does not need are empty.
   std::vector<float> bias_;
   std::vector<float> weight_scale_;
   std::vector<std::int32_t> weight_total_;
