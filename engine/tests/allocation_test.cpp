@@ -1,4 +1,5 @@
 // An inference allocates nothing: every operator new of this program is counted.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,13 +12,17 @@ namespace {
 
 std::atomic<long> allocations{0};
 
-void* counted(std::size_t size, std::size_t alignment) {
+void* counted_or_null(std::size_t size, std::size_t alignment) noexcept {
   ++allocations;
   void* memory = nullptr;
-  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
-                     size == 0 ? 1 : size) != 0) {
-    throw std::bad_alloc();
-  }
+  const bool failed = posix_memalign(&memory, std::max(alignment, sizeof(void*)),
+                                     std::max<std::size_t>(size, 1)) != 0;
+  return failed ? nullptr : memory;
+}
+
+void* counted(std::size_t size, std::size_t alignment) {
+  void* memory = counted_or_null(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
@@ -30,6 +35,19 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
+}
+// The standard library's own nothrow forms would call these, but AddressSanitizer brings others.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted_or_null(size, 16);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted_or_null(size, 16);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return counted_or_null(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return counted_or_null(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
