@@ -362,3 +362,17 @@ TEST(an_input_of_the_wrong_size_and_bad_options_are_refused) {
   missing.calibration = files.cfg + ".absent";
   CHECK_THROWS(Session(files.cfg, files.weights, missing), ".absent");
 }
+
+TEST(a_route_whose_inputs_lie_in_it_moves_nothing) {
+  const ModelFiles files(
+      "[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=4\n[convolutional]\n"
+      "filters=4\n[route]\nlayers=-1,-2\n[convolutional]\nfilters=2\nstride=2\n[route]\nlayers=-1,-"
+      "1\n",
+      1);
+  Session session(files.cfg, files.weights, Options{});
+  CHECK_EQUAL(session.reports()[2].algorithm, "none");
+  CHECK_EQUAL(session.reports()[2].bytes, 0);
+  // The same tensor twice: one half lies in place, the other is copied.
+  CHECK_EQUAL(session.reports()[4].algorithm, "copy");
+  CHECK_EQUAL(session.reports()[4].bytes, 2 * 2 * 16 * 4);
+}

@@ -43,8 +43,14 @@ PrecisionPlan plan_with_calibration(const Network& network, const std::string& p
 }
 
 std::byte* allocate_arena(std::int64_t bytes) {
-  return static_cast<std::byte*>(
-      ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t{kArenaAlignment}));
+  void* arena = ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t{kArenaAlignment},
+                                 std::nothrow);
+  if (arena == nullptr) {
+    throw Error("the network needs " + std::to_string(bytes) +
+                " bytes for its activations, which the system does not give; make its input "
+                "smaller or its layers fp16 or int8");
+  }
+  return static_cast<std::byte*>(arena);
 }
 
 void free_arena(std::byte* arena) { ::operator delete[](arena, std::align_val_t{kArenaAlignment}); }
@@ -167,22 +173,33 @@ void Session::report(const Layer& layer) {
   const auto index = static_cast<std::size_t>(layer.index);
   const Step& step = steps_[index];
   LayerReport& row = reports_[index];
-  const bool is_convolution = step.convolution != nullptr;
-  row.executed = is_convolution ? step.format->executed : step.output.precision;
-  row.isa = is_convolution ? step.convolution->isa() : "reference";
-  row.algorithm =
-      is_convolution ? step.convolution->algorithm() : algorithm_of(layer, step.is_view);
+  row.executed = step.output.precision;
+  row.isa = "reference";
+  row.algorithm = algorithm_of(layer, step.is_view);
   if (step.is_view) return;
   const auto size = [](std::int64_t elements, Precision precision) {
     return elements * static_cast<std::int64_t>(bytes_of(precision));
   };
+  if (layer.kind == LayerKind::kRoute) {
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const RouteSlice slice = route_slice(layer, step.inputs, step.output, i);
+      if (slice.in_place()) continue;
+      const std::int64_t values = slice.channels * plane_of(layer.out);
+      row.bytes += size(values, slice.from.precision) + size(values, slice.to.precision);
+    }
+    if (row.bytes == 0) row.algorithm = "none";
+    return;
+  }
   row.bytes = size(layer.out.elements(), step.output.precision);
   for (const LayerInput& input : step.inputs) {
-    row.bytes += size(input.shape.elements() / (layer.kind == LayerKind::kRoute ? layer.groups : 1),
-                      input.tensor.precision);
+    row.bytes += size(input.shape.elements(), input.tensor.precision);
   }
-  row.bytes += 2 * scratch_[index].converted;  // written, then read
-  if (is_convolution) row.bytes += static_cast<std::int64_t>(step.convolution->weight_bytes());
+  if (step.convolution == nullptr) return;
+  row.executed = step.format->executed;
+  row.isa = step.convolution->isa();
+  row.algorithm = step.convolution->algorithm();
+  row.bytes += static_cast<std::int64_t>(step.convolution->weight_bytes()) +
+               2 * scratch_[index].converted;  // the conversion's result is written, then read
 }
 
 void Session::run(std::span<const float> input) { run(input, nullptr); }

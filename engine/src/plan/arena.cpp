@@ -27,6 +27,7 @@ std::int64_t place(std::vector<ArenaBlock>& blocks, const Order& order) {
   std::int64_t total = 0;
   for (const std::size_t index : order) {
     ArenaBlock& block = blocks[index];
+    if (block.bytes == 0) continue;
     std::int64_t offset = 0;
     for (const ArenaBlock* other : placed) {
       if (!meet(block, *other)) continue;
@@ -59,6 +60,10 @@ std::int64_t peak_of(const std::vector<ArenaBlock>& blocks) {
 
 std::int64_t pack_arena(std::vector<ArenaBlock>& blocks) {
   const std::int64_t peak = peak_of(blocks);
+  // Placing takes time with the square of the number of blocks: huge networks get fewer attempts.
+  constexpr std::size_t kWork = 4'000'000;
+  const std::size_t attempts =
+      std::clamp<std::size_t>(kWork / (blocks.size() * blocks.size() + 1), 1, 32);
   std::vector<ArenaBlock> best;
   std::int64_t best_bytes = 0;
   // Sizes first, or sizes by the time they are held, or the order of use: none is always best.
@@ -75,9 +80,8 @@ std::int64_t pack_arena(std::vector<ArenaBlock>& blocks) {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return before(blocks[a], blocks[b]); });
     // The block that ends highest came too late to find a low place: let it come first, and again.
-    constexpr int kAttempts = 32;
     std::vector<ArenaBlock> attempt = blocks;
-    for (int i = 0; i < kAttempts; ++i) {
+    for (std::size_t i = 0; i < attempts; ++i) {
       const std::int64_t bytes = place(attempt, order);
       if (best.empty() || bytes < best_bytes) {
         best_bytes = bytes;

@@ -214,24 +214,32 @@ class Assignment {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       if (buffers_[i].parent.buffer != kNone) blocks[i].bytes = 0;
     }
-    const std::size_t tensors = blocks.size();
-    for (const Layer& layer : network_.layers) {
-      const LayerScratch& scratch = scratch_[at(layer.index)];
-      blocks.push_back({scratch.converted, conversion_moment(layer.index), moment(layer.index), 0});
+    // Conversions and kernels' scratch, where a layer has any.
+    const auto add = [&](std::int64_t bytes, int first, int last) {
+      if (bytes == 0) return kNone;
+      blocks.push_back({bytes, first, last, 0});
+      return static_cast<int>(blocks.size()) - 1;
+    };
+    const std::size_t count = network_.layers.size();
+    std::vector<int> converted(count);
+    std::vector<int> kernel(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const int layer = static_cast<int>(i);
+      converted[i] = add(scratch_[i].converted, conversion_moment(layer), moment(layer));
     }
     MemoryPlan plan;
     plan.live_bytes = peak_of(blocks);
-    for (const Layer& layer : network_.layers) {
-      const std::int64_t bytes = scratch_[at(layer.index)].kernel;
-      blocks.push_back({bytes, moment(layer.index), moment(layer.index), 0});
+    for (std::size_t i = 0; i < count; ++i) {
+      const int layer = static_cast<int>(i);
+      kernel[i] = add(scratch_[i].kernel, moment(layer), moment(layer));
     }
     plan.arena_bytes = pack_arena(blocks);
-    const std::size_t count = network_.layers.size();
     plan.layers.resize(count);
+    const auto offset_of = [&](int slot) { return slot == kNone ? 0 : blocks[at(slot)].offset; };
     for (std::size_t i = 0; i < count; ++i) {
       const Place place = resolve(places_[i]);
-      plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset, blocks[tensors + i].offset,
-                        blocks[tensors + count + i].offset, views_[i]};
+      plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset, offset_of(converted[i]),
+                        offset_of(kernel[i]), views_[i]};
     }
     return plan;
   }
@@ -276,7 +284,7 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
 
   // A merge saves a copy, but holds the route's whole output from its first input on. Planning once
   // takes time with the square of the number of layers, so huge networks try fewer merges.
-  constexpr std::size_t kWork = 50'000'000;
+  constexpr std::size_t kWork = 20'000'000;
   std::size_t attempts = kWork / (network.layers.size() * network.layers.size() + 1);
   for (const Merge& merge : assignment.candidates()) {
     if (attempts-- == 0) break;

@@ -2,6 +2,7 @@
 // are stored in; their results are the same bits on every machine and with any number of threads.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "exec/thread_pool.h"
@@ -27,6 +28,16 @@ void run_upsample(const Layer& layer, const LayerInput& input, const MutableTens
                   ThreadPool& pool);
 void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
               ThreadPool& pool);
+
+// What a route takes of one of its inputs, and where it puts it.
+struct RouteSlice {
+  TensorView from;
+  MutableTensorView to;
+  int channels;
+  bool in_place() const { return from.data == to.data; }  // its producer wrote it there
+};
+RouteSlice route_slice(const Layer& layer, std::span<const LayerInput> inputs,
+                       const MutableTensorView& output, std::size_t which);
 
 // Inputs of any precision, converted to the output's.
 void run_route(const Layer& layer, std::span<const LayerInput> inputs,

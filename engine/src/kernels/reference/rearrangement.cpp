@@ -138,20 +138,27 @@ void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorVi
   });
 }
 
+RouteSlice route_slice(const Layer& layer, std::span<const LayerInput> inputs,
+                       const MutableTensorView& output, std::size_t which) {
+  const auto size = [&](int channels, Precision precision) {
+    return channels * plane_of(layer.out) * static_cast<std::int64_t>(bytes_of(precision));
+  };
+  int before = 0;
+  for (const LayerInput& input : inputs.first(which)) before += input.shape.channels / layer.groups;
+  const LayerInput& input = inputs[which];
+  RouteSlice slice{input.tensor, output, input.shape.channels / layer.groups};
+  slice.from.data = static_cast<const std::byte*>(slice.from.data) +
+                    layer.group_id * size(slice.channels, slice.from.precision);
+  slice.to.data = static_cast<std::byte*>(output.data) + size(before, output.precision);
+  return slice;
+}
+
 void run_route(const Layer& layer, std::span<const LayerInput> inputs,
                const MutableTensorView& output, ThreadPool& pool) {
-  const std::int64_t plane = plane_of(layer.out);
-  auto* target = static_cast<std::byte*>(output.data);
-  for (const LayerInput& input : inputs) {
-    const int channels = input.shape.channels / layer.groups;
-    const std::int64_t values = channels * plane;
-    TensorView slice = input.tensor;
-    slice.data = static_cast<const std::byte*>(slice.data) +
-                 layer.group_id * values * static_cast<std::int64_t>(bytes_of(slice.precision));
-    if (slice.data != target) {  // otherwise its producer wrote it here
-      convert_tensor(slice, {target, output.precision, output.quantization}, channels, plane, pool);
-    }
-    target += values * static_cast<std::int64_t>(bytes_of(output.precision));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const RouteSlice slice = route_slice(layer, inputs, output, i);
+    if (slice.in_place()) continue;
+    convert_tensor(slice.from, slice.to, slice.channels, plane_of(layer.out), pool);
   }
 }
 
