@@ -91,7 +91,7 @@ def test_it_builds_the_engine_and_evaluates_the_model_that_ships(
         run(harness, "eval", *model, "--dataset", digits / "data", "--limit", "20", folder=tmp_path)
     )
     assert scores["images"] == 20
-    assert scores["map50"] > 0.8
+    assert scores["map50"] > 0.5
     picture = min((digits / "data" / "images").iterdir())
     found = json.loads(run(harness, "detect", *model, picture, folder=tmp_path))
     assert found["images"][0]["detections"]

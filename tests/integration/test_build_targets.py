@@ -1,0 +1,92 @@
+"""`harness build` for real: what comes out fits its target and runs on its core; what does not is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.elf import check_fits, read_needs, version_key
+from harness.build.emulator import emulator_missing, find_emulator
+from harness.build.engine import EngineBuild, build_engine
+from harness.build.self_test import self_test
+from harness.build.toolchain import load_toolchain
+from harness.configuration.targets import load_target
+from harness.errors import TargetMismatchError
+
+pytestmark = pytest.mark.engine
+
+# Half-precision arithmetic: an instruction that Cortex-A57 and A72 do not have.
+HALF_PRECISION = 'int main(void) { __asm__(".arch_extension fp16\\n fadd h0, h1, h2"); return 0; }\n'
+
+
+def build(name: str) -> EngineBuild:
+    return build_engine(load_target(name))
+
+
+@pytest.mark.parametrize("name", ["host", "pi4", "jetson"])
+def test_an_engine_needs_no_more_than_its_target_has(name: str) -> None:
+    built = build(name)
+    needs = read_needs(built.engine)
+    assert needs.architecture == built.target.architecture
+    assert version_key(built.glibc_needed) <= version_key(str(built.target.glibc))
+    assert not [library for library in needs.libraries if "++" in library]
+    manifest = json.loads(built.manifest.read_text())
+    assert manifest["sources"].keys() > {"engine/CMakeLists.txt", "toolchains/zig.cmake"}
+    assert "-O3" in manifest["flags"]["tools/mpe.cpp"]
+
+
+def test_the_same_sources_give_the_same_build() -> None:
+    first, second = build("host"), build("host")
+    assert second.cached
+    assert second.engine == first.engine
+
+
+@pytest.mark.parametrize(("name", "best"), [("pi4", "neon"), ("jetson", "neon"), ("pi5", "neon_dotprod")])
+def test_one_arm64_engine_chooses_its_kernels_by_the_core(name: str, best: str) -> None:
+    target = load_target(name)
+    emulator = find_emulator(target)
+    if emulator is None:
+        pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+    report = self_test(build("pi4").engine, target, emulator)
+    caps = report["caps"]
+    assert isinstance(caps, dict)
+    assert caps["best"] == best
+    assert report["precisions"] == ["fp32", "fp16", "int8"]
+
+
+def test_an_instruction_that_the_core_lacks_is_refused(tmp_path: Path) -> None:
+    target = load_target("jetson")
+    emulator = find_emulator(target)
+    if emulator is None:
+        pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+    program = compile_for_arm64(tmp_path, HALF_PRECISION)
+    with pytest.raises(TargetMismatchError, match="cortex-a57 does not have"):
+        self_test(program, target, emulator)
+
+
+def test_a_program_for_a_newer_glibc_is_refused(tmp_path: Path) -> None:
+    source = "#include <pthread.h>\nint main(void) { return pthread_join(pthread_self(), 0); }\n"
+    needs = read_needs(compile_for_arm64(tmp_path, source, glibc="2.36"))
+    check_fits(needs, load_target("pi4"), "the program")
+    with pytest.raises(TargetMismatchError) as caught:
+        check_fits(needs, load_target("jetson"), "the program")
+    for part in ("2.34", "pthread_join", "libc.so.6", "jetson-nano has 2.27"):
+        assert part in str(caught.value)
+
+
+def compile_for_arm64(folder: Path, source: str, *, glibc: str = "2.27") -> Path:
+    """Compiles a C program with the compiler of the zig toolchain."""
+    zig = load_toolchain("zig")
+    compiler = zig.definitions(load_target("jetson"))["ZIG_EXECUTABLE"]
+    (folder / "main.c").write_text(source)
+    subprocess.run(
+        [compiler, "cc", "-target", f"aarch64-linux-gnu.{glibc}", "-s", "-O1", "main.c", "-o", "main"],
+        cwd=folder,
+        env={**os.environ, **zig.environment()},
+        check=True,
+    )
+    return folder / "main"
