@@ -1,7 +1,4 @@
-"""Darknet's two files: a Keras model from a cfg, and a trained Keras model's weights file.
-
-Only what digits.cfg uses is understood: convolutional, maxpool, route, upsample, yolo; leaky and linear.
-"""
+"""Darknet's two files: reads a cfg, writes a Keras model's weights."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-BATCH_NORM_EPSILON = 1e-5  # what the engine divides with; Keras's default is 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,61 +37,6 @@ def read_cfg(text: str) -> list[Section]:
             key, _, value = line.partition("=")
             sections[-1].keys[key.strip()] = value.strip()
     return sections
-
-
-def build(sections: list[Section]) -> Any:
-    """The Keras model: pixels / 255 [batch, height, width, 3] to every yolo layer's input, in layer order.
-
-    Layers that have weights are named by their place in the cfg, `convolution_0`, `normalisation_0`.
-    """
-    import keras
-
-    net, *layers = sections
-    image = keras.Input((net.number("height", 0), net.number("width", 0), net.number("channels", 3)))
-    outputs: list[Any] = []
-    heads = []
-    for index, section in enumerate(layers):
-        previous = outputs[-1] if outputs else image
-        match section.kind:
-            case "convolutional":
-                outputs.append(_convolution(section, index, previous))
-            case "maxpool":
-                pool = keras.layers.MaxPooling2D(
-                    section.number("size", 2), section.number("stride", 2), padding="same"
-                )
-                outputs.append(pool(previous))
-            case "upsample":
-                outputs.append(keras.layers.UpSampling2D(section.number("stride", 2))(previous))
-            case "route":
-                sources = [outputs[i if i >= 0 else index + i] for i in section.numbers("layers")]
-                outputs.append(sources[0] if len(sources) == 1 else keras.layers.Concatenate()(sources))
-            case "yolo":
-                heads.append(previous)
-                outputs.append(previous)
-            case kind:
-                raise ValueError(f"layer {index}: [{kind}] is not known here")
-    return keras.Model(image, heads)
-
-
-def _convolution(section: Section, index: int, previous: Any) -> Any:
-    import keras
-
-    normalise = section.number("batch_normalize", 0) == 1
-    convolution = keras.layers.Conv2D(
-        section.number("filters", 1),
-        section.number("size", 1),
-        padding="same",
-        use_bias=not normalise,
-        name=f"convolution_{index}",
-    )
-    result = convolution(previous)
-    if normalise:
-        result = keras.layers.BatchNormalization(
-            epsilon=BATCH_NORM_EPSILON, momentum=0.97, name=f"normalisation_{index}"
-        )(result)
-    if section.keys["activation"] == "leaky":
-        result = keras.layers.LeakyReLU(negative_slope=0.1)(result)
-    return result
 
 
 def write_weights(path: Path, model: Any, images_seen: int) -> None:

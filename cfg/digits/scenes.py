@@ -73,25 +73,30 @@ def load_digits(split: Split) -> list[Digit]:
     return [Digit(ink=i, label=int(label)) for i, label in zip(ink, bundle.target[samples], strict=True)]
 
 
-def scenes(digits: Sequence[Digit], seed: int, first: int, count: int) -> Iterator[Scene]:
+def scenes(
+    digits: Sequence[Digit], seed: int, first: int, count: int, most_digits: int = 5
+) -> Iterator[Scene]:
     """Scenes `first` to `first + count - 1` of the endless sequence that `seed` names."""
     for index in range(first, first + count):
-        yield draw_scene(digits, np.random.default_rng([seed, index]))
+        yield draw_scene(digits, np.random.default_rng([seed, index]), most_digits)
 
 
-def draw_scene(digits: Sequence[Digit], rng: np.random.Generator) -> Scene:
-    """One scene: background, shapes, pieces of digits, one to five whole digits, then the camera's faults."""
+def draw_scene(digits: Sequence[Digit], rng: np.random.Generator, most_digits: int) -> Scene:
+    """One scene: background, shapes, one to `most_digits` digits, pieces of others, the camera's faults."""
     canvas = _background(rng)
     canvas = _shapes(canvas, rng, count=int(rng.integers(2, 10)))
     taken: list[Box] = []
     boxes: list[Box] = []
-    for _ in range(rng.integers(1, 6)):
+    for _ in range(rng.integers(1, most_digits + 1)):
         digit = digits[int(rng.integers(len(digits)))]
         if box := _place(canvas, _stamp(digit, rng), digit.label, taken, rng):
             boxes.append(box)
     for _ in range(rng.integers(0, 4)):
         digit = digits[int(rng.integers(len(digits)))]
-        _place(canvas, _piece(_stamp(digit, rng), rng), digit.label, taken, rng)
+        piece = _piece(_stamp(digit, rng), rng)
+        # Half of the writers write 1 as a bare stroke: a piece of that shape would be one.
+        if piece.shape[0] <= 1.5 * piece.shape[1]:
+            _place(canvas, piece, digit.label, taken, rng)
     return Scene(pixels=_camera(canvas, rng), boxes=tuple(boxes))
 
 

@@ -78,8 +78,12 @@ def targets(boxes: Sequence[Box], heads: Sequence[Head]) -> list[Floats]:
     return results
 
 
-def loss(head: Head, wanted: Any, tensor: Any) -> Any:
-    """YOLOv3's loss of one head per digit: squared distance and overlap of boxes, objectness, classes."""
+def loss(head: Head, wanted: Any, tensor: Any, *, box_weight: float, ranked: bool) -> Any:
+    """The loss of one head per digit: boxes, objectness, classes.
+
+    Objectness shall be 1 where a digit is, or, if `ranked`, the overlap of the box found there with the
+    digit's, so that of several boxes around a digit the best has the highest score.
+    """
     import tensorflow as tf
 
     tensor = tf.reshape(tensor, (-1, head.cells, head.cells, len(head.anchors), 5 + len(CLASSES)))
@@ -89,16 +93,21 @@ def loss(head: Head, wanted: Any, tensor: Any) -> Any:
     centre = (tf.sigmoid(tensor[..., 0:2]) + corner) * stride
     size = tf.exp(tf.clip_by_value(tensor[..., 2:4], -4.0, 4.0)) * head.anchors
     found, weight = wanted[..., 4], wanted[..., 5]
-    box = found * _distance(centre, size, wanted[..., 0:2], wanted[..., 2:4])
-    objectness = weight * tf.nn.sigmoid_cross_entropy_with_logits(found, tensor[..., 4])
+    overlap, apart = _compare(centre, size, wanted[..., 0:2], wanted[..., 2:4])
+    box = found * (1 - overlap + apart)
+    present = found * tf.stop_gradient(overlap) if ranked else found
+    objectness = weight * tf.nn.sigmoid_cross_entropy_with_logits(present, tensor[..., 4])
     names = tf.one_hot(tf.cast(wanted[..., 6], tf.int32), len(CLASSES))
     classes = found[..., None] * tf.nn.sigmoid_cross_entropy_with_logits(names, tensor[..., 5:])
-    total = 2 * tf.reduce_sum(box) + tf.reduce_sum(objectness) + tf.reduce_sum(classes)
+    total = box_weight * tf.reduce_sum(box) + tf.reduce_sum(objectness) + 2 * tf.reduce_sum(classes)
     return total / (tf.reduce_sum(found) + 1)
 
 
-def _distance(centre: Any, size: Any, true_centre: Any, true_size: Any) -> Any:
-    """1 - overlap + (distance of centres / diagonal of the frame around both)^2, known as the DIoU loss."""
+def _compare(centre: Any, size: Any, true_centre: Any, true_size: Any) -> tuple[Any, Any]:
+    """Two boxes' overlap, and (distance of their centres / diagonal of the frame around both)^2.
+
+    1 - the first + the second is known as the DIoU loss.
+    """
     import tensorflow as tf
 
     low, high = centre - size / 2, centre + size / 2
@@ -107,4 +116,4 @@ def _distance(centre: Any, size: Any, true_centre: Any, true_size: Any) -> Any:
     union = tf.reduce_prod(size, axis=-1) + tf.reduce_prod(true_size, axis=-1) - common
     frame = tf.maximum(high, true_high) - tf.minimum(low, true_low)
     apart = tf.reduce_sum((centre - true_centre) ** 2, axis=-1) / tf.reduce_sum(frame**2, axis=-1)
-    return 1 - common / union + apart
+    return common / union, apart

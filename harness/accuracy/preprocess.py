@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.accuracy import jpeg
 from harness.errors import ConfigurationError
 
 Pixels = npt.NDArray[np.uint8]  # [height, width, channels]
@@ -77,7 +78,8 @@ def read_picture(path: Path, channels: int = 3) -> Pixels:
         raise ConfigurationError(
             f"{path}: not a readable picture ({_reason(error)})", cure="replace it or take it out"
         ) from None
-    return pixels.reshape(*pixels.shape[:2], channels)
+    exact = jpeg.decode(path.read_bytes()) if channels == 3 else None
+    return pixels.reshape(*pixels.shape[:2], channels) if exact is None else exact
 
 
 def prepare(path: Path, shape: tuple[int, int, int], resize: str) -> Sample:

@@ -161,16 +161,17 @@ def _pull(client: DockerClient, recipe: Recipe, log: TextIO) -> bool:
     finally:
         asking.close()
     console.log(f"pulling {recipe.base_name}")
+    failure = ""
     try:
+        # Read to its end even after an error: a stream that is left open keeps its socket.
         for event in client.api.pull(recipe.base, platform=PLATFORM, stream=True, decode=True):
             log.write(f"{event.get('id', '')} {event.get('status', '')} {event.get('error', '')}\n")
-            if "error" in event:
-                console.warn(f"pulling {recipe.base_name}: {event['error']}")
-                return False
+            failure = failure or event.get("error", "")
     except (DockerException, RequestException) as error:
-        console.warn(f"pulling {recipe.base_name}: {short(error)}")
-        return False
-    return True
+        failure = short(error)
+    if failure:
+        console.warn(f"pulling {recipe.base_name}: {failure}")
+    return not failure
 
 
 def _build_on(

@@ -166,12 +166,7 @@ def test_head_tensors_equal_opencvs(net: Net, shared_data: Path, host_engine: Ho
 
 # --- detections as Darknet prints them
 
-# One point and two pixels, and the half point that is lost to printing.
-PERCENT, PIXELS = 1.5, 2.0
-# Pillow's libjpeg rounds chroma on its way up to full size half a level lower than Darknet's
-# stb_image, in every second row. It shows in one detection of all: 62 % printed, 60.0 % found.
-# (Decoded by stb_image, all detections agree to the last printed digit.)
-PERCENT_HORSES = 2.0
+PERCENT, PIXELS = 1.0, 2.0
 
 Found = list[dict[str, Any]]
 
@@ -198,12 +193,12 @@ def detect(
     return run
 
 
-def unmatched(printed: Printed, found: Found, percent: float) -> bool:
+def unmatched(printed: Printed, found: Found) -> bool:
     """Takes the detection that a printed line describes out of `found`; True where there is none."""
     for row in found:
         if (
             row["class"] == printed.name
-            and abs(100 * row["confidence"] - printed.percent) <= percent
+            and abs(100 * row["confidence"] - printed.percent) <= PERCENT
             and all(abs(a - b) <= PIXELS for a, b in zip(row["box"], printed.box, strict=True))
         ):
             found.remove(row)
@@ -220,7 +215,6 @@ def test_detect_finds_what_darknet_prints(
     assert len(photographs) == 7
     for name, found in photographs.items():
         expected = read_printed(shared_data / "golden" / f"{net.golden}.{name}.alexeyab_{golden}.txt")
-        percent = PERCENT_HORSES if name == "horses" else PERCENT
-        missing = [printed for printed in expected if unmatched(printed, found, percent)]
+        missing = [printed for printed in expected if unmatched(printed, found)]
         assert not missing, f"{name}: {missing} not among {found}"
         assert not found, f"{name}: Darknet does not print {found}"

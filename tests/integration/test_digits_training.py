@@ -34,7 +34,12 @@ def test_the_engine_computes_what_keras_trained(module: Any, host_engine: HostEn
     pytest.importorskip("tensorflow", reason="the train extra is not installed")
     train, darknet, scenes = module("train"), module("darknet"), module("scenes")
     text = (FOLDER / "digits.cfg").read_text()
-    model = train.train(text, steps=2, count=32)
+    phase = {"steps": 1, "learning_rate": 1e-3, "box_weight": 2}
+    phases = [
+        train.Phase(scenes=range(32), ranked=False, **phase),
+        train.Phase(scenes=range(32, 64), ranked=True, **phase),
+    ]
+    model = train.train(text, phases)
     rng = np.random.default_rng(1)
     for layer in model.layers:
         if layer.name.startswith("normalisation"):  # as far from their first values as after long training

@@ -1,0 +1,93 @@
+"""JPEG to pixels as Darknet's decoder (stb_image) has them.
+
+libjpeg, which Pillow uses, and stb_image agree on the planes of luma and chroma. They differ in how chroma
+that several pixels share comes to full size (libjpeg's rounding alternates between two directions, stb_image
+always rounds to the nearest) and in the fixed-point conversion to RGB. That moves one value in ten by a level
+or two, and the confidence of a detection by up to two points. So the planes are taken from libjpeg, and the
+rest is done here as stb_image does it (`stbi__resample_row_*` and `stbi__YCbCr_to_RGB_row`, version 2.30).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+Pixels = npt.NDArray[np.uint8]
+Plane = npt.NDArray[np.int32]
+
+# Rows and columns of pixels that share a chroma value, by the usual name of the way of subsampling.
+SHARED = {"440": (2, 1), "422": (1, 2), "420": (2, 2)}
+
+
+def decode(data: bytes) -> Pixels | None:
+    """Pixels [height, width, 3] of a JPEG file's bytes; None where Pillow's pixels are as good.
+
+    That is where no chroma is shared, and what this module cannot decode: other formats and colour models.
+    """
+    import simplejpeg
+
+    try:
+        _, _, model, subsampling = simplejpeg.decode_jpeg_header(data)
+        if model != "YCbCr" or subsampling not in SHARED:
+            return None
+        luma = simplejpeg.decode_jpeg(data, "GRAY")[..., 0].astype(np.int32)
+        # Without interpolation every pixel gets the chroma value that the file holds for it.
+        plain = simplejpeg.decode_jpeg(data, "RGB", fastupsample=True).astype(np.int32)
+    except ValueError:  # not a JPEG file, or a damaged one that Pillow forgives
+        return None
+    down, across = SHARED[subsampling]
+    blue, red = (
+        enlarge(chroma(plain[..., channel] - luma, factor, down, across), down, across)
+        for channel, factor in ((2, 1.772), (0, 1.402))
+    )
+    height, width = luma.shape
+    return to_rgb(luma, blue[:height, :width], red[:height, :width])
+
+
+def chroma(difference: Plane, factor: float, down: int, across: int) -> Plane:
+    """Chroma that `down` times `across` pixels share: red or blue lies `factor` times chroma above luma.
+
+    Both factors exceed 1, so a difference belongs to one chroma value. Where red or blue met the end of its
+    scale, the difference is too small: of the pixels that share a value the one furthest from 0 tells it.
+    """
+    height, width = difference.shape
+    padded = np.pad(difference, ((0, -height % down), (0, -width % across)), "edge")
+    shares = np.stack([padded[i::down, j::across] for i, j in product(range(down), range(across))])
+    furthest = np.take_along_axis(shares, np.abs(shares).argmax(0)[None], 0)[0]
+    return np.asarray(np.rint(furthest / factor), np.int32) + 128
+
+
+def enlarge(plane: Plane, down: int, across: int) -> Plane:
+    """A plane [rows, columns] at `down` times its height and `across` times its width, 1 or 2 each.
+
+    Every value is three parts of the nearest and one part of the next to nearest, rounded once at the end.
+    """
+    for axis, factor in ((0, down), (1, across)):
+        if factor == 2:
+            plane = _interleave(plane, axis)
+    parts = 4 ** ((down == 2) + (across == 2))
+    return np.asarray((plane + parts // 2) // parts, np.int32)
+
+
+def _interleave(plane: Plane, axis: int) -> Plane:
+    """Four times the enlarged values along the axis; the edges count for the neighbours they lack."""
+    padded = np.moveaxis(np.pad(plane, [(1, 1) if i == axis else (0, 0) for i in (0, 1)], "edge"), axis, 0)
+    near = 3 * padded[1:-1]
+    pairs = np.stack([near + padded[:-2], near + padded[2:]], axis=1)
+    return np.moveaxis(pairs.reshape(-1, padded.shape[1]), 0, axis)
+
+
+def to_rgb(luma: Plane, blue: Plane, red: Plane) -> Pixels:
+    """Pixels [height, width, 3] of three planes [height, width], in stb_image's fixed point of 20 bits."""
+
+    def fixed(factor: float) -> int:
+        return int(factor * 4096 + 0.5) << 8
+
+    light, blue, red = (luma << 20) + (1 << 19), blue - 128, red - 128
+    pixels = np.empty((*luma.shape, 3), np.uint8)
+    green = light - red * fixed(0.71414) + ((-fixed(0.34414) * blue) & ~0xFFFF)
+    for channel, value in enumerate((light + red * fixed(1.40200), green, light + blue * fixed(1.77200))):
+        np.clip(value >> 20, 0, 255, out=pixels[..., channel], casting="unsafe")
+    return pixels
