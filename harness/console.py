@@ -39,6 +39,13 @@ def stderr() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def stdout() -> Console:
+    """Rich's console on standard output, for tables: wide where it is no terminal, so that nothing is cut."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
 def interactive() -> bool:
     """Whether a person watches standard error."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

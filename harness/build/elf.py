@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,12 @@ def _versions(elf: Any) -> dict[str, VersionNeed]:
     return highest
 
 
+def _own_glibc() -> str | None:
+    """This machine's; None where its C library is another one."""
+    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    return version if name == "glibc" else None
+
+
 def check_fits(needs: ElfNeeds, target: Target, program: str) -> None:
     """Raises TargetMismatchError that names the symbol, the library and the cure."""
     if needs.architecture != target.architecture:
@@ -103,18 +110,25 @@ def check_fits(needs: ElfNeeds, target: Target, program: str) -> None:
             f"{program} is built for {needs.architecture}, and {target.name} is {target.architecture}",
             cure=f"Build it with `harness build --target {target.name}`.",
         )
-    limits = {"GLIBC": ("glibc", target.glibc), "GLIBCXX": ("libstdc++'s GLIBCXX", target.libstdcxx)}
+    limits = {
+        "GLIBC": ("glibc", _own_glibc() if target.is_host else target.glibc),
+        "GLIBCXX": ("libstdc++'s GLIBCXX", target.libstdcxx),
+        "CXXABI": ("libstdc++'s CXXABI", target.cxxabi),
+        "GCC": ("libgcc's GCC", target.libgcc),
+    }
     for family, (title, limit) in limits.items():
         need = needs.versions.get(family)
         if need is None or limit is None or version_key(need.version) <= version_key(limit):
             continue
         symbols = ", ".join(need.symbols[:3]) or "a symbol"
         raise TargetMismatchError(
-            f"{program} needs {title} {need.version} for {symbols} of {need.library}, "
-            f"and {target.name} has {limit}",
+            f"{program} needs {title} {need.version} ({family}_{need.version}) for {symbols} of "
+            f"{need.library}, and {target.name} has {limit}",
             cure=f"Build with `harness build --target {target.name} --toolchain zig`, "
             f"which links against glibc {target.glibc} and needs no libstdc++.",
         )
+    if target.is_host:  # which libraries are here the self-test finds out
+        return
     for library in needs.libraries:
         if _GLIBC_LIBRARIES.fullmatch(library) or (library in _GCC_LIBRARIES and target.libstdcxx):
             continue

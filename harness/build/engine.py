@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -22,6 +23,7 @@ from typing import TextIO
 from harness import console
 from harness.build.elf import check_fits, read_needs
 from harness.build.emulator import emulator_missing, find_emulator
+from harness.build.instruction_sets import check_instruction_sets
 from harness.build.lock import exclusive
 from harness.build.manifest import (
     FORMAT,
@@ -49,27 +51,35 @@ class EngineBuild:
 
     target: Target
     toolchain: str
+    compiler: str
+    flags: str  # beside the project's own
     engine: Path
     manifest: Path
     glibc_needed: str
     seconds: float
     cached: bool
 
+    @property
+    def bytes(self) -> int:
+        """The program's size."""
+        return self.engine.stat().st_size
 
-def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
+
+def build_engine(target: Target, *, toolchain: str = "zig", flags: str = "") -> EngineBuild:
     """Builds `mpe`, or finds the build of the same sources; either way it has passed the target's gates.
 
-    Raises BuildError (the compiler, the self-test) or TargetMismatchError (glibc, instruction set).
+    `flags` go to the compiler beside the project's own. Raises BuildError (the compiler, the self-test) or
+    TargetMismatchError (glibc, libraries, instruction set).
     """
     started = time.monotonic()
     chosen = load_toolchain(toolchain)
     folder = cache_directory() / "build" / f"{target.name}-{chosen.name}"
     with exclusive(folder / "lock", f"another build of {target.name}"), _files_in(folder):
         sources = read_sources(chosen)
-        result = folder / build_key(target, chosen, hash_sources(sources))
+        result = folder / build_key(target, chosen, flags, hash_sources(sources))
         cached = _is_whole(result)
         if not cached:
-            _build(target, chosen, sources, folder, result)
+            _build(target, chosen, flags, sources, folder, result)
         elif _self_test_pending(target, result):
             _test(target, result)
         os.utime(result)
@@ -78,6 +88,8 @@ def build_engine(target: Target, *, toolchain: str = "zig") -> EngineBuild:
     return EngineBuild(
         target=target,
         toolchain=chosen.name,
+        compiler=str(manifest["compiler"]),
+        flags=flags,
         engine=result / "mpe",
         manifest=result / "manifest.json",
         glibc_needed=str(manifest["glibc_needed"]),
@@ -104,14 +116,15 @@ def _is_whole(result: Path) -> bool:
 
 
 def _build(
-    target: Target, toolchain: Toolchain, sources: dict[str, bytes], folder: Path, result: Path
+    target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], folder: Path, result: Path
 ) -> None:
     started = time.monotonic()
     work = folder / "work"
     source = folder / "source"  # a copy: nobody edits it while it is compiled
     _write_sources(source, sources)
     with (folder / "build.log").open("w", encoding="utf-8") as log:
-        program = _compile(target, toolchain, source, work, log)
+        program = _compile(target, toolchain, flags, source, work, log)
+    commands = compiler_flags(work / "compile_commands.json", source / "engine")
     needs = read_needs(program)
     check_fits(needs, target, "the engine")
     fresh = folder / f"{result.name}.new"
@@ -125,7 +138,8 @@ def _build(
         "cpu": target.cpu,
         "glibc": target.glibc,
         "toolchain": toolchain.name,
-        "compiler": toolchain.version(),
+        "compiler": toolchain.version(target),
+        "extra_flags": flags,
         "cmake": package_version("cmake"),
         "ninja": package_version("ninja"),
         "sha256": hash_file(fresh / "mpe"),
@@ -133,7 +147,7 @@ def _build(
         "libraries": list(needs.libraries),
         "seconds": round(time.monotonic() - started, 2),
         "self_test": None,
-        "flags": compiler_flags(work / "compile_commands.json", source / "engine"),
+        "flags": commands,
         "sources": hash_sources(sources),
     }
     write_manifest(fresh / "manifest.json", manifest)
@@ -170,7 +184,7 @@ def _self_test_pending(target: Target, result: Path) -> bool:
     return manifest.get("self_test") is None and find_emulator(target) is not None
 
 
-def _compile(target: Target, toolchain: Toolchain, source: Path, work: Path, log: TextIO) -> Path:
+def _compile(target: Target, toolchain: Toolchain, flags: str, source: Path, work: Path, log: TextIO) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
     environment = os.environ | toolchain.environment()
     # Flags of the caller's own shell must not find their way into the program.
@@ -179,7 +193,8 @@ def _compile(target: Target, toolchain: Toolchain, source: Path, work: Path, log
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": str(ninja),
-        "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.file.name),
+        "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.files[0].name),
+        "MPE_EXTRA_FLAGS": ";".join(shlex.split(flags)),
     } | toolchain.definitions(target)
     configure = [
         str(build_tool("cmake")),
@@ -192,9 +207,10 @@ def _compile(target: Target, toolchain: Toolchain, source: Path, work: Path, log
         "--fresh",
     ]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
-    description = f"building the engine for {target.name} with {toolchain.version()}"
+    description = f"building the engine for {target.name} with {toolchain.version(target)}"
     with console.progress(f"{description}: configuring (a new glibc version takes a minute)", None):
         _run(configure, environment, log, target)
+    check_instruction_sets(compiler_flags(work / "compile_commands.json", source / "engine"), target)
     step = re.compile(r"^\[\d+/\d+\] Building ")
     with console.progress(description, _source_count(work)) as progress:
 

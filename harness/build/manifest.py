@@ -33,7 +33,7 @@ def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
     if not files:
         raise BuildError(f"{root}: the engine's sources are missing", cure="Install harness again.")
     sources = {f"engine/{path.relative_to(root).as_posix()}": path.read_bytes() for path in files}
-    return sources | {f"toolchains/{toolchain.file.name}": toolchain.file.read_bytes()}
+    return sources | {f"toolchains/{file.name}": file.read_bytes() for file in toolchain.files}
 
 
 def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
     return {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
 
 
-def build_key(target: Target, toolchain: Toolchain, hashes: dict[str, str]) -> str:
+def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
     """Names a build: equal exactly when a second one would give the same program and pass the same gates."""
     parts = {
         "format": FORMAT,
@@ -50,7 +50,12 @@ def build_key(target: Target, toolchain: Toolchain, hashes: dict[str, str]) -> s
         "qemu_cpu": target.qemu_cpu,
         "glibc": target.glibc,
         "libstdcxx": target.libstdcxx,
-        "compiler": toolchain.version(),
+        "cxxabi": target.cxxabi,
+        "libgcc": target.libgcc,
+        "features": target.features,
+        "sysroot": target.sysroot,
+        "flags": flags,
+        "compiler": toolchain.version(target),
         "cmake": package_version("cmake"),
         "sources": hashes,
     }

@@ -7,6 +7,7 @@ differ from the reference loops.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.build.emulator import Emulator
+from harness.build.instruction_sets import instruction_set_of
 from harness.configuration.targets import Target
 from harness.errors import BuildError, TargetMismatchError
 
@@ -117,6 +119,28 @@ def _inferences(engine: Path, target: Target, emulator: Emulator, folder: Path) 
     return ["fp32", "fp16", "int8"]
 
 
+def _illegal_instruction(command: list[str], emulator: Emulator) -> str:
+    """What stopped the program, by name: QEMU's record of what it translated ends with it."""
+    if not emulator.prefix:
+        return "an instruction"
+    with tempfile.TemporaryDirectory(prefix="harness-self-test-") as folder:
+        log = Path(folder) / "translated"
+        traced = [emulator.prefix[0], "-d", "in_asm", "-D", str(log), *command[1:]]
+        try:
+            subprocess.run(
+                traced, capture_output=True, timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL
+            )
+            words = re.findall(r"(?m)^0x[0-9a-f]+:\s+([0-9a-f]{8})\b(.*)$", log.read_text(errors="replace"))
+        except (OSError, subprocess.TimeoutExpired):
+            words = []
+    if not words:
+        return "an instruction"
+    word, text = words[-1]
+    known = instruction_set_of(int(word, 16))
+    shown = " ".join(text.split()) or f"0x{word}"
+    return f"{shown}, an instruction of {known.name}," if known else f"{shown}, an instruction"
+
+
 def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str]) -> str:
     command = [*emulator.prefix, str(engine), *arguments]
     shown = f"mpe {arguments[0]} ({emulator.description})"
@@ -130,7 +154,8 @@ def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str])
         raise BuildError(f"{target.name}: {shown} cannot be started: {error.strerror}") from None
     if done.returncode in (-signal.SIGILL, 128 + signal.SIGILL):
         raise TargetMismatchError(
-            f"{target.name}: {shown} met an instruction that the core {target.cpu or ''} does not have",
+            f"{target.name}: {shown} met {_illegal_instruction(command, emulator)} that the core "
+            f"{target.cpu or ''} does not have",
             cure="A source file was compiled with flags above the base set, outside the kernels' folders.",
         )
     if "version `GLIBC_" in done.stderr:

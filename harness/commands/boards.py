@@ -61,7 +61,6 @@ def _this_machine() -> list[dict[str, object]]:
 
 
 def _print(rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -75,4 +74,4 @@ def _print(rows: list[dict[str, object]]) -> None:
                 for column in ("name", "target", "kind", "address", "status", "detail")
             )
         )
-    Console().print(table)
+    console.stdout().print(table)

@@ -1,10 +1,16 @@
-"""`harness build`: compiles the engine for a target and says where it lies."""
+"""`harness build`: compiles the engine for targets and says where it lies."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from harness import console
+from harness.errors import BuildError, HarnessError, TargetMismatchError
+
+if TYPE_CHECKING:
+    from harness.build.engine import EngineBuild
+    from harness.configuration.targets import Target
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -14,34 +20,90 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="T",
-        help="a target's name or alias, or a target file of your own (.yaml); may be given several times",
+        help="a target's name or alias, your own target file (.yaml), or all; may be repeated",
     )
-    parser.add_argument("--toolchain", default="zig", metavar="NAME", help="the compiler (default: zig)")
+    parser.add_argument(
+        "--toolchain",
+        default="zig",
+        metavar="X",
+        help="the compiler: zig, gcc, clang or armclang (default: zig)",
+    )
+    parser.add_argument(
+        "--flags",
+        default="",
+        metavar="F",
+        help="more compiler flags, in one word: --flags='-O2 -fno-unroll-loops'",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Builds, one target after the other."""
+    """Builds, one target after the other; several are all tried, whatever comes of each."""
     from harness.build.engine import build_engine
-    from harness.configuration.targets import load_target
 
-    targets = [load_target(name) for name in arguments.target]
-    results = []
+    targets = _targets(arguments.target)
+    built: list[EngineBuild] = []
+    failed: list[HarnessError] = []
     for target in targets:
-        build = build_engine(target, toolchain=arguments.toolchain)
-        results.append(
-            {
-                "target": target.name,
-                "toolchain": build.toolchain,
-                "engine": str(build.engine),
-                "manifest": str(build.manifest),
-                "glibc_needed": build.glibc_needed,
-                "seconds": round(build.seconds, 3),
-                "cached": build.cached,
-            }
-        )
-        if not arguments.json:
-            how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
-            print(f"{target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})")
+        try:
+            built.append(build_engine(target, toolchain=arguments.toolchain, flags=arguments.flags))
+        except (BuildError, TargetMismatchError) as error:
+            if len(targets) == 1:
+                raise
+            console.warn(str(error))
+            failed.append(error)
     if arguments.json:
-        console.emit_json(results[0] if len(results) == 1 else results)
-    return 0
+        rows = [_row(build) for build in built]
+        console.emit_json(rows[0] if len(targets) == 1 else rows)
+    elif len(targets) == 1:
+        build = built[0]
+        how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
+        print(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})")
+    else:
+        _print(built)
+    return max((error.exit_status for error in failed), default=0)
+
+
+def _targets(names: list[str]) -> list[Target]:
+    from harness.configuration.targets import all_targets, load_target
+
+    chosen = [
+        target for name in names for target in (all_targets() if name == "all" else [load_target(name)])
+    ]
+    return list({target.name: target for target in chosen}.values())
+
+
+def _row(build: EngineBuild) -> dict[str, object]:
+    return {
+        "target": build.target.name,
+        "toolchain": build.toolchain,
+        "compiler": build.compiler,
+        "flags": build.flags,
+        "engine": str(build.engine),
+        "manifest": str(build.manifest),
+        "bytes": build.bytes,
+        "glibc_needed": build.glibc_needed,
+        "glibc_allowed": build.target.glibc,
+        "seconds": round(build.seconds, 3),
+        "cached": build.cached,
+    }
+
+
+def _print(builds: list[EngineBuild]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("target", "compiler", "seconds", "MB", "needs glibc", "allowed", "engine"):
+        number = heading in ("seconds", "MB", "needs glibc", "allowed")
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    for build in builds:
+        table.add_row(
+            build.target.name,
+            build.compiler,
+            "unchanged" if build.cached else f"{build.seconds:.0f}",
+            f"{build.bytes / 1e6:.2f}",
+            build.glibc_needed,
+            build.target.glibc,
+            str(build.engine),
+        )
+    console.stdout().print(table)

@@ -15,7 +15,7 @@ from harness.resources import resource
 Architecture = Literal["x86_64", "aarch64"]
 
 ARCHITECTURES: tuple[Architecture, ...] = ("x86_64", "aarch64")
-FEATURES = ("neon", "fp16", "dotprod")
+FEATURES = ("neon", "lse", "fp16", "dotprod", "sve")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,9 @@ class Target:
     features: tuple[str, ...] = ()  # what the core can do, of FEATURES
     glibc: str | None = None  # the version that the board's system has
     libstdcxx: str | None = None  # the highest GLIBCXX symbol version there
+    cxxabi: str | None = None  # the highest CXXABI symbol version there
+    libgcc: str | None = None  # the highest GCC symbol version there, of libgcc_s
+    sysroot: str | None = None  # folder with the board's headers and libraries, for gcc and clang
     image: str | None = None  # folder below device_images/
     aliases: tuple[str, ...] = ()
 
@@ -93,6 +96,18 @@ _SHAPE: Record[Target] = Record(
         "libstdcxx": Field(
             shape=Text(expected='a version like "3.4.28"', pattern=_VERSION),
             help="highest GLIBCXX symbol version of the board's C++ library",
+        ),
+        "cxxabi": Field(
+            shape=Text(expected='a version like "1.3.13"', pattern=_VERSION),
+            help="highest CXXABI symbol version of the board's C++ library",
+        ),
+        "libgcc": Field(
+            shape=Text(expected='a version like "7.0.0"', pattern=_VERSION),
+            help="highest GCC symbol version of the board's libgcc_s",
+        ),
+        "sysroot": Field(
+            shape=Text(expected="a folder"),
+            help="folder with the board's headers and libraries, for the toolchains gcc and clang",
         ),
         "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
     },

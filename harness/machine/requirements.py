@@ -78,11 +78,12 @@ def arm64_runs() -> str | None:
 
 def _compiler() -> str | None:
     from harness.build.toolchain import build_tool, load_toolchain
+    from harness.configuration.targets import load_target
 
     try:
         build_tool("cmake")
         build_tool("ninja")
-        return f"{load_toolchain('zig').version()}, CMake and Ninja"
+        return f"{load_toolchain('zig').version(load_target('host'))}, CMake and Ninja"
     except HarnessError:
         return None
 
@@ -179,6 +180,14 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_sanitizers,
         cure=_APT.format("g++"),
         packages=("g++",),
+        tests_only=True,
+    ),
+    Requirement(
+        name="g++ for arm64",
+        purpose="shows what the gate refuses, and compiles for --toolchain gcc and clang",
+        find=lambda: shutil.which("aarch64-linux-gnu-g++"),
+        cure=_APT.format("g++-aarch64-linux-gnu"),
+        packages=("g++-aarch64-linux-gnu",),
         tests_only=True,
     ),
     Requirement(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from harness import console
 from harness.report.tables import Table, tables
 
 if TYPE_CHECKING:
@@ -12,19 +12,15 @@ if TYPE_CHECKING:
 
     from harness.report.result import Report
 
-_WIDTH = 200  # where standard output is no terminal: nothing is cut
-
 
 def print_report(report: Report) -> None:
     """Prints all tables to standard output."""
-    from rich.console import Console
-
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    terminal = console.stdout()
     for table in tables(report):
-        console.print(_rich(table))
+        terminal.print(_rich(table))
         for note in table.notes:
-            console.print(f"  {note}", style="dim", markup=False)
-        console.print()
+            terminal.print(f"  {note}", style="dim", markup=False)
+        terminal.print()
 
 
 def _rich(table: Table) -> RichTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,8 +65,44 @@ def test_an_instruction_that_the_core_lacks_is_refused(tmp_path: Path) -> None:
     if emulator is None:
         pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
     program = compile_for_arm64(tmp_path, HALF_PRECISION)
-    with pytest.raises(TargetMismatchError, match="cortex-a57 does not have"):
+    with pytest.raises(TargetMismatchError, match=r"fadd h0.*fp16 arithmetic.*cortex-a57 does not have"):
         self_test(program, target, emulator)
+
+
+def arm64_compiler() -> None:
+    if shutil.which("aarch64-linux-gnu-g++") is None:
+        pytest.skip("needs g++-aarch64-linux-gnu: `harness doctor --install --tests`")
+
+
+def test_what_gcc_12_builds_is_refused_for_an_older_glibc() -> None:
+    arm64_compiler()
+    with pytest.raises(TargetMismatchError, match=r"GLIBC_2\.3\d.*jetson-nano has 2\.27") as caught:
+        build_engine(load_target("jetson"), toolchain="gcc")
+    assert caught.value.exit_status == 4
+
+
+def test_clang_with_the_headers_of_gcc_builds_for_the_pi_4() -> None:
+    arm64_compiler()
+    if shutil.which("clang++") is None:
+        pytest.skip("needs clang: `harness doctor --install --tests`")
+    built = build_engine(load_target("pi4"), toolchain="clang")
+    manifest = json.loads(built.manifest.read_text())
+    assert "clang" in manifest["compiler"]
+    assert manifest["self_test"]["precisions"] == ["fp32", "fp16", "int8"]
+
+
+@pytest.mark.parametrize("flags", ["-march=armv8.2-a+fp16", "-march=armv8-a+fp16"])
+def test_flags_above_the_cores_instruction_set_are_refused(flags: str) -> None:
+    with pytest.raises(TargetMismatchError, match=r"fp16 arithmetic.*cortex-a72") as caught:
+        build_engine(load_target("pi4"), flags=flags)
+    assert caught.value.exit_status == 4
+
+
+def test_flags_reach_the_compiler_and_make_a_build_of_their_own() -> None:
+    plain, other = build("host"), build_engine(load_target("host"), flags="-DMARKER='two words'")
+    assert other.engine != plain.engine
+    flags = json.loads(other.manifest.read_text())["flags"].values()
+    assert all("two words" in words for words in flags)
 
 
 def test_a_program_for_a_newer_glibc_is_refused(tmp_path: Path) -> None:

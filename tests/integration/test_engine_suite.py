@@ -67,7 +67,9 @@ def arm64_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kernels' test for arm64, compiled as the engine is for the Pi 4."""
     target, zig = load_target("pi4"), load_toolchain("zig")
     folder = tmp_path_factory.mktemp("arm64")
-    definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.file), "MPE_BUILD_TESTS": "ON"} | zig.definitions(target)
+    definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.files[0]), "MPE_BUILD_TESTS": "ON"} | zig.definitions(
+        target
+    )
     options = [f"-D{name}={value}" for name, value in definitions.items()]
     configure_and_build(folder, options, target="convolution_test", environment=zig.environment())
     return folder / "tests" / "convolution_test"

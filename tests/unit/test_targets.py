@@ -67,7 +67,7 @@ def test_an_unknown_target_names_the_nearest() -> None:
         (TARGET + "glibcc: 2\n", 5, "unknown key glibcc"),
         (TARGET.replace("aarch64", "armv7"), 2, "unknown architecture armv7"),
         (TARGET.replace('"2.31"', "two"), 4, 'expected a version like "2.31"'),
-        (TARGET + "features: [neon, sve]\n", 5, "unknown feature sve"),
+        (TARGET + "features: [neon, sme]\n", 5, "unknown feature sme"),
         ("description: a board\n", 1, "needs the key glibc"),
     ],
 )
