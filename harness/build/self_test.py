@@ -137,7 +137,9 @@ def _illegal_instruction(command: list[str], emulator: Emulator) -> str:
         return "an instruction"
     word, text = words[-1]
     known = instruction_set_of(int(word, 16))
-    shown = " ".join(text.split()) or f"0x{word}"
+    shown = " ".join(text.split())
+    if not shown or shown.startswith(".byte"):  # QEMU's disassembler does not know it either
+        shown = f"0x{word}"
     return f"{shown}, an instruction of {known.name}," if known else f"{shown}, an instruction"
 
 
