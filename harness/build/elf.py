@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from harness.configuration.targets import Architecture, Target
 from harness.errors import BuildError, TargetMismatchError
@@ -76,25 +79,29 @@ def _versions(elf: Any) -> dict[str, VersionNeed]:
     needs = elf.get_section_by_name(".gnu.version_r")
     if needs is None:
         return {}
-    symbols: dict[int, list[str]] = {}
-    indices, names = elf.get_section_by_name(".gnu.version"), elf.get_section_by_name(".dynsym")
-    if indices is not None and names is not None:
-        for number, symbol in enumerate(names.iter_symbols()):
-            index = indices.get_symbol(number)["ndx"]
-            if isinstance(index, int):
-                symbols.setdefault(index & 0x7FFF, []).append(symbol.name)
-    highest: dict[str, VersionNeed] = {}
+    highest: dict[str, tuple[VersionNeed, int]] = {}
     for library, versions in needs.iter_versions():
         for entry in versions:
             family, _, version = entry.name.partition("_")
             version = _NAMED.get(entry.name, version)
             if not re.fullmatch(r"\d+(\.\d+)*", version):
                 continue
-            if family in highest and version_key(version) <= version_key(highest[family].version):
+            if family in highest and version_key(version) <= version_key(highest[family][0].version):
                 continue
-            found = tuple(sorted(symbols.get(entry["vna_other"] & 0x7FFF, [])))
-            highest[family] = VersionNeed(version=version, library=library.name, symbols=found)
-    return highest
+            need = VersionNeed(version=version, library=library.name)
+            highest[family] = (need, entry["vna_other"] & 0x7FFF)
+    return {
+        family: replace(need, symbols=_symbols_of(elf, number)) for family, (need, number) in highest.items()
+    }
+
+
+def _symbols_of(elf: Any, version: int) -> tuple[str, ...]:
+    """The dynamic symbols of one version. Libraries have 100,000: only the wanted ones are parsed."""
+    numbers, names = elf.get_section_by_name(".gnu.version"), elf.get_section_by_name(".dynsym")
+    if numbers is None or names is None:
+        return ()
+    table = np.frombuffer(numbers.data(), "<u2" if elf.little_endian else ">u2") & 0x7FFF
+    return tuple(sorted(names.get_symbol(int(i)).name for i in np.flatnonzero(table == version)))
 
 
 def _own_glibc() -> str | None:
@@ -103,8 +110,11 @@ def _own_glibc() -> str | None:
     return version if name == "glibc" else None
 
 
-def check_fits(needs: ElfNeeds, target: Target, program: str) -> None:
-    """Raises TargetMismatchError that names the symbol, the library and the cure."""
+def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collection[str] = ()) -> None:
+    """Raises TargetMismatchError that names the symbol, the library and the cure.
+
+    `beside` are libraries that come along.
+    """
     if needs.architecture != target.architecture:
         raise TargetMismatchError(
             f"{program} is built for {needs.architecture}, and {target.name} is {target.architecture}",
@@ -130,7 +140,8 @@ def check_fits(needs: ElfNeeds, target: Target, program: str) -> None:
     if target.is_host:  # which libraries are here the self-test finds out
         return
     for library in needs.libraries:
-        if _GLIBC_LIBRARIES.fullmatch(library) or (library in _GCC_LIBRARIES and target.libstdcxx):
+        known = library in _GCC_LIBRARIES and target.libstdcxx
+        if known or library in beside or _GLIBC_LIBRARIES.fullmatch(library):
             continue
         raise TargetMismatchError(
             f"{program} needs the library {library}, which {target.name} is not known to have",

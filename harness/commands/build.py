@@ -11,6 +11,7 @@ from harness.errors import BuildError, HarnessError, TargetMismatchError
 if TYPE_CHECKING:
     from harness.build.engine import EngineBuild
     from harness.configuration.targets import Target
+    from harness.sdk.wheel import Sdk
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,32 +35,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="more compiler flags, in one word: --flags='-O2 -fno-unroll-loops'",
     )
+    parser.add_argument(
+        "--with",
+        dest="extras",
+        action="append",
+        default=[],
+        choices=["tensorflow"],
+        help="tensorflow: also the target's libtensorflow SDK, out of TensorFlow's wheel",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds, one target after the other; several are all tried, whatever comes of each."""
     from harness.build.engine import build_engine
+    from harness.sdk.wheel import tensorflow_sdk
 
     targets = _targets(arguments.target)
-    built: list[EngineBuild] = []
+    built: list[tuple[EngineBuild, Sdk | None]] = []
     failed: list[HarnessError] = []
     for target in targets:
         try:
-            built.append(build_engine(target, toolchain=arguments.toolchain, flags=arguments.flags))
+            engine = build_engine(target, toolchain=arguments.toolchain, flags=arguments.flags)
+            built.append((engine, tensorflow_sdk(target) if "tensorflow" in arguments.extras else None))
         except (BuildError, TargetMismatchError) as error:
             if len(targets) == 1:
                 raise
             console.warn(str(error))
             failed.append(error)
     if arguments.json:
-        rows = [_row(build) for build in built]
+        rows = [_row(*build) for build in built]
         console.emit_json(rows[0] if len(targets) == 1 else rows)
     elif len(targets) == 1:
-        build = built[0]
+        build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
         print(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})")
     else:
-        _print(built)
+        _print([build for build, _ in built])
+    if not arguments.json:
+        for sdk in {sdk.folder: sdk for _, sdk in built if sdk}.values():
+            _print_sdk(sdk)
     return max((error.exit_status for error in failed), default=0)
 
 
@@ -72,8 +86,8 @@ def _targets(names: list[str]) -> list[Target]:
     return list({target.name: target for target in chosen}.values())
 
 
-def _row(build: EngineBuild) -> dict[str, object]:
-    return {
+def _row(build: EngineBuild, sdk: Sdk | None) -> dict[str, object]:
+    row: dict[str, object] = {
         "target": build.target.name,
         "toolchain": build.toolchain,
         "compiler": build.compiler,
@@ -86,6 +100,23 @@ def _row(build: EngineBuild) -> dict[str, object]:
         "seconds": round(build.seconds, 3),
         "cached": build.cached,
     }
+    if sdk:
+        row["sdk"] = {
+            "folder": str(sdk.folder),
+            "tensorflow": sdk.version,
+            "glibc_needed": sdk.glibc_needed,
+            "seconds": round(sdk.seconds, 3),
+            "cached": sdk.cached,
+            "files": sdk.files,
+        }
+    return row
+
+
+def _print_sdk(sdk: Sdk) -> None:
+    how = "unchanged" if sdk.cached else f"made in {sdk.seconds:.0f} s"
+    print(f"libtensorflow {sdk.version}: {sdk.folder} ({how}, needs glibc {sdk.glibc_needed})")
+    for name, size in sdk.files.items():
+        print(f"  {size:>11,}  {name}")
 
 
 def _print(builds: list[EngineBuild]) -> None:

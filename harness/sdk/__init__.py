@@ -1,0 +1,1 @@
+"""libtensorflow for a target: libraries, headers, and how CMake and pkg-config find them."""
