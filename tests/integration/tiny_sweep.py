@@ -109,7 +109,7 @@ def start(sweep: Path, *more: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
         # A shell starts its background jobs with SIGINT ignored, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )
 
 
