@@ -204,22 +204,24 @@ def _build_on(
             forcerm=True,
             decode=True,
         )
-        for event in events:
+        failure = ""
+        for event in events:  # to its end even after an error: see _pull
             for text in (event.get("stream", ""), event.get("error", "")):
                 log.write(text)
                 if text.startswith("Step "):
                     console.log(f"  {text.strip()[:100]}")
             log.flush()
-            if "error" in event:
-                raise BuildError(
-                    f"the image of {target.name} was not built: {event['error'].strip()}",
-                    cure=f"The whole log is in {log.name}.",
-                )
+            failure = failure or event.get("error", "").strip()
     except (DockerException, RequestException) as error:
         raise BuildError(
             f"the image of {target.name} was not built: {short(error)}",
             cure=f"The whole log is in {log.name}.",
         ) from None
+    if failure:
+        raise BuildError(
+            f"the image of {target.name} was not built: {failure}",
+            cure=f"The whole log is in {log.name}.",
+        )
 
 
 def _context() -> io.BytesIO:

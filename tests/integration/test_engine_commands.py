@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,10 @@ def test_bench_gives_every_sample_and_a_row_for_each_layer(model: Model) -> None
 
 
 def test_bench_goes_on_until_the_seconds_are_over(model: Model) -> None:
+    started = time.monotonic()
     bench = model.call("bench", "--runs", "1", "--warmup", "0", "--min-seconds", "0.2")
-    assert sum(bench["samples_ns"]) > 0.1e9
+    assert time.monotonic() - started >= 0.2
+    assert len(bench["samples_ns"]) > 10  # of some microseconds each
 
 
 def test_the_plain_loops_can_be_forced(model: Model) -> None:
