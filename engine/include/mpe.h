@@ -29,6 +29,8 @@ typedef struct mpe_options {
   int prefer;            /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
   const char* calibration; /* path of a calibration file; default: none */
   float bn_epsilon;        /* of batch normalisation; default 1e-5 */
+  const char* quantizer;   /* of layers with quantize=1: "builtin" (default), or "tensorflow", which
+                              loads libtensorflow as the system finds it (LD_LIBRARY_PATH) */
 } mpe_options;
 
 typedef struct mpe_shape {
@@ -54,8 +56,9 @@ void mpe_close(mpe_session* session);
 
 mpe_shape mpe_input_shape(const mpe_session* session);
 
-/* Runs one image of `count` floats, channel by channel, row by row. Allocates nothing. The values
- * must stay where they are until the heads have been read. 0, or -1 on failure. */
+/* Runs one image of `count` floats, channel by channel, row by row. Allocates nothing, unless the
+ * quantizer is TensorFlow's. The values must stay where they are until the heads have been read.
+ * 0, or -1 on failure. */
 int mpe_run(mpe_session* session, const float* input, size_t count);
 
 int mpe_head_count(const mpe_session* session);

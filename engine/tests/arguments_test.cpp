@@ -32,15 +32,16 @@ TEST(defaults_are_the_documented_ones) {
   CHECK_EQUAL(arguments.session.threads, 1);
   CHECK_EQUAL(arguments.session.bn_epsilon, 1e-5F);
   CHECK(arguments.session.prefer == Preference::kSpeed);
+  CHECK_EQUAL(arguments.session.quantizer, "builtin");
   CHECK(!arguments.mark && !arguments.session.profile && !arguments.digest);
 }
 
 TEST(every_option_of_bench_is_taken) {
   const RunArguments arguments =
-      bench({"--threads",     "4",      "--warmup",      "0",      "--runs",       "7",
-             "--min-seconds", "0.5",    "--isa",         "avx2",   "--algorithm",  "gemm",
-             "--prefer",      "memory", "--calibration", "c.json", "--bn-epsilon", "1e-6",
-             "--profile",     "--mark"});
+      bench({"--threads",     "4",          "--warmup",      "0",      "--runs",       "7",
+             "--min-seconds", "0.5",        "--isa",         "avx2",   "--algorithm",  "gemm",
+             "--prefer",      "memory",     "--calibration", "c.json", "--bn-epsilon", "1e-6",
+             "--quantizer",   "tensorflow", "--profile",     "--mark"});
   CHECK_EQUAL(arguments.cfg, "a.cfg");
   CHECK_EQUAL(arguments.weights, "a.weights");
   CHECK_EQUAL(arguments.session.threads, 4);
@@ -50,6 +51,7 @@ TEST(every_option_of_bench_is_taken) {
   CHECK_EQUAL(arguments.session.isa, "avx2");
   CHECK_EQUAL(arguments.session.algorithm, "gemm");
   CHECK(arguments.session.prefer == Preference::kMemory);
+  CHECK_EQUAL(arguments.session.quantizer, "tensorflow");
   CHECK_EQUAL(arguments.session.calibration, "c.json");
   CHECK_EQUAL(arguments.session.bn_epsilon, 1e-6F);
   CHECK(arguments.session.profile && arguments.mark);

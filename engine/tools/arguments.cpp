@@ -78,6 +78,8 @@ class Parser {
       session.algorithm = text(option);
     } else if (is(option, "--calibration")) {
       session.calibration = text(option);
+    } else if (is(option, "--quantizer")) {
+      session.quantizer = text(option);
     } else if (is(option, "--bn-epsilon")) {
       session.bn_epsilon = static_cast<float>(number(option, text(option), 0.0, 1.0, false));
     } else if (is(option, "--prefer")) {

@@ -39,8 +39,10 @@ std::int64_t median(std::vector<std::int64_t> values) {
 }
 
 struct Samples {
-  std::vector<std::int64_t> nanoseconds;                     // one a run
-  std::vector<std::vector<std::int64_t>> layer_nanoseconds;  // [layer][run], with --profile
+  std::vector<std::int64_t> nanoseconds;  // one a run
+  // [layer][run], with --profile
+  std::vector<std::vector<std::int64_t>> layer_nanoseconds;
+  std::vector<std::vector<std::int64_t>> conversion_nanoseconds;
 };
 
 class Bench {
@@ -58,7 +60,9 @@ class Bench {
     for (int i = 0; i < arguments_.warmup; ++i) session_.run(image_);
 
     Samples samples;
-    samples.layer_nanoseconds.resize(arguments_.session.profile ? session_.reports().size() : 0);
+    const std::size_t profiled = arguments_.session.profile ? session_.reports().size() : 0;
+    samples.layer_nanoseconds.resize(profiled);
+    samples.conversion_nanoseconds.resize(profiled);
     const Clock::time_point begin = Clock::now();
     const std::chrono::duration<double> least(arguments_.min_seconds);
     const auto runs = static_cast<std::size_t>(arguments_.runs);
@@ -74,8 +78,10 @@ class Bench {
       if (last && arguments_.mark) close(kLastRunEnded);
       samples.nanoseconds.push_back(
           std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
-      for (std::size_t i = 0; i < samples.layer_nanoseconds.size(); ++i) {
-        samples.layer_nanoseconds[i].push_back(session_.reports()[i].nanoseconds);
+      for (std::size_t i = 0; i < profiled; ++i) {
+        const LayerReport& row = session_.reports()[i];
+        samples.layer_nanoseconds[i].push_back(row.nanoseconds);
+        samples.conversion_nanoseconds[i].push_back(row.conversion_nanoseconds);
       }
     }
     return samples;
@@ -102,7 +108,9 @@ void write_layers(JsonWriter& json, const Session& session, const Samples& sampl
     json.begin_object().field("index", layer.index).field("type", name_of(layer.kind));
     json.field("precision", name_of(layer.precision)).field("executed", name_of(report.executed));
     json.field("isa", report.isa).field("algorithm", report.algorithm);
-    json.field("ns", median(samples.layer_nanoseconds[i])).field("bytes", report.bytes);
+    json.field("ns", median(samples.layer_nanoseconds[i]));
+    json.field("conversion_ns", median(samples.conversion_nanoseconds[i]));
+    json.field("bytes", report.bytes);
     json.end_object();
   }
   json.end_array();
@@ -128,7 +136,7 @@ int run_bench(std::span<char*> arguments) {
   json.field("weight_bytes", session.weight_bytes());
   json.field("peak_rss_bytes", peak_resident_bytes());
   json.field("threads", session.threads()).field("isa", session.isa());
-  json.field("warmup", parsed.warmup);
+  json.field("quantizer", parsed.session.quantizer).field("warmup", parsed.warmup);
   write_layers(json, session, samples);
   json.end_object();
   std::printf("%s\n", json.text().c_str());

@@ -40,6 +40,7 @@ mpe::Options options_of(const mpe_options& options) {
       options.prefer == MPE_PREFER_MEMORY ? mpe::Preference::kMemory : mpe::Preference::kSpeed;
   result.calibration = text_or_empty(options.calibration);
   result.bn_epsilon = options.bn_epsilon;
+  if (options.quantizer != nullptr) result.quantizer = options.quantizer;
   return result;
 }
 
@@ -57,7 +58,8 @@ mpe_shape shape_of(const mpe::Shape& shape) { return {shape.channels, shape.heig
 
 mpe_options mpe_default_options(void) {
   const mpe::Options options;
-  return {options.threads, nullptr, nullptr, MPE_PREFER_SPEED, nullptr, options.bn_epsilon};
+  return {options.threads,    nullptr, nullptr, MPE_PREFER_SPEED, nullptr,
+          options.bn_epsilon, nullptr};
 }
 
 mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* options) {

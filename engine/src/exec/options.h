@@ -19,7 +19,8 @@ struct Options {
   Preference prefer = Preference::kSpeed;
   std::string calibration;   // path of a calibration file; empty: none
   float bn_epsilon = 1e-5F;  // added to batch normalisation's variance before the square root
-  bool profile = false;      // measure every layer
+  std::string quantizer = "builtin";  // of layers with quantize=1; or "tensorflow"
+  bool profile = false;               // measure every layer
 };
 
 }  // namespace mpe

@@ -14,6 +14,12 @@
 namespace mpe {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
 std::int64_t plane_of(const Shape& shape) {
   return static_cast<std::int64_t>(shape.height) * shape.width;
 }
@@ -55,6 +61,12 @@ std::byte* allocate_arena(std::int64_t bytes) {
 
 void free_arena(std::byte* arena) { ::operator delete[](arena, std::align_val_t{kArenaAlignment}); }
 
+// What a layer with quantize=1 converts at run time between float and int8.
+bool convert_by_quantizer(const Layer& layer, const LayerFormat& format, const TensorView& input) {
+  if (!layer.quantize || format.conversion == InputConversion::kNone) return false;
+  return format.executed == Precision::kInt8 || input.precision == Precision::kInt8;
+}
+
 std::string_view algorithm_of(const Layer& layer, bool is_view) {
   if (is_view) return "none";
   switch (layer.kind) {
@@ -81,12 +93,14 @@ struct Session::Step {
   MutableTensorView converted;
   std::byte* scratch = nullptr;
   bool is_view = false;
+  bool by_quantizer = false;  // converts its input, and the quantizer does it
 };
 
 Session::Session(const std::string& cfg, const std::string& weights, const Options& options)
     : network_(load_network(cfg)),
       precisions_(plan_with_calibration(network_, options.calibration)),
       pool_(options.threads),
+      quantizer_(make_quantizer(options.quantizer, options.threads)),
       heads_(find_heads(network_)),
       arena_(nullptr, free_arena),
       profile_(options.profile) {
@@ -160,6 +174,8 @@ void Session::prepare_steps() {
     for (const int input : layer.inputs) {
       step.inputs.push_back({view(input), network_.output_shape(input)});
     }
+    step.by_quantizer = convert_by_quantizer(layer, format, step.inputs[0].tensor);
+    if (step.by_quantizer) quantizer_->prepare(step.inputs[0].tensor, layer.in.elements());
   }
 }
 
@@ -210,7 +226,6 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
                 " takes " + std::to_string(network_.input.elements()));
   }
   input_ = input.data();
-  using Clock = std::chrono::steady_clock;
   for (Step& step : steps_) {
     const Layer& layer = *step.layer;
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
@@ -219,9 +234,7 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
     if (profile_) {
       const Clock::time_point start = Clock::now();
       execute(step);
-      const auto elapsed =
-          std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-      reports_[static_cast<std::size_t>(layer.index)].nanoseconds = elapsed.count();
+      reports_[static_cast<std::size_t>(layer.index)].nanoseconds = nanoseconds_since(start);
     } else {
       execute(step);
     }
@@ -264,27 +277,34 @@ void Session::execute(Step& step) {
 }
 
 void Session::execute_convolution(Step& step) {
+  ConvolutionCall call{step.inputs[0].tensor.data, step.output.data, step.scratch, nullptr};
+  ScaleAndZero measured{};
+  if (step.format->conversion != InputConversion::kNone) {
+    const Clock::time_point start = profile_ ? Clock::now() : Clock::time_point{};
+    convert_input(step, call, measured);
+    if (profile_) {
+      LayerReport& row = reports_[static_cast<std::size_t>(step.layer->index)];
+      row.conversion_nanoseconds = nanoseconds_since(start);
+    }
+  }
+  step.convolution->run(call, pool_);
+}
+
+void Session::convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& measured) {
   const LayerInput& input = step.inputs[0];
   const int channels = input.shape.channels;
   const std::int64_t plane = plane_of(input.shape);
-  ConvolutionCall call{input.tensor.data, step.output.data, step.scratch, nullptr};
-  ScaleAndZero measured{};
-  switch (step.format->conversion) {
-    case InputConversion::kNone:
-      break;
-    case InputConversion::kStatic:
-      convert_tensor(input.tensor, step.converted, channels, plane, pool_);
-      call.input = step.converted.data;
-      break;
-    case InputConversion::kDynamic:
-      measured = quantization_of(measure_range(input.tensor, channels, plane, pool_));
-      quantize_tensor(input.tensor, static_cast<std::int8_t*>(step.converted.data), measured,
-                      channels, plane, pool_);
-      call.input = step.converted.data;
-      call.dynamic_input = &measured;
-      break;
+  call.input = step.converted.data;
+  if (step.format->conversion == InputConversion::kDynamic) {
+    measured = quantization_of(measure_range(input.tensor, channels, plane, pool_));
+    quantizer_->quantize(input.tensor, static_cast<std::int8_t*>(step.converted.data), measured,
+                         channels, plane, pool_);
+    call.dynamic_input = &measured;
+  } else if (step.by_quantizer) {
+    call.input = quantizer_->dequantize(input.tensor, step.converted, channels, plane, pool_);
+  } else {
+    convert_tensor(input.tensor, step.converted, channels, plane, pool_);
   }
-  step.convolution->run(call, pool_);
 }
 
 void Session::read(int layer, std::span<float> values) {

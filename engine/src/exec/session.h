@@ -17,6 +17,7 @@
 #include "model/network.h"
 #include "plan/memory.h"
 #include "plan/precision.h"
+#include "quant/quantizer.h"
 
 namespace mpe {
 
@@ -26,7 +27,9 @@ struct LayerReport {
   std::string_view isa;
   std::string_view algorithm;
   std::int64_t bytes = 0;  // read and written in one inference, weights and conversions included
-  std::int64_t nanoseconds = 0;  // of the last run, conversions included; with Options::profile
+  // Of the last run, with Options::profile.
+  std::int64_t nanoseconds = 0;             // conversions included
+  std::int64_t conversion_nanoseconds = 0;  // of the input, between precisions
 };
 
 class Session {
@@ -68,11 +71,13 @@ class Session {
   void report(const Layer& layer);
   void execute(Step& step);
   void execute_convolution(Step& step);
+  void convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& measured);
   TensorView view(int tensor) const;
 
   Network network_;
   PrecisionPlan precisions_;
   ThreadPool pool_;
+  std::unique_ptr<Quantizer> quantizer_;
   std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without weights
   std::vector<LayerScratch> scratch_;
   MemoryPlan memory_;
