@@ -52,14 +52,20 @@ class Board(Protocol):
         """
         ...
 
-    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
         """Runs a program to its end, at most `timeout` seconds.
+
+        `environment` is added to the variables that programs have there.
 
         Raises RunTimeoutError after it has killed the program and all it started.
         """
         ...
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> int | None:
         """Instructions that `mpe bench --mark …` executes between its marks; None where nothing counts.
 
         Give it one thread: more of them also count the instructions with which they wait.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.boards.board import Completed
 
@@ -29,9 +29,11 @@ def quoted(argv: Sequence[str]) -> str:
     return " ".join(shlex.quote(word) for word in argv)
 
 
-def wrapped(argv: Sequence[str]) -> str:
-    """The line that runs `argv` and first prints the number of its process group."""
-    return f"exec {quoted(['sh', '-c', _WRAPPER, 'sh', *argv])}"
+def wrapped(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The line that runs `argv`, with more variables, and first prints the number of its process group."""
+    assignments = [f"{name}={value}" for name, value in environment.items()]
+    prefix = ["env", *assignments] if assignments else []
+    return f"exec {quoted([*prefix, 'sh', '-c', _WRAPPER, 'sh', *argv])}"
 
 
 def split_pid(stdout: str) -> tuple[int | None, str]:

@@ -14,7 +14,7 @@ import secrets
 import socket
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness import console
@@ -134,11 +134,13 @@ class EmulatedBoard(SshBoard):
         if client is not None:
             client.close()
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> int | None:
         """Runs `argv` under QEMU's counting plugin, over the same connection."""
         if self._counter is None:
             return None
-        result = self.run(self._counter.command(self._cpu, argv), timeout=timeout)
+        result = self.run(self._counter.command(self._cpu, argv, environment or {}), timeout=timeout)
         if result.status != 0:
             raise HarnessError(
                 f"{self.name}: counting instructions failed with status {result.status}: "

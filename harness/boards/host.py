@@ -45,7 +45,9 @@ class HostBoard:
                 raise ConfigurationError(f"{path}: there is no such file to deploy")
         return {name: str(path.resolve()) for name, path in files.items()}
 
-    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -56,6 +58,7 @@ class HostBoard:
                 encoding="utf-8",
                 errors="replace",
                 start_new_session=True,
+                env=os.environ | environment if environment else None,
             )
         except OSError as error:
             raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
@@ -71,7 +74,13 @@ class HostBoard:
                     _kill_group(process.pid)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:  # noqa: ARG002
+    def count_instructions(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        timeout: float,  # noqa: ARG002
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> int | None:
         """Nothing counts on the host."""
         return None
 

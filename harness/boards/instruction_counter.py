@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,11 +34,13 @@ class InstructionCounter:
 
     folder: Path
 
-    def command(self, cpu: str, argv: Sequence[str]) -> list[str]:
+    def command(self, cpu: str, argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         """The command line, on a board that has the folder at MOUNT_POINT, that runs `argv` and counts."""
         return [
             *(f"{MOUNT_POINT}/loader", "--library-path", f"{MOUNT_POINT}/lib", f"{MOUNT_POINT}/qemu-aarch64"),
             *("-cpu", cpu, "-plugin", f"{MOUNT_POINT}/instruction_count.so", "-d", "plugin"),
+            # The program's alone: QEMU's own loader is not to see an LD_LIBRARY_PATH.
+            *(word for name, value in environment.items() for word in ("-E", f"{name}={value}")),
             *argv,
         ]
 

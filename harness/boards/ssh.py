@@ -186,13 +186,15 @@ class SshBoard:
                 self._open_sftp().remove(temporary)
             raise
 
-    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
         from invoke.exceptions import CommandTimedOut
 
         started = time.monotonic()
         try:
             with self._reachable(f"running {argv[0]}"):
-                result = self._execute(wrapped(argv), timeout)
+                result = self._execute(wrapped(argv, environment or {}), timeout)
             # Out of time, Invoke closes the channel; it may see that before it sees why.
             late = result.exited < 0 and time.monotonic() - started >= timeout
         except CommandTimedOut as error:
@@ -222,7 +224,13 @@ class SshBoard:
             raise EOFError("not connected")
         return connection.run(line, hide=True, warn=True, in_stream=False, timeout=timeout, encoding="utf-8")
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:  # noqa: ARG002
+    def count_instructions(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        timeout: float,  # noqa: ARG002
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> int | None:
         """Only an emulator counts them."""
         return None
 

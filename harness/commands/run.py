@@ -79,6 +79,7 @@ def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
                 "policy": cell.policy,
                 "target": cell.target,
                 "runtime": cell.runtime,
+                "toolchain": cell.build.name,
                 "threads": cell.threads,
                 "options": cell.options.name,
                 "emulated": cell.emulated,

@@ -1,4 +1,4 @@
-"""A sweep: models x policies x targets x runtimes x threads x options, and how to measure."""
+"""A sweep: models x policies x targets x runtimes x toolchains x threads x options, and how to measure."""
 
 from __future__ import annotations
 
@@ -48,12 +48,26 @@ class Options:
     isa: str | None = None
     algorithm: str | None = None
     prefer: str | None = None
+    quantizer: str | None = None
     bn_epsilon: float | None = None
 
     @property
     def name(self) -> str:
         """For example `isa=avx2 prefer=memory`; empty where nothing is chosen."""
         return " ".join(f"{key}={value}" for key, value in vars(self).items() if value is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """How the engine is compiled."""
+
+    toolchain: str = "zig"
+    flags: str = ""  # beside the project's own
+
+    @property
+    def name(self) -> str:
+        """For example `gcc -O2`."""
+        return f"{self.toolchain} {self.flags}".strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +102,7 @@ class Sweep:
     targets: tuple[str, ...]
     runtimes: tuple[str, ...] = ("engine",)
     threads: tuple[int, ...] = (1,)
+    toolchains: tuple[Build, ...] = (Build(),)
     options: tuple[Options, ...] = (Options(),)
     protocol: Protocol = Protocol()
     emulated: EmulatedProtocol = EmulatedProtocol()

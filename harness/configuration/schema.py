@@ -9,6 +9,7 @@
         calibration: {images: 32, method: minmax}   # or the path of a calibration file
     policies: [fp32, fp16, int8, as-is, {name: mixed, default: int8, layers: {first: fp32, heads: fp16}}]
     targets: [host, pi4]
+    toolchains: [zig, {toolchain: gcc, flags: -O2}]
     threads: [1, 2]
     protocol: {warmup: 3, runs: 10, min_seconds: 0.5}
 
@@ -22,6 +23,7 @@ from typing import Any
 
 from harness.configuration.document import Node, read_document
 from harness.configuration.matrix import (
+    Build,
     Calibration,
     EmulatedProtocol,
     Model,
@@ -46,6 +48,8 @@ from harness.configuration.shapes import (
 )
 
 RUNTIMES = ("engine",)
+TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
+QUANTIZERS = ("builtin", "tensorflow")
 RESIZES = ("stretch", "letterbox", "crop")
 METHODS = ("minmax", "percentile", "kl", "mse")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
@@ -75,9 +79,10 @@ class _TargetName:
 def _make_sweep(node: Node, **values: Any) -> Sweep:
     file = Path(node.file)
     sweep = Sweep(file=file, **{"name": file.stem, **values})
-    for key, entries in (("models", sweep.models), ("policies", sweep.policies)):
+    for key in ("models", "policies", "toolchains"):
         names: set[str] = set()
-        for entry, item in zip(entries, node.entries[key].items, strict=True):
+        items = node.entries[key].items if key in node.entries else ()
+        for entry, item in zip(getattr(sweep, key), items, strict=bool(items)):
             if entry.name in names:
                 raise item.error(f"the name {entry.name} is given to two of the {key}")
             names.add(entry.name)
@@ -125,6 +130,33 @@ _MODEL = Record(
     make=lambda node, **values: Model(place=f"{node.file}:{node.line}", **values),
 )
 
+_TOOLCHAIN = Choice(what="toolchain", names=lambda: TOOLCHAINS)
+
+
+class _ToolchainName:
+    """A toolchain without flags of its own."""
+
+    def read(self, node: Node) -> Build:
+        return Build(toolchain=_TOOLCHAIN.read(node))
+
+    def schema(self) -> Schema:
+        return _TOOLCHAIN.schema()
+
+
+_BUILD = Either(
+    short=_ToolchainName(),
+    long=Record(
+        what="a toolchain",
+        fields={
+            "toolchain": Field(shape=_TOOLCHAIN, help="the compiler", required=True),
+            "flags": Field(
+                shape=Text(expected="compiler flags in one line"), help="beside the project's own"
+            ),
+        },
+        make=made_of(Build),
+    ),
+)
+
 _OPTIONS = Record(
     what="options",
     fields={
@@ -132,6 +164,10 @@ _OPTIONS = Record(
         "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
         "prefer": Field(
             shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
+        ),
+        "quantizer": Field(
+            shape=Choice(what="quantizer", names=lambda: QUANTIZERS),
+            help="who converts the inputs of layers with quantize=1; builtin unless told",
         ),
         "bn_epsilon": Field(shape=Number(least=0, most=1), help="of batch normalisation; 1e-5 unless told"),
     },
@@ -165,6 +201,9 @@ MATRIX = Record(
         "runtimes": Field(
             shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: RUNTIMES)),
             help="what executes the model; engine unless told",
+        ),
+        "toolchains": Field(
+            shape=ListOf(what="toolchains", item=_BUILD), help="what compiles the engine; zig unless told"
         ),
         "threads": Field(
             shape=ListOf(what="thread counts", item=Integer(least=1, most=256)), help="1 unless told"

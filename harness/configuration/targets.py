@@ -33,7 +33,7 @@ class Target:
     cxxabi: str | None = None  # the highest CXXABI symbol version there
     libgcc: str | None = None  # the highest GCC symbol version there, of libgcc_s
     sysroot: str | None = None  # folder with the board's headers and libraries, for gcc and clang
-    tensorflow: str | None = None  # file below toolchains/tensorflow/, without .yaml
+    tensorflow: str | None = None  # version; toolchains/tensorflow/ pins its wheel
     image: str | None = None  # folder below device_images/
     aliases: tuple[str, ...] = ()
 
@@ -111,8 +111,8 @@ _SHAPE: Record[Target] = Record(
             help="folder with the board's headers and libraries, for the toolchains gcc and clang",
         ),
         "tensorflow": Field(
-            shape=Text(expected="a file's name", pattern=r"[a-zA-Z0-9._-]+"),
-            help="TensorFlow for this target: a file below toolchains/tensorflow/",
+            shape=Text(expected='a version like "2.21.0"', pattern=_VERSION),
+            help="TensorFlow's version for this target; toolchains/tensorflow/ pins its wheels",
         ),
         "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
     },

@@ -19,6 +19,7 @@ class Row:
     policy: str
     target: str
     runtime: str
+    toolchain: str  # and its flags
     threads: int
     options: str
     emulated: bool
@@ -32,6 +33,7 @@ class Row:
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     instructions: int | None = None
+    conversion_ms: float | None = None  # of p50_ms, for converting between precisions
     isa: str | None = None
     digest: str | None = None
     digest_matches_host: bool | None = None
@@ -58,7 +60,7 @@ class Report:
 
 _RESULT_KEYS = (
     *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
-    *("isa", "digest", "digest_matches_host", "exact"),
+    *("conversion_ms", "isa", "digest", "digest_matches_host", "exact"),
 )
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
@@ -91,6 +93,7 @@ def _row(store: Store, place: Place) -> Row:
         policy=place.policy,
         target=place.target,
         runtime=place.runtime,
+        toolchain=place.toolchain,
         threads=place.threads,
         options=place.options,
         emulated=place.emulated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from harness.configuration.matrix import Build
 from harness.report.pareto import MIB
 from harness.report.result import Report, Row
 
@@ -100,6 +101,8 @@ def _identity(rows: Sequence[Row]) -> list[Column]:
     ]
     if len({row.runtime for row in rows}) > 1:
         columns.append(Column(heading="runtime", text=lambda row: row.runtime, number=False))
+    if len({row.toolchain for row in rows}) > 1:
+        columns.append(Column(heading="toolchain", text=lambda row: row.toolchain, number=False))
     columns.append(Column(heading="threads", text=lambda row: str(row.threads)))
     if any(row.options for row in rows):
         columns.append(Column(heading="options", text=lambda row: row.options, number=False))
@@ -110,9 +113,14 @@ def _causes(rows: Sequence[Row]) -> list[str]:
     causes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.error:
-            name = " ".join(part for part in (row.model, row.policy, f"x{row.threads}", row.options) if part)
+            name = " ".join(part for part in _identity_words(row) if part)
             causes.setdefault((row.status, " ".join(row.error.split())), []).append(name)
     return [f"{status} {_listed(names)}: {error}" for (status, error), names in causes.items()]
+
+
+def _identity_words(row: Row) -> tuple[str, ...]:
+    build = "" if row.toolchain == Build().name else row.toolchain
+    return row.model, row.policy, build, f"x{row.threads}", row.options
 
 
 def _listed(names: Sequence[str]) -> str:

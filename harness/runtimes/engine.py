@@ -37,6 +37,7 @@ class EngineOptions:
     isa: str | None = None
     algorithm: str | None = None
     prefer: str | None = None  # "speed" or "memory"
+    quantizer: str | None = None  # "builtin" or "tensorflow"
     calibration: str | PurePath | None = None
     bn_epsilon: float | None = None
 
@@ -47,6 +48,7 @@ class EngineOptions:
             "--isa": self.isa,
             "--algorithm": self.algorithm,
             "--prefer": self.prefer,
+            "--quantizer": self.quantizer,
             "--calibration": self.calibration,
             "--bn-epsilon": self.bn_epsilon,
         }

@@ -15,6 +15,7 @@ from harness.resources import resource
 class WheelPin:
     """One wheel of PyPI."""
 
+    package: str
     version: str  # of TensorFlow
     python: str
     platform: str  # as in the wheel's name
@@ -25,6 +26,7 @@ _SHAPE = Record(
     what="a TensorFlow wheel",
     make=made_of(WheelPin),
     fields={
+        "package": Field(shape=Text(pattern=r"[a-z-]+"), help="the package's name", required=True),
         "version": Field(shape=Text(pattern=r"\d+\.\d+\.\d+"), help="TensorFlow's version", required=True),
         "python": Field(shape=Text(pattern=r"3\.\d+"), help="the wheel's Python", required=True),
         "platform": Field(shape=Text(pattern=r"[a-z0-9_]+"), help="the wheel's platform", required=True),
@@ -38,6 +40,15 @@ def read_pin(target: Target) -> WheelPin:
     if not target.tensorflow:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow pinned",
-            cure="Its file names one of toolchains/tensorflow/ with the key tensorflow.",
+            cure="Its file names the version with the key tensorflow; toolchains/tensorflow/ pins them.",
         )
-    return _SHAPE.read(read_document(resource("toolchains", "tensorflow", f"{target.tensorflow}.yaml")))
+    folder = resource("toolchains", "tensorflow")
+    file = folder / f"{target.tensorflow}-{target.architecture}.yaml"
+    if not file.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
+        raise ConfigurationError(
+            f"no wheel of TensorFlow {target.tensorflow} for {target.architecture} is pinned, "
+            f"as {target.name} asks for",
+            cure=f"There are {known}.",
+        )
+    return _SHAPE.read(read_document(file))

@@ -167,8 +167,8 @@ def _fetch(pin: WheelPin, folder: Path) -> Path:
     folder.mkdir()
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     words += ["--only-binary=:all:", "--no-cache-dir", "--python-version", pin.python]
-    words += ["--platform", pin.platform, "--dest", str(folder), f"tensorflow=={pin.version}"]
-    with console.progress(f"fetching tensorflow {pin.version} for {pin.platform} (0.3 GB)", None):
+    words += ["--platform", pin.platform, "--dest", str(folder), f"{pin.package}=={pin.version}"]
+    with console.progress(f"fetching {pin.package} {pin.version} for {pin.platform} (0.3 GB)", None):
         done = subprocess.run(
             words,
             capture_output=True,
@@ -184,7 +184,7 @@ def _fetch(pin: WheelPin, folder: Path) -> Path:
         # A line of its own says what is wrong, or the last one of a traceback.
         reasons = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
         raise BuildError(
-            f"tensorflow {pin.version} for {pin.platform} cannot be fetched: "
+            f"{pin.package} {pin.version} for {pin.platform} cannot be fetched: "
             f"{(reasons or lines)[-1].strip()}",
             cure=f"pip fetches it from its index: check the network and `pip config list`. {_ROOM}",
         )

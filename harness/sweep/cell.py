@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from harness.configuration.matrix import Model, Options, Protocol, Variant
+from harness.configuration.matrix import Build, Model, Options, Protocol, Variant
 from harness.sweep import fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """model x policy x target x runtime x threads x options."""
+    """model x policy x target x runtime x toolchain x threads x options."""
 
     variant: Variant
     target: str
     runtime: str
     threads: int
+    build: Build
     options: Options
     protocol: Protocol
     emulated: bool
@@ -32,6 +33,7 @@ class Cell:
     def name(self) -> str:
         """For messages."""
         parts = [self.target, self.model.name, self.policy, f"{self.threads} thread{'s'[: self.threads > 1]}"]
+        parts += [self.build.name] if self.build != Build() else []
         return " ".join([*parts, self.options.name] if self.options.name else parts)
 
 
@@ -42,6 +44,7 @@ class Inputs:
     engine: str
     weights: str
     calibration: str = ""
+    libraries: str = ""  # that the engine loads
     samples: str = ""  # the images whose outputs are compared by digest
     machine: str = ""  # what the host is, where the host measures
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from harness.configuration.darknet_cfg import read_cfg
 from harness.configuration.matrix import Calibration, Model, Options, Sweep, Variant
 from harness.configuration.policy import BUILT_IN, apply
+from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
 from harness.files import write_atomically
 from harness.runtimes.engine import HostEngine
 from harness.sweep import evaluation, fingerprint
+from harness.sweep.cell import Cell
 from harness.sweep.preparation import Engine
 from harness.sweep.store import Outcome, Store
 from harness.sweep.worker import Job
@@ -171,6 +173,23 @@ class Materials:
                 "resize": model.resize,
             }
         )
+
+    def libraries(self, cell: Cell) -> list[Path]:
+        """What the engine loads on the board: libtensorflow, where that converts. It is made if missing."""
+        if cell.options.quantizer != "tensorflow":
+            return []
+        from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
+
+        sdk = tensorflow_sdk(load_target(cell.target))
+        return [sdk.folder / "lib" / name for name in LIBRARIES]
+
+    def libraries_hash(self, cell: Cell) -> str:
+        """What determines these libraries; "" where none are needed."""
+        if cell.options.quantizer != "tensorflow":
+            return ""
+        from harness.sdk.pin import read_pin
+
+        return read_pin(load_target(cell.target)).sha256
 
     def calibration_hash(self, variant: Variant) -> str:
         """The hash of a variant's calibration file; "" where it has none or it could not be made."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
@@ -28,6 +28,7 @@ class Files:
     weights: Path
     calibration: Path | None = None
     samples: Path | None = None  # images as .npy, for the digests
+    libraries: Sequence[Path] = ()  # that the engine loads
 
 
 def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
@@ -36,13 +37,15 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     `expected` are the host's digests of the sample images. Raises HarnessError with the cause where a process
     fails or says what it must not, and where an int8 network computes other bits than on the host.
     """
-    named = {key: path for key, path in vars(files).items() if path is not None}
-    paths = board.deploy(named)
+    named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
+    paths = board.deploy(named | {library.name: library for library in files.libraries})
+    environment = _library_path(paths[library.name] for library in files.libraries)
     options = EngineOptions(
         threads=cell.threads,
         isa=cell.options.isa,
         algorithm=cell.options.algorithm,
         prefer=cell.options.prefer,
+        quantizer=cell.options.quantizer,
         bn_epsilon=cell.options.bn_epsilon,
         calibration=paths.get("calibration"),
     )
@@ -59,17 +62,19 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
             profile=True,
         ),
         cell.protocol.timeout,
+        environment,
     )
     samples, layers = _samples(bench), _layers(bench)
     result: dict[str, Any] = {
         **asdict(timing(samples)),
         **{key: bench.get(key) for key in ("arena_bytes", "weight_bytes", "peak_rss_bytes", "isa")},
+        "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
     }
     if board.emulated:
-        result["instructions"] = _count(board, cell, paths, options)
+        result["instructions"] = _count(board, cell, paths, options, environment)
     if "samples" in paths:
-        result |= _compare(board, cell, paths, options, expected, layers)
+        result |= _compare(board, cell, paths, options, environment, expected, layers)
     return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
 
 
@@ -82,8 +87,14 @@ def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
     return all(row.executed == "int8" for row in weighted) and int8_use(cfg_text).all_static
 
 
-def _run(board: Board, argv: Sequence[str], timeout: float) -> dict[str, Any]:
-    completed = board.run(argv, timeout=timeout)
+def _library_path(libraries: Iterable[str]) -> dict[str, str]:
+    """Where the board's loader looks for libraries that were deployed."""
+    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in libraries)
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
+
+
+def _run(board: Board, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> dict[str, Any]:
+    completed = board.run(argv, timeout=timeout, environment=environment)
     command = f"mpe {argv[1]} on {board.name}"
     if completed.status != 0:
         raise failure(completed.status, completed.stderr, command=command)
@@ -111,7 +122,13 @@ def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
         raise HarnessError(f"mpe bench gave a layer without {error}") from None
 
 
-def _count(board: Board, cell: Cell, paths: Mapping[str, str], options: EngineOptions) -> int | None:
+def _count(
+    board: Board,
+    cell: Cell,
+    paths: Mapping[str, str],
+    options: EngineOptions,
+    environment: Mapping[str, str],
+) -> int | None:
     # One thread: threads that wait for work spin, and would be counted by chance.
     argv = bench_arguments(
         paths["engine"],
@@ -123,7 +140,7 @@ def _count(board: Board, cell: Cell, paths: Mapping[str, str], options: EngineOp
         min_seconds=0,
         mark=True,
     )
-    return board.count_instructions(argv, timeout=cell.protocol.timeout)
+    return board.count_instructions(argv, timeout=cell.protocol.timeout, environment=environment)
 
 
 def _compare(
@@ -131,6 +148,7 @@ def _compare(
     cell: Cell,
     paths: Mapping[str, str],
     options: EngineOptions,
+    environment: Mapping[str, str],
     expected: Sequence[str],
     layers: Sequence[LayerRow],
 ) -> dict[str, Any]:
@@ -145,6 +163,7 @@ def _compare(
             digest=True,
         ),
         cell.protocol.timeout,
+        environment,
     )
     digests = [str(digest) for digest in forward.get("digests", [])]
     if not digests:

@@ -10,7 +10,8 @@ from harness.sweep.cell import Cell
 
 
 def cells(sweep: Sweep, is_emulated: Callable[[str], bool]) -> tuple[Cell, ...]:
-    """All cells in the order of the report: targets, models, options, threads, and policies innermost."""
+    """All cells in the order of the report: targets, models, toolchains, options, threads, and policies
+    innermost."""
     found = variants(sweep)
     return tuple(
         Cell(
@@ -18,12 +19,13 @@ def cells(sweep: Sweep, is_emulated: Callable[[str], bool]) -> tuple[Cell, ...]:
             target=target,
             runtime=runtime,
             threads=threads,
+            build=build,
             options=options,
             protocol=sweep.emulated if is_emulated(target) else sweep.protocol,
             emulated=is_emulated(target),
         )
-        for target, model, runtime, options, threads in product(
-            sweep.targets, sweep.models, sweep.runtimes, sweep.options, sweep.threads
+        for target, model, runtime, build, options, threads in product(
+            sweep.targets, sweep.models, sweep.runtimes, sweep.toolchains, sweep.options, sweep.threads
         )
         for variant in found
         if variant.model is model

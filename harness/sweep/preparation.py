@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from harness import console
+from harness.configuration.matrix import Build
 from harness.errors import HarnessError
 from harness.sweep import fingerprint
 from harness.sweep.machine_lock import Interrupted, loading
@@ -30,35 +31,39 @@ class Engine:
     sha256: str
 
 
-def build_engines(targets: Iterable[str], worker: Worker) -> dict[str, Engine | HarnessError]:
+Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by target and toolchain
+OWN = (HOST, Build())  # what accuracy is evaluated with
+
+
+def build_engines(wanted: Iterable[tuple[str, Build]], worker: Worker) -> Engines:
     """Builds the engine for the host and for every target, at once. A target's error is its result.
 
-    Raises the error where the host's engine cannot be built: accuracy is evaluated with it.
+    Raises the error where the host's engine cannot be built.
     """
-    names = sorted({HOST, *targets})
-    built: dict[str, Engine | HarnessError] = {}
+    names = list(dict.fromkeys([OWN, *wanted]))
+    built: dict[tuple[str, Build], Engine | HarnessError] = {}
     with (
         console.progress("building the engine", total=len(names)) as bar,
         loading(worker.stop),
         ThreadPoolExecutor(len(names)) as pool,
     ):
-        futures = {name: pool.submit(_build, name) for name in names}
+        futures = {name: pool.submit(_build, *name) for name in names}
         for name, future in futures.items():
             try:
                 built[name] = future.result()
             except HarnessError as error:
-                if name == HOST:
+                if name == OWN:
                     raise
                 built[name] = error
             bar.advance()
     return built
 
 
-def _build(name: str) -> Engine:
+def _build(name: str, build: Build) -> Engine:
     from harness.build.engine import build_engine
     from harness.configuration.targets import load_target
 
-    path = build_engine(load_target(name)).engine
+    path = build_engine(load_target(name), toolchain=build.toolchain, flags=build.flags).engine
     return Engine(path=path, sha256=fingerprint.of_file(path))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 from harness import console
@@ -20,7 +21,7 @@ from harness.sweep.fleet import Fleet
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import cells
-from harness.sweep.preparation import HOST, Boards, Engine, build_engines
+from harness.sweep.preparation import HOST, OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.store import Outcome, Place, Run, Store
 from harness.sweep.worker import Job, Worker
 
@@ -57,7 +58,7 @@ class _Execution:
 
     def run_all(self) -> None:
         engines = self._build()
-        host = engines[HOST]
+        host = engines[OWN]
         assert isinstance(host, Engine)
         self.materials = Materials(self.sweep, self.store, host)
         for model in self.sweep.models:
@@ -85,7 +86,7 @@ class _Execution:
         """What has to be installed before emulated boards can run; asked only where one is needed."""
         return self.fleet.missing()
 
-    def _build(self) -> dict[str, Engine | HarnessError]:
+    def _build(self) -> Engines:
         wanted = []
         for target in self.sweep.targets:
             measured = self.store.has_results(target)
@@ -94,7 +95,7 @@ class _Execution:
                 wanted.append(target)
                 if not measured:
                     self.boards.open(target)  # an image may take minutes: meanwhile the engine is built
-        return build_engines(wanted, self.worker)
+        return build_engines(product(wanted, self.sweep.toolchains), self.worker)
 
     def _calibrate(self) -> None:
         models = {
@@ -102,14 +103,15 @@ class _Execution:
         }.values()
         self._settle(job for job in map(self.materials.calibration_job, models) if job)
 
-    def _key(self, cell: Cell, engines: Mapping[str, Engine | HarnessError]) -> str:
-        engine = engines.get(cell.target)
+    def _key(self, cell: Cell, engines: Engines) -> str:
+        engine = engines.get((cell.target, cell.build))
         return cell_key(
             cell,
             Inputs(
                 engine=engine.sha256 if isinstance(engine, Engine) else "",
                 weights=self.materials.file_hash(cell.model.weights),
                 calibration=self.materials.calibration_hash(cell.variant),
+                libraries=self.materials.libraries_hash(cell),
                 samples=self.materials.samples_hash(cell.model),
                 machine=processor() if cell.target == HOST else "",
             ),
@@ -119,7 +121,7 @@ class _Execution:
         self,
         keys: Sequence[str],
         accuracies: Sequence[Job | None],
-        engines: Mapping[str, Engine | HarnessError],
+        engines: Engines,
     ) -> None:
         self.store.plan(
             self.run,
@@ -131,6 +133,7 @@ class _Execution:
                     policy=cell.policy,
                     target=cell.target,
                     runtime=cell.runtime,
+                    toolchain=cell.build.name,
                     threads=cell.threads,
                     options=cell.options.name,
                     emulated=cell.emulated,
@@ -138,7 +141,11 @@ class _Execution:
                 for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
             ],
         )
-        hashes = {f"engine for {name}": e.sha256 for name, e in engines.items() if isinstance(e, Engine)}
+        hashes = {
+            f"engine for {target} by {build.name}": engine.sha256
+            for (target, build), engine in engines.items()
+            if isinstance(engine, Engine)
+        }
         for model in self.sweep.models:
             hashes[str(model.cfg)] = self.materials.file_hash(model.cfg)
             hashes[str(model.weights)] = self.materials.file_hash(model.weights)
@@ -149,12 +156,12 @@ class _Execution:
                 hashes[str(self.materials.calibration(cell.variant))] = digest
         self.store.add_artifacts(self.run, hashes)
 
-    def _give_up(self, keys: Sequence[str], engines: Mapping[str, Engine | HarnessError]) -> set[str]:
+    def _give_up(self, keys: Sequence[str], engines: Engines) -> set[str]:
         """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
         impossible = set()
         skipped = False
         for cell, key in zip(self.cells, keys, strict=True):
-            engine = engines.get(cell.target)
+            engine = engines.get((cell.target, cell.build))
             if isinstance(engine, HarnessError):
                 outcome = Outcome(status="failed", error=str(engine))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
@@ -186,7 +193,7 @@ class _Execution:
         self,
         pending: Mapping[str, Cell],
         evaluations: Sequence[Job],
-        engines: Mapping[str, Engine | HarnessError],
+        engines: Engines,
     ) -> None:
         if not pending and not evaluations:
             console.log("everything is measured already")
@@ -197,7 +204,7 @@ class _Execution:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
         lanes: dict[str, list[Job]] = {}
         for key, cell in pending.items():
-            engine = engines[cell.target]
+            engine = engines[cell.target, cell.build]
             assert isinstance(engine, Engine)
             lanes.setdefault(cell.target, []).append(self._cell_job(cell, key, engine))
         if evaluations:
@@ -228,6 +235,7 @@ class _Execution:
                 weights=cell.model.weights,
                 calibration=self.materials.calibration(cell.variant),
                 samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
+                libraries=self.materials.libraries(cell),
             )
             return measure(board, cell, files, self.materials.digests(cell.variant, cell.options))
 

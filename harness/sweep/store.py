@@ -27,7 +27,7 @@ from harness.errors import ConfigurationError
 from harness.sweep.ownership import Owner, is_alive, remove_dead
 
 FILE_NAME = "results.sqlite"
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 60.0
 
 Table = Literal["cells", "evaluations"]
@@ -42,7 +42,7 @@ CREATE TABLE runs (
 CREATE TABLE plan (
   run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
   model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
-  threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
+  toolchain TEXT NOT NULL, threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
   PRIMARY KEY (run, position)
 ) WITHOUT ROWID;
 CREATE TABLE cells (
@@ -56,7 +56,8 @@ CREATE TABLE samples (
 CREATE TABLE layers (
   cell TEXT NOT NULL REFERENCES cells(key), "index" INTEGER NOT NULL, type TEXT NOT NULL,
   precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL, algorithm TEXT NOT NULL,
-  nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (cell, "index")
+  nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  PRIMARY KEY (cell, "index")
 ) WITHOUT ROWID;
 -- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
 CREATE TABLE evaluations (
@@ -101,6 +102,7 @@ class Place:
     policy: str
     target: str
     runtime: str
+    toolchain: str  # and its flags
     threads: int
     options: str
     emulated: bool
@@ -117,6 +119,7 @@ class LayerRow:
     isa: str
     algorithm: str
     ns: int
+    conversion_ns: int  # of these, for converting the input between precisions
     bytes: int
 
 
@@ -200,11 +203,12 @@ class Store:
         """Notes which cells a run consists of."""
         with self._transaction():
             self._database.executemany(
-                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         *(run.id, position, place.key, place.accuracy_key, place.model, place.policy),
-                        *(place.target, place.runtime, place.threads, place.options, place.emulated),
+                        *(place.target, place.runtime, place.toolchain, place.threads),
+                        *(place.options, place.emulated),
                     )
                     for position, place in enumerate(places)
                 ],
@@ -273,11 +277,11 @@ class Store:
                 [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)],
             )
             self._database.executemany(
-                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         *(key, row.index, row.type, row.precision, row.executed),
-                        *(row.isa, row.algorithm, row.ns, row.bytes),
+                        *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes),
                     )
                     for row in outcome.layers
                 ],
@@ -316,11 +320,11 @@ class Store:
         """The profile of a cell."""
         with self._lock:
             rows = self._database.execute(
-                'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, bytes FROM layers '
-                'WHERE cell = ? ORDER BY "index"',
+                'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, '
+                'conversion_nanoseconds, bytes FROM layers WHERE cell = ? ORDER BY "index"',
                 (key,),
             ).fetchall()
-        names = ("index", "type", "precision", "executed", "isa", "algorithm", "ns", "bytes")
+        names = ("index", "type", "precision", "executed", "isa", "algorithm", "ns", "conversion_ns", "bytes")
         return [LayerRow(**dict(zip(names, row, strict=True))) for row in rows]
 
     def has_results(self, target: str) -> bool:
@@ -345,8 +349,8 @@ class Store:
         """The cells of a run."""
         with self._lock:
             rows = self._database.execute(
-                "SELECT cell, accuracy, model, policy, target, runtime, threads, options, emulated FROM plan "
-                "WHERE run = ? ORDER BY position",
+                "SELECT cell, accuracy, model, policy, target, runtime, toolchain, threads, options, "
+                "emulated FROM plan WHERE run = ? ORDER BY position",
                 (run,),
             ).fetchall()
         return [
@@ -357,11 +361,12 @@ class Store:
                 policy=policy,
                 target=target,
                 runtime=runtime,
+                toolchain=toolchain,
                 threads=threads,
                 options=options,
                 emulated=bool(emulated),
             )
-            for key, accuracy, model, policy, target, runtime, threads, options, emulated in rows
+            for key, accuracy, model, policy, target, runtime, toolchain, threads, options, emulated in rows
         ]
 
     def environment(self, run: int) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.toolchain import build_tool, load_toolchain
 from harness.configuration.targets import load_target
+from harness.sdk.wheel import tensorflow_sdk
 
 pytestmark = pytest.mark.engine
 ENGINE = Path(__file__).resolve().parents[2] / "engine"
@@ -60,6 +61,9 @@ def test_suite_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) 
     configure_and_build(tmp_path, options)
     printed = run([build_tool("cmake").with_name("ctest"), "--test-dir", tmp_path, "--output-on-failure"])
     assert "100% tests passed" in printed
+    libraries = tensorflow_sdk(load_target("host")).folder / "lib"
+    environment = {"LD_LIBRARY_PATH": str(libraries), "MPE_REQUIRE_TENSORFLOW": "1"}
+    assert "3 cases, 0 failures" in run([tmp_path / "tests" / "quantizer_test"], environment=environment)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -203,3 +204,13 @@ def test_bad_input_is_refused_before_anything_is_measured(
     (sweep.parent / name).write_bytes(content)
     assert message in run(sweep, status=2)["error"]
     assert results(sweep) == set()
+
+
+def test_compilers_and_flags_are_compared_on_one_machine(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++: `harness doctor --install --tests`")
+    text = SWEEP.replace("targets:", "toolchains: [zig, {toolchain: gcc, flags: -fno-inline}]\ntargets:", 1)
+    assert text != SWEEP
+    cells = run(write_tiny_sweep(tmp_path, text))["cells"]
+    assert {cell["status"] for cell in cells} == {"done"}
+    assert {cell["toolchain"] for cell in cells} == {"zig", "gcc -fno-inline"}

@@ -7,6 +7,7 @@ import os
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_target_that_is_too_old_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "old.yaml"
     file.write_text(
         'description: a board\narchitecture: aarch64\nglibc: "2.23"\nlibstdcxx: "3.4.21"\n'
-        "tensorflow: 2.21.0-aarch64\n"
+        'tensorflow: "2.21.0"\n'
     )
     with pytest.raises(
         TargetMismatchError, match=r"libtensorflow_cc\.so\.2 needs glibc 2\.27 .* old has 2\.23"
@@ -85,9 +86,11 @@ def test_a_target_that_is_too_old_is_refused(tmp_path: Path) -> None:
         tensorflow_sdk(load_target(str(file)))
 
 
-def test_the_host_has_none() -> None:
-    with pytest.raises(ConfigurationError, match="host has no TensorFlow pinned"):
-        tensorflow_sdk(load_target("host"))
+def test_a_target_without_tensorflow_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="pi4 has no TensorFlow pinned"):
+        tensorflow_sdk(replace(load_target("pi4"), tensorflow=None))
+    with pytest.raises(ConfigurationError, match=r"no wheel of TensorFlow 1\.0 for aarch64 .*There are 2\."):
+        tensorflow_sdk(replace(load_target("pi4"), tensorflow="1.0"))
 
 
 # --- where it cannot be had

@@ -36,11 +36,17 @@ def test_what_no_command_line_can_carry_is_refused(words: list[str]) -> None:
 
 
 def test_a_wrapped_command_prints_its_process_number_before_its_output() -> None:
-    result = shell(wrapped(["sh", "-c", "echo $PPID; echo 'it is $HOME' >&2; exit 3"]))
+    result = shell(wrapped(["sh", "-c", "echo $PPID; echo 'it is $HOME' >&2; exit 3"], {}))
     group, output = split_pid(result.stdout.decode())
     assert output == f"{group}\n"  # the program's parent is the shell whose number was printed
     assert result.stderr == b"it is $HOME\n"
     assert result.returncode == 3
+
+
+def test_a_wrapped_command_gets_its_variables() -> None:
+    words = ["sh", "-c", 'printf "%s|" "$A" "$B"']
+    result = shell(wrapped(words, {"A": "/x:/y", "B": "it's $HOME"}))
+    assert split_pid(result.stdout.decode())[1] == "/x:/y|it's $HOME|"
 
 
 def test_output_without_a_process_number_is_kept() -> None:
@@ -50,7 +56,7 @@ def test_output_without_a_process_number_is_kept() -> None:
 
 
 def test_a_death_by_signal_is_reported_as_subprocess_reports_it() -> None:
-    result = shell(wrapped(["sh", "-c", "kill -SEGV $$"]))
+    result = shell(wrapped(["sh", "-c", "kill -SEGV $$"], {}))
     assert completed(result.returncode, "", "").status == -signal.SIGSEGV
 
 

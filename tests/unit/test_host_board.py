@@ -22,6 +22,11 @@ def board() -> HostBoard:
     return HostBoard(load_target("host"))
 
 
+def test_a_program_gets_its_variables(board: HostBoard) -> None:
+    words = ["sh", "-c", 'echo "$HARNESS_A-${PATH:+path}"']
+    assert board.run(words, timeout=5, environment={"HARNESS_A": "a b"}).stdout == "a b-path\n"
+
+
 def test_a_program_runs_to_its_end(board: HostBoard) -> None:
     result = board.run([sys.executable, "-c", "import sys; print('ü'); sys.exit('said')"], timeout=20)
     assert (result.status, result.stdout, result.stderr) == (1, "ü\n", "said\n")

@@ -24,8 +24,9 @@ def test_a_program_without_marks_is_an_error(text: str) -> None:
 
 
 def test_the_program_runs_under_the_plugin_with_the_core_of_the_target() -> None:
-    words = InstructionCounter(folder=Path("cache")).command("cortex-a72", ["mpe", "bench"])
-    assert words[-2:] == ["mpe", "bench"]
+    counter = InstructionCounter(folder=Path("cache"))
+    words = counter.command("cortex-a72", ["mpe", "bench"], {"LD_LIBRARY_PATH": "/a:/b"})
+    assert words[-4:] == ["-E", "LD_LIBRARY_PATH=/a:/b", "mpe", "bench"]
     assert words[words.index("-cpu") + 1] == "cortex-a72"
     assert words[words.index("-plugin") + 1].endswith(".so")
 

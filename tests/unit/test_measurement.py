@@ -27,6 +27,7 @@ ROW = {
     "isa": "neon",
     "algorithm": "gemm",
     "ns": 5,
+    "conversion_ns": 2,
     "bytes": 6,
 }
 BENCH: dict[str, Any] = {
@@ -53,6 +54,7 @@ class FakeBoard:
         self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
         self.ran: list[list[str]] = []
         self.counted: list[list[str]] = []
+        self.environments: list[dict[str, str]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +64,10 @@ class FakeBoard:
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         return {name: f"/there/{path.name}" for name, path in files.items()}
 
-    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
+        self.environments.append(dict(environment or {}))
         self.ran.append(list(argv))
         answer = self.answers[argv[1]]
         if isinstance(answer, Completed):
@@ -71,7 +76,10 @@ class FakeBoard:
             status=0, stdout=answer if isinstance(answer, str) else json.dumps(answer), stderr=""
         )
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> int | None:
+        self.environments.append(dict(environment or {}))
         self.counted.append(list(argv))
         return 12345
 
@@ -120,6 +128,17 @@ def test_a_measured_cell(cell: Cell, files: Files) -> None:
     ):
         assert bench[bench.index(name) + 1] == value
         assert forward[forward.index(name) + 1] == value
+
+
+def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) -> None:
+    board = FakeBoard(emulated=True)
+    chosen = replace(cell, options=replace(cell.options, quantizer="tensorflow"))
+    libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
+    result = measure(board, chosen, replace(files, libraries=libraries)).result
+    assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 3
+    for argv in (*board.ran, *board.counted):
+        assert argv[argv.index("--quantizer") + 1] == "tensorflow"
+    assert result["conversion_ms"] == pytest.approx(2e-6)
 
 
 def test_an_emulated_cell_counts_on_one_thread(cell: Cell, files: Files) -> None:

@@ -43,6 +43,7 @@ def row(policy: str = "fp32", **more: Any) -> Row:
         "policy": policy,
         "target": "host",
         "runtime": "engine",
+        "toolchain": "zig",
         "threads": 1,
         "options": "",
         "emulated": False,
@@ -183,6 +184,7 @@ def test_rows_come_from_the_store(tmp_path: Path) -> None:
             policy=key,
             target="host",
             runtime="engine",
+            toolchain="zig",
             threads=1,
             options="",
             emulated=False,
@@ -218,3 +220,12 @@ def test_rows_come_from_the_store(tmp_path: Path) -> None:
     ]
     assert found.rows[0].scores == {"top1": 0.5, "top5": 0.75}
     assert [row.policy for row in found.failed] == ["inaccurate", "failed"]
+
+
+def test_toolchains_are_told_apart_where_there_are_several() -> None:
+    found = report(row(), row(toolchain="gcc -O2", status="failed", error="no gcc"))
+    (table,) = tables(found)
+    assert [column.heading for column in table.columns].count("toolchain") == 1
+    assert any("gcc -O2" in note for note in table.notes)
+    (table,) = tables(report(row(), row("int8")))
+    assert "toolchain" not in [column.heading for column in table.columns]

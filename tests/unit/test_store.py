@@ -24,6 +24,7 @@ LAYER = LayerRow(
     isa="avx2",
     algorithm="gemm",
     ns=5,
+    conversion_ns=2,
     bytes=7,
 )
 DONE = Outcome(status="done", result={"fps": 2.5}, samples_ns=[5, 3, 4], layers=[LAYER])
@@ -48,6 +49,7 @@ def place(key: str, accuracy: str | None = None) -> Place:
         policy="p",
         target="host",
         runtime="engine",
+        toolchain="gcc -O2",
         threads=2,
         options="isa=avx2",
         emulated=True,

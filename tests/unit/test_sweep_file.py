@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from networks import CLASSIFIER, WEIGHTED, write_sweep
 
-from harness.configuration.matrix import Calibration, EmulatedProtocol, Options, Protocol, variants
+from harness.build.toolchain import TOOLCHAINS
+from harness.configuration import schema
+from harness.configuration.matrix import Build, Calibration, EmulatedProtocol, Options, Protocol, variants
 from harness.configuration.schema import json_schema, read_sweep
 from harness.errors import ConfigurationError
 from harness.sweep.plan import cells
@@ -40,8 +42,9 @@ policies:
   - {each: fp16}
 targets: [host, pi]
 runtimes: [engine]
+toolchains: [zig, {toolchain: gcc, flags: -O2 -g}]
 threads: [1, 2]
-options: [{}, {isa: avx2, prefer: memory, bn_epsilon: 1e-6, algorithm: gemm}]
+options: [{}, {isa: avx2, prefer: memory, bn_epsilon: 1e-6, algorithm: gemm, quantizer: tensorflow}]
 protocol: {warmup: 0, runs: 5, min_seconds: 0.25, timeout: 10}
 emulated: {warmup: 2, images: 1}
 """,
@@ -53,22 +56,34 @@ emulated: {warmup: 2, images: 1}
     assert one.calibration == tmp_path / "ranges.json"
     assert (one.resize, one.limit) == ("letterbox", 5)
     assert two.calibration == Calibration(dataset=tmp_path / "data", images=8, method="kl")
-    assert sweep.options[1] == Options(isa="avx2", prefer="memory", bn_epsilon=1e-6, algorithm="gemm")
-    assert sweep.options[1].name == "isa=avx2 algorithm=gemm prefer=memory bn_epsilon=1e-06"
+    assert sweep.options[1] == Options(
+        isa="avx2", prefer="memory", bn_epsilon=1e-6, algorithm="gemm", quantizer="tensorflow"
+    )
+    assert (
+        sweep.options[1].name == "isa=avx2 algorithm=gemm prefer=memory quantizer=tensorflow bn_epsilon=1e-06"
+    )
+    assert sweep.toolchains == (Build(), Build(toolchain="gcc", flags="-O2 -g"))
+    assert [build.name for build in sweep.toolchains] == ["zig", "gcc -O2 -g"]
     assert sweep.protocol == Protocol(warmup=0, runs=5, min_seconds=0.25, timeout=10)
     assert sweep.emulated == EmulatedProtocol(warmup=2, images=1)
     names = [variant.policy for variant in variants(sweep) if variant.model is one]
     assert names == ["fp32", "as-is", "mixed", *(f"fp16@{index}" for index in WEIGHTED)]
     planned = cells(sweep, lambda target: target != "host")
-    assert len(planned) == 2 * 2 * 2 * 2 * len(names)
+    assert len(planned) == 2 * 2 * 2 * 2 * 2 * len(names)
+    assert {cell.build for cell in planned} == set(sweep.toolchains)
     assert {cell.emulated for cell in planned if cell.target == "pi4"} == {True}
     assert {cell.protocol for cell in planned if cell.emulated} == {sweep.emulated}
+
+
+def test_every_toolchain_can_be_swept() -> None:
+    assert list(schema.TOOLCHAINS) == list(TOOLCHAINS)
 
 
 def test_defaults(tmp_path: Path) -> None:
     sweep = read_sweep(write_sweep(tmp_path, MODEL + REST))
     assert sweep.name == "sweep"
     assert (sweep.runtimes, sweep.threads, sweep.options) == (("engine",), (1,), (Options(),))
+    assert sweep.toolchains == (Build(),)
     assert (sweep.protocol, sweep.emulated) == (Protocol(), EmulatedProtocol())
     assert sweep.models[0].calibration_dataset == tmp_path / "data"
 
@@ -85,6 +100,10 @@ def test_defaults(tmp_path: Path) -> None:
         (MODEL + REST + "threads: []\n", 4, "expected at least one of thread counts"),
         (MODEL + REST + "threads: [1,\n 1]\n", 5, "the same entry stands on line 4 already"),
         (MODEL + REST + "threads: ['1']\n", 4, 'expected a whole number from 1 to 256, found the text "1"'),
+        (MODEL + REST + "toolchains: [gc]\n", 4, "unknown toolchain gc\n  Did you mean gcc?"),
+        (MODEL + REST + "toolchains: [{flags: -O2}]\n", 4, "a toolchain needs the key toolchain"),
+        (MODEL + REST + "toolchains: [zig,\n {toolchain: zig}]\n", 5, "on line 4 already"),
+        (MODEL + REST + "options: [{quantizer: tf}]\n", 4, "unknown quantizer tf"),
         (MODEL + REST + "runtimes: [ncn]\n", 4, "unknown runtime ncn\n  Known are engine."),
         (MODEL + "policies: [fp32]\ntargets: [hots]\n", 3, "unknown target hots\n  Did you mean host?"),
         (MODEL + "policies: [fp32]\ntargets: [pi,\n  pi4]\n", 4, "the same entry stands on line 3"),
@@ -163,12 +182,12 @@ def test_dynamic_int8_needs_no_ranges(tmp_path: Path) -> None:
 
 
 def test_the_schema_comes_from_the_same_definition() -> None:
-    schema = json_schema()
-    properties = schema["properties"]
+    properties = json_schema()["properties"]
     assert isinstance(properties, dict)
     assert set(properties) == {
-        *("name", "models", "policies", "targets", "runtimes", "threads", "options", "protocol", "emulated"),
+        *("name", "models", "policies", "targets", "runtimes", "toolchains", "threads", "options"),
+        *("protocol", "emulated"),
     }
-    assert schema["required"] == ["models", "policies", "targets"]
+    assert json_schema()["required"] == ["models", "policies", "targets"]
     assert "pi4" in properties["targets"]["items"]["enum"]
     assert properties["models"]["items"]["additionalProperties"] is False
