@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # The main archive alone: a point release has the security updates up to it, and the archive of those since
 # moves away while the release itself is still served.
 MIRROR = "http://deb.debian.org/debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _LEFT_OUT = ("doc", "info", "locale", "man", "perl", "perl5", "zoneinfo")  # folders of /usr/share
 _USERS = (
     'cp "$1/usr/share/base-passwd/passwd.master" "$1/etc/passwd"',
@@ -65,9 +66,10 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
     cannot be written; then nothing is loaded and no file is left.
     """
     program = shutil.which("mmdebstrap")
-    if program is None:
+    if program is None or not KEYRING.is_file():
+        missing = "Debian's keys, which make one safe, are" if program else "mmdebstrap, which makes one, is"
         raise BuildError(
-            "no registry has a base image, and mmdebstrap, which makes one, is not installed",
+            f"no registry has a base image, and {missing} not installed",
             cure="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
     tag = base_tag(recipe, release)
@@ -99,7 +101,7 @@ def command(program: str, recipe: Recipe, release: Release, layer: Path) -> list
         *(f"--customize-hook={line}" for line in _USERS),
         release.suite,
         str(layer),
-        MIRROR,
+        f"deb [signed-by={KEYRING}] {MIRROR} {release.suite} main",
     ]
 
 
@@ -114,6 +116,7 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        start_new_session=True,  # where it cannot write, mmdebstrap sends SIGHUP to its whole process group
     ) as process:
         assert process.stdout is not None
         try:
@@ -121,7 +124,9 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
                 log.line(text)
                 said.append(text.strip())
         except BaseException:
-            process.terminate()  # it then removes its own folders
+            process.terminate()  # it then removes its own folders, while somebody reads what it says of that
+            for _ in process.stdout:
+                pass
             raise
     if process.returncode != 0 or not layer.is_file():
         raise _failure(release, process.returncode, said, log)
@@ -153,8 +158,7 @@ def _failure(release: Release, status: int, said: list[str], log: BuildLog) -> B
     line = line_with(re.compile(r"^E: ")) or (said[-1] if said else "it said nothing")
     return BuildError(
         f"mmdebstrap ended with status {status}: {line}",
-        cure=f"The whole log is in {log.name}. It needs Debian's archive (deb.debian.org) and, on other "
-        "systems, the package debian-archive-keyring.",
+        cure=f"The whole log is in {log.name}.",
     )
 
 

@@ -131,7 +131,10 @@ def test_a_bootstrapped_base_is_shared_by_targets_with_the_same_packages() -> No
 
 def test_mmdebstrap_is_told_everything_that_makes_the_base() -> None:
     words = bootstrap.command("mmdebstrap", RECIPE, RELEASE, Path("layer.tar"))
-    assert words[-3:] == ["bookworm", "layer.tar", "http://deb.debian.org/debian"]
+    *_, suite, layer, source = words
+    assert (suite, layer) == ("bookworm", "layer.tar")
+    assert source.endswith("http://deb.debian.org/debian bookworm main")
+    assert "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" in source
     assert "--architectures=arm64" in words
     (included,) = (word for word in words if word.startswith("--include="))
     packages = set(RECIPE.bootstrap_packages(RELEASE))
@@ -216,6 +219,7 @@ def failing_bootstrap(folder: Path, monkeypatch: pytest.MonkeyPatch, said: str) 
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("HARNESS_CACHE", str(folder))
+    monkeypatch.setattr(bootstrap, "KEYRING", program)  # it is here
     with build_log(folder / "log") as log:
         bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
 
@@ -264,3 +268,19 @@ def test_a_full_disk_under_the_docker_engine_is_said_to_be_there() -> None:
     assert error.message == "not built: write /x: no space left on device"
     assert "Docker Root Dir" in error.cure
     assert docker_engine.refused("not built", "exit 9", log="the log").cure == "The whole log is in the log."
+
+
+@pytest.mark.parametrize("missing", ["mmdebstrap", "keys"])
+def test_what_a_bootstrap_needs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    program = tmp_path / "mmdebstrap"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path if missing == "keys" else tmp_path / "cache"))
+    monkeypatch.setattr(bootstrap, "KEYRING", tmp_path / "absent" if missing == "keys" else program)
+    with build_log(tmp_path / "log") as log, pytest.raises(BuildError, match=missing) as caught:
+        bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
+    assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.cure
+    assert not (tmp_path / "cache").exists()
