@@ -299,7 +299,8 @@ def _build_on(
         GLIBC_LABEL: glibc,
         TARGET_GLIBC_LABEL: str(target.glibc),
     }
-    arguments = {"BASE": base, "PACKAGES": " ".join(recipe.packages)}
+    packages = () if described.startswith(_BOOTSTRAP) else recipe.packages
+    arguments = {"BASE": base, "PACKAGES": " ".join(packages)}
     arguments |= {name: os.environ[name] for name in _PROXIES if name in os.environ}
     failure = ""
     try:
