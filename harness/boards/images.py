@@ -195,7 +195,7 @@ def _pulled(client: DockerClient, base: Base) -> str:
     digest = base.digest
     for known in image.get("RepoDigests") or []:  # type: ignore[attr-defined]
         digest = digest or known.partition("@")[2]
-    return f"{base.name}@{digest}"
+    return f"{base.name}@{digest}" if digest else base.name
 
 
 def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> tuple[str, str]:

@@ -20,6 +20,7 @@ import pytest
 from harness.boards import emulation_missing, images, recipe
 from harness.boards.bootstrap import base_tag, bootstrap
 from harness.boards.build_log import BuildLog
+from harness.boards.debian import Release
 from harness.boards.images import build_image
 from harness.boards.recipe import Base, Recipe, read_recipe
 from harness.configuration.targets import Target, load_target
@@ -244,3 +245,15 @@ def test_a_pull_that_breaks_off_falls_back(
     _, log = memory_log()
     assert images._pull(engine, recipe.bases[1], log) is False
     assert images._base(engine, recipe, False, log) == (base_tag_of(TARGET), "bootstrap bookworm")
+
+
+def test_a_release_that_is_not_served_any_more_falls_back_to_the_next(
+    engine: docker.DockerClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = read_recipe(TARGET)
+    gone = Release(suite="buster", glibc="2.28")
+    recipe = dataclasses.replace(served, name="fallback", releases=(gone, *served.releases))
+    _, log = memory_log()
+    assert images._bootstrapped(engine, recipe, False, log) == (base_tag_of(TARGET), "bootstrap bookworm")
+    assert "does not serve buster" in capsys.readouterr().err
+    assert not engine.images.list(base_tag(recipe, gone))
