@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 
+ARM64_CURE = (
+    "`apt-get install qemu-user-static binfmt-support`; where "
+    f"{BINFMT} is empty also `mount -t binfmt_misc binfmt_misc {BINFMT}` and "
+    "`update-binfmts --enable qemu-aarch64`"
+)
+
 # The first bytes of every arm64 program: 64 bits, little-endian, machine 183.
 _ARM64_ELF = bytes.fromhex("7f454c46020101") + bytes(9) + bytes.fromhex("0200b700")
 
@@ -41,11 +47,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
         missing.append(f"{error.message}: {error.cure}")
     try:
         if not arm64_programs_run():
-            missing.append(
-                "arm64 programs do not run here: `apt-get install qemu-user-static binfmt-support`; where "
-                f"{BINFMT} is empty also `mount -t binfmt_misc binfmt_misc {BINFMT}` and "
-                "`update-binfmts --enable qemu-aarch64`"
-            )
+            missing.append(f"arm64 programs do not run here: {ARM64_CURE}")
         if client is not None and not _base_to_be_had(client, [target] if target else all_targets()):
             missing.append(
                 "no registry answers for the base image, and nothing is here to make one: "
@@ -92,11 +94,11 @@ def _starts_arm64(entry: str) -> bool:
 
 
 def _base_to_be_had(client: DockerClient, targets: Sequence[Target]) -> bool:
-    from harness.boards.images import image_present, registry_answers
+    from harness.boards.images import image_present, registry_has
     from harness.boards.recipe import read_recipe
 
     return shutil.which("mmdebstrap") is not None or all(
-        image_present(client, target) or registry_answers(client, read_recipe(target))
+        image_present(client, target) or any(registry_has(client, base) for base in read_recipe(target).bases)
         for target in targets
         if target.image
     )

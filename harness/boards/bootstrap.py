@@ -13,78 +13,102 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.docker_engine import short
+from harness.boards.build_log import BuildLog
+from harness.boards.debian import Release
+from harness.boards.docker_engine import refused
 from harness.boards.recipe import Recipe
 from harness.errors import BuildError
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from docker import DockerClient
 
+# The main archive alone: a point release has the security updates up to it, and the archive of those since
+# moves away while the release itself is still served.
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _LEFT_OUT = ("doc", "info", "locale", "man", "perl", "perl5", "zoneinfo")  # folders of /usr/share
 _USERS = (
     'cp "$1/usr/share/base-passwd/passwd.master" "$1/etc/passwd"',
     'cp "$1/usr/share/base-passwd/group.master" "$1/etc/group"',
     'mkdir -p "$1/run/sshd"',
 )
+# What of mmdebstrap's output tells why it failed.
+_NO_ROOM = re.compile(r"No space left on device|enough free space|write error")
+_NO_NETWORK = re.compile(
+    r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|"
+    r"[Cc]onnection timed out|Network is unreachable"
+)
+_NOT_SERVED = re.compile(r"does not have a Release file")
 
 
-def base_tag(recipe: Recipe) -> str:
-    """The name of the bootstrapped base in the Docker Engine."""
-    return f"harness/base-{recipe.bootstrap}:{recipe.bootstrap_key()[:16]}"
+class ReleaseGoneError(BuildError):
+    """The archive serves the release no longer."""
 
 
-def bootstrap(client: DockerClient, recipe: Recipe, log: TextIO) -> str:
-    """Makes the base and loads it; returns its tag. Raises BuildError, and then nothing is loaded."""
+def base_tag(recipe: Recipe, release: Release) -> str:
+    """The name of a bootstrapped base in the Docker Engine."""
+    return f"harness/base-{release.suite}:{recipe.bootstrap_key(release)[:16]}"
+
+
+def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: BuildLog) -> str:
+    """Makes the base and loads it; returns its tag.
+
+    Raises BuildError, ReleaseGoneError where the archive has the release no longer, and OSError where a file
+    cannot be written; then nothing is loaded and no file is left.
+    """
     program = shutil.which("mmdebstrap")
-    if program is None:
+    if program is None or not KEYRING.is_file():
+        missing = "Debian's keys, which make one safe, are" if program else "mmdebstrap, which makes one, is"
         raise BuildError(
-            f"no registry answers for {recipe.base_name}, and mmdebstrap, which makes one, is not installed",
+            f"no registry has a base image, and {missing} not installed",
             cure="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
-    tag = base_tag(recipe)
-    parent = cache_directory() / "images"
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".bootstrap-", dir=parent) as name:
-        folder = Path(name)
+    tag = base_tag(recipe, release)
+    # One name per image, which is built by one process at a time: what a killed one left is removed here.
+    folder = cache_directory() / "images" / f".bootstrap-{recipe.name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
         layer = folder / "layer.tar"
-        _unpack_debian(program, recipe, layer, log)
+        _unpack_debian(program, recipe, release, layer, log)
         _write_archive(folder / "image.tar", layer, tag)
         layer.unlink()
         console.log("loading the base into the Docker Engine")
         _load(client, folder / "image.tar")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return tag
 
 
-def command(program: str, recipe: Recipe, layer: Path) -> list[str]:
+def command(program: str, recipe: Recipe, release: Release, layer: Path) -> list[str]:
     """The call of mmdebstrap that writes the file system to `layer`."""
     return [
         program,
         "--verbose",
         "--variant=extract",
         "--architectures=arm64",
-        f"--include={','.join(recipe.bootstrap_packages)}",
+        f"--include={','.join(recipe.bootstrap_packages(release))}",
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _LEFT_OUT),
         *(f"--customize-hook={line}" for line in _USERS),
-        recipe.bootstrap,
+        release.suite,
         str(layer),
+        f"deb [signed-by={KEYRING}] {MIRROR} {release.suite} main",
     ]
 
 
-def _unpack_debian(program: str, recipe: Recipe, layer: Path, log: TextIO) -> None:
-    line = command(program, recipe, layer)
-    log.write(f"$ {' '.join(line)}\n")
-    last = ""
+def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, log: BuildLog) -> None:
+    line = command(program, recipe, release, layer)
+    log.keep(f"$ {' '.join(line)}")
+    said: list[str] = []
     with subprocess.Popen(
         line,
         stdin=subprocess.DEVNULL,
@@ -92,24 +116,50 @@ def _unpack_debian(program: str, recipe: Recipe, layer: Path, log: TextIO) -> No
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        start_new_session=True,  # where it cannot write, mmdebstrap sends SIGHUP to its whole process group
     ) as process:
         assert process.stdout is not None
         try:
             for text in process.stdout:
-                log.write(text)
-                log.flush()
-                last = text.strip() if text.startswith("E:") or not last.startswith("E:") else last
-                if text.startswith("I: "):
-                    console.log(f"  {text[3:].strip()}")
+                log.line(text)
+                said.append(text.strip())
         except BaseException:
-            process.terminate()  # it then removes its own folders
+            process.terminate()  # it then removes its own folders, while somebody reads what it says of that
+            for _ in process.stdout:
+                pass
             raise
     if process.returncode != 0 or not layer.is_file():
-        raise BuildError(
-            f"mmdebstrap ended with status {process.returncode}: {last}",
-            cure=f"The whole log is in {log.name}. It needs Debian's archive (deb.debian.org) and, on other "
-            "systems, the package debian-archive-keyring.",
+        raise _failure(release, process.returncode, said, log)
+
+
+def _failure(release: Release, status: int, said: list[str], log: BuildLog) -> BuildError:
+    """What mmdebstrap's output says of its failure: the first error is the one that led to the others."""
+
+    def line_with(pattern: re.Pattern[str]) -> str | None:
+        return next((line for line in said if pattern.search(line)), None)
+
+    if line := line_with(_NO_ROOM):
+        return BuildError(
+            f"no room to make a base of Debian {release.suite}: {line}",
+            cure="mmdebstrap unpacks below $TMPDIR or /tmp, and its result goes below the cache folder "
+            f"(HARNESS_CACHE names another): each needs 1 GB. The whole log is in {log.name}.",
         )
+    if line := line_with(_NO_NETWORK):
+        return BuildError(
+            f"Debian's archive cannot be reached: {line}",
+            cure=f"The base image needs the network once: a container registry or {MIRROR}; behind a proxy, "
+            f"set http_proxy. The whole log is in {log.name}.",
+        )
+    if line := line_with(_NOT_SERVED):
+        return ReleaseGoneError(
+            f"Debian's archive does not serve {release.suite}: {line}",
+            cure=f"The whole log is in {log.name}.",
+        )
+    line = line_with(re.compile(r"^E: ")) or (said[-1] if said else "it said nothing")
+    return BuildError(
+        f"mmdebstrap ended with status {status}: {line}",
+        cure=f"The whole log is in {log.name}.",
+    )
 
 
 def _write_archive(archive: Path, layer: Path, tag: str) -> None:
@@ -145,4 +195,4 @@ def _load(client: DockerClient, archive: Path) -> None:
         with archive.open("rb") as stream:
             client.images.load(stream)
     except (DockerException, RequestException) as error:
-        raise BuildError(f"the Docker Engine refused the base: {short(error)}") from None
+        raise refused("the Docker Engine did not take the base", error) from None

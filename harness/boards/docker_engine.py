@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError
+from harness.errors import BuildError, HarnessError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -52,6 +52,19 @@ def answering(doing: str) -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         raise DockerError(f"the Docker Engine fails at {doing}: {short(error)}") from None
+
+
+def refused(what: str, error: BaseException | str, *, log: str = "") -> BuildError:
+    """The error for a build that the engine refused: `what` happened, and why."""
+    text = error if isinstance(error, str) else short(error)
+    if "no space left on device" in text.lower():
+        cure = (
+            "The Docker Engine has a folder of its own for images (`docker info` calls it Docker Root Dir): "
+            "make room there; `docker system df` says what takes it."
+        )
+    else:
+        cure = f"The whole log is in {log}." if log else ""
+    return BuildError(f"{what}: {text.strip()}", cure=cure)
 
 
 def short(error: BaseException) -> str:

@@ -59,7 +59,7 @@ class EmulatedBoard(SshBoard):
         self._counter: InstructionCounter | None = None
 
     def _connect(self) -> None:
-        image = build_image(self.target)
+        image = build_image(self.target).image
         self._client = client = docker_engine.connect()
         with docker_engine.answering("removing old containers"):
             remove_stale(client)

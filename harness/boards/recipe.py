@@ -8,75 +8,119 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.boards.debian import PACKAGE, Release, read_debian
 from harness.configuration.document import read_document
-from harness.configuration.shapes import Field, ListOf, Record, Text, made_of
+from harness.configuration.shapes import Field, ListOf, Record, Shape, Text, made_of
 from harness.errors import ConfigurationError
 from harness.resources import resource
 
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
-# Enough of Debian to run programs and an SSH server. usr-is-merged keeps usrmerge, and Perl with it, out.
-_BOOTSTRAP_PACKAGES = ("base-files", "base-passwd", "coreutils", "dash", "libc-bin", "usr-is-merged")
+# Enough of Debian to run programs and an SSH server.
+_BOOTSTRAP_PACKAGES = ("base-files", "base-passwd", "coreutils", "dash", "libc-bin")
 
-_PACKAGE = Text(expected="the name of a Debian package", pattern=r"[a-z0-9][a-z0-9+.-]+")
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A base image in a registry."""
+
+    name: str  # NAME:TAG
+    digest: str = ""  # sha256:… of the arm64 manifest; "": the tag is all that is known
+
+    @property
+    def reference(self) -> str:
+        """What it is pulled by."""
+        return f"{self.name.rpartition(':')[0]}@{self.digest}" if self.digest else self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Base:
+        name, _, digest = text.partition("@")
+        return cls(name=name, digest=digest)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """The inputs of a target's image."""
+    """The inputs of an image."""
 
-    base: str  # NAME@sha256:DIGEST of the arm64 manifest in a registry
-    base_name: str  # the tag that had this digest when it was pinned
-    bootstrap: str  # Debian's suite, where no registry answers
+    name: str  # of the image, without its tag
+    bases: tuple[Base, ...]  # the first that a registry has is taken
+    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served
     packages: tuple[str, ...]
 
-    @property
-    def bootstrap_packages(self) -> tuple[str, ...]:
-        return tuple(sorted({*_BOOTSTRAP_PACKAGES, *self.packages}))
+    def bootstrap_packages(self, release: Release) -> tuple[str, ...]:
+        return tuple(sorted({*_BOOTSTRAP_PACKAGES, *release.packages, *self.packages}))
 
-    def bootstrap_key(self) -> str:
-        """Names the bootstrapped base; targets with the same needs share it."""
-        return _digest(["bootstrap 1", self.bootstrap, *self.bootstrap_packages])
+    def bootstrap_key(self, release: Release) -> str:
+        """Names a bootstrapped base; targets with the same needs share it."""
+        return _digest(["bootstrap 2", release.suite, *self.bootstrap_packages(release)])
 
     def key(self) -> str:
         """Changes when anything the image is made of changes."""
+        bases = [base.reference for base in self.bases]
+        releases = [self.bootstrap_key(release) for release in self.releases]
         files = [path.read_text("utf-8") for path in (dockerfile(), sshd_config())]
-        return _digest(["image 1", self.base, self.bootstrap_key(), *self.packages, *files])
+        return _digest(["image 2", *bases, *releases, *self.packages, *files])
 
 
-_SHAPE = Record(
+@dataclass(frozen=True, kw_only=True)
+class _Sheet:
+    """An image.yaml."""
+
+    packages: tuple[str, ...]
+    bases: tuple[str, ...] = ()
+    build_packages: tuple[str, ...] = ()
+
+
+_SHAPE: Shape[_Sheet] = Record(
     what="an image",
-    make=made_of(Recipe),
+    make=made_of(_Sheet),
     fields={
-        "base": Field(
-            shape=Text(expected="NAME@sha256:DIGEST", pattern=r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}"),
-            help="the base image, pinned by the digest of its arm64 manifest",
-            required=True,
-        ),
-        "base_name": Field(shape=Text(), help="the tag that had this digest", required=True),
-        "bootstrap": Field(
-            shape=Text(expected="a suite of Debian", pattern=r"[a-z][a-z-]*"),
-            help="Debian's suite for the base where no registry answers",
-            required=True,
+        "bases": Field(
+            shape=ListOf(
+                what="base images",
+                item=Text(
+                    expected="NAME:TAG@sha256:DIGEST or NAME:TAG",
+                    pattern=r"[a-z0-9./:_-]+:[A-Za-z0-9_.-]+(@sha256:[0-9a-f]{64})?",
+                ),
+            ),
+            help="base images in registries, pinned by the digest of the arm64 manifest where it is known",
         ),
         "packages": Field(
-            shape=ListOf(what="packages", item=_PACKAGE),
-            help="Debian packages of the image",
+            shape=ListOf(what="packages", item=PACKAGE),
+            help="packages of the image",
             required=True,
+        ),
+        "build_packages": Field(
+            shape=ListOf(what="packages", item=PACKAGE),
+            help="what builds the engine on these bases; left out where their compilers are too old for it",
         ),
     },
 )
 
 
-def read_recipe(target: Target) -> Recipe:
-    """The recipe of a target's image. Raises ConfigurationError for a target that has none."""
-    if not target.image:
+def read_recipe(target: Target, *, building: bool = False) -> Recipe:
+    """The recipe of a target's image, or of the one that builds the engine for it.
+
+    Raises ConfigurationError for a target that has none.
+    """
+    if not target.image or not target.glibc:
         raise ConfigurationError(
             f"the target {target.name} has no image",
             cure="Images are for emulated arm64 targets, such as pi4.",
         )
-    return _SHAPE.read(read_document(resource("device_images", target.image, "image.yaml")))
+    sheet = _SHAPE.read(read_document(resource("device_images", target.image, "image.yaml")))
+    debian = read_debian()
+    bases, packages = sheet.bases, sheet.packages
+    if building:
+        bases = bases if sheet.build_packages else ()
+        packages = tuple(sorted({*packages, *(sheet.build_packages or debian.build_packages)}))
+    return Recipe(
+        name=f"{target.image}-build" if building else target.image,
+        bases=tuple(Base.parse(text) for text in bases),
+        releases=debian.nearest(target.glibc, building=building),
+        packages=packages,
+    )
 
 
 def dockerfile() -> Path:

@@ -2,7 +2,7 @@
 
 Layout below the cache: build/<target>-<toolchain>/<key>/ holds a finished `mpe` and its `manifest.json` and
 never changes again; beside it `source/` is what CMake compiles, `work/` where, and `build.log` what the last
-build printed.
+build printed. What is compiled in a target's image goes to build/<target>-<toolchain>-image/.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from harness.build.manifest import (
     write_manifest,
 )
 from harness.build.self_test import self_test
-from harness.build.toolchain import Toolchain, build_tool, load_toolchain, package_version
+from harness.build.toolchain import Place, Toolchain, Tools, load_toolchain
 from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.resources import cache_directory
@@ -51,6 +50,7 @@ class EngineBuild:
 
     target: Target
     toolchain: str
+    place: Place  # where it was compiled
     compiler: str
     flags: str  # beside the project's own
     engine: Path
@@ -65,15 +65,16 @@ class EngineBuild:
         return self.engine.stat().st_size
 
 
-def build_engine(target: Target, *, toolchain: str = "zig", flags: str = "") -> EngineBuild:
+def build_engine(target: Target, *, toolchain: str | Toolchain = "zig", flags: str = "") -> EngineBuild:
     """Builds `mpe`, or finds the build of the same sources; either way it has passed the target's gates.
 
     `flags` go to the compiler beside the project's own. Raises BuildError (the compiler, the self-test) or
     TargetMismatchError (glibc, libraries, instruction set).
     """
     started = time.monotonic()
-    chosen = load_toolchain(toolchain)
-    folder = cache_directory() / "build" / f"{target.name}-{chosen.name}"
+    chosen = load_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
+    name = f"{target.name}-{chosen.name}" + ("-image" if chosen.place == "image" else "")
+    folder = cache_directory() / "build" / name
     with exclusive(folder / "lock", f"another build of {target.name}"), _files_in(folder):
         sources = read_sources(chosen)
         result = folder / build_key(target, chosen, flags, hash_sources(sources))
@@ -88,6 +89,7 @@ def build_engine(target: Target, *, toolchain: str = "zig", flags: str = "") -> 
     return EngineBuild(
         target=target,
         toolchain=chosen.name,
+        place=chosen.place,
         compiler=str(manifest["compiler"]),
         flags=flags,
         engine=result / "mpe",
@@ -122,8 +124,12 @@ def _build(
     work = folder / "work"
     source = folder / "source"  # a copy: nobody edits it while it is compiled
     _write_sources(source, sources)
-    with (folder / "build.log").open("w", encoding="utf-8") as log:
-        program = _compile(target, toolchain, flags, source, work, log)
+    with (
+        (folder / "build.log").open("w", encoding="utf-8") as log,
+        toolchain.tools(target, folder) as tools,
+    ):
+        program = _compile(target, toolchain, tools, flags, source, work, log)
+        record = tools.record()
     commands = compiler_flags(work / "compile_commands.json", source / "engine")
     needs = read_needs(program)
     check_fits(needs, target, "the engine")
@@ -138,10 +144,7 @@ def _build(
         "cpu": target.cpu,
         "glibc": target.glibc,
         "toolchain": toolchain.name,
-        "compiler": toolchain.version(target),
         "extra_flags": flags,
-        "cmake": package_version("cmake"),
-        "ninja": package_version("ninja"),
         "sha256": hash_file(fresh / "mpe"),
         "glibc_needed": needs.glibc,
         "libraries": list(needs.libraries),
@@ -149,7 +152,7 @@ def _build(
         "self_test": None,
         "flags": commands,
         "sources": hash_sources(sources),
-    }
+    } | record
     write_manifest(fresh / "manifest.json", manifest)
     _test(target, fresh)
     shutil.rmtree(result, ignore_errors=True)
@@ -184,32 +187,30 @@ def _self_test_pending(target: Target, result: Path) -> bool:
     return manifest.get("self_test") is None and find_emulator(target) is not None
 
 
-def _compile(target: Target, toolchain: Toolchain, flags: str, source: Path, work: Path, log: TextIO) -> Path:
+def _compile(
+    target: Target,
+    toolchain: Toolchain,
+    tools: Tools,
+    flags: str,
+    source: Path,
+    work: Path,
+    log: TextIO,
+) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
-    environment = os.environ | toolchain.environment()
-    # Flags of the caller's own shell must not find their way into the program.
-    environment = {key: value for key, value in environment.items() if key not in ("CXXFLAGS", "LDFLAGS")}
-    ninja = build_tool("ninja")
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_MAKE_PROGRAM": str(ninja),
+        "CMAKE_MAKE_PROGRAM": tools.ninja,
         "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.files[0].name),
         "MPE_EXTRA_FLAGS": ";".join(shlex.split(flags)),
     } | toolchain.definitions(target)
-    configure = [
-        str(build_tool("cmake")),
-        "-S",
-        str(source / "engine"),
-        "-B",
-        str(work),
-        "-G",
-        "Ninja",
-        "--fresh",
-    ]
+    shutil.rmtree(work, ignore_errors=True)  # what was found for another compiler must not be found again
+    work.mkdir()
+    configure = [tools.cmake, "-S", str(source / "engine"), "-B", str(work), "-G", "Ninja"]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
     description = f"building the engine for {target.name} with {toolchain.version(target)}"
-    with console.progress(f"{description}: configuring (a new glibc version takes a minute)", None):
-        _run(configure, environment, log, target)
+    hint = "" if tools.slow else " (a new glibc version takes a minute)"
+    with console.progress(f"{description}: configuring{hint}", None):
+        _run(tools, configure, log, target)
     check_instruction_sets(compiler_flags(work / "compile_commands.json", source / "engine"), target)
     step = re.compile(r"^\[\d+/\d+\] Building ")
     with console.progress(description, _source_count(work)) as progress:
@@ -218,7 +219,7 @@ def _compile(target: Target, toolchain: Toolchain, flags: str, source: Path, wor
             if step.match(line):
                 progress.advance()
 
-        _run([str(ninja), "-C", str(work), "mpe"], environment, log, target, on_line=advance)
+        _run(tools, [tools.ninja, "-C", str(work), "mpe"], log, target, on_line=advance)
     return work / "mpe"
 
 
@@ -227,8 +228,8 @@ def _source_count(work: Path) -> int:
 
 
 def _run(
+    tools: Tools,
     command: list[str],
-    environment: dict[str, str],
     log: TextIO,
     target: Target,
     on_line: Callable[[str], None] | None = None,
@@ -236,30 +237,21 @@ def _run(
     """Runs a step with all it prints kept in the log. Raises BuildError with the log's end."""
     log.write(f"$ {' '.join(command)}\n")
     lines: list[str] = []
-    try:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-    except OSError as error:
-        raise BuildError(f"{command[0]}: cannot be started: {error.strerror}") from None
-    with process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            log.write(line)
-            log.flush()
-            lines.append(line.rstrip())
-            if on_line is not None:
-                on_line(line)
-    if process.returncode != 0:
+
+    def keep(line: str) -> None:
+        log.write(line)
+        log.flush()
+        lines.append(line.rstrip())
+        if tools.slow and line.strip():
+            console.log(f"  {line.rstrip()[:_WIDTH]}")
+        if on_line is not None:
+            on_line(line)
+
+    status = tools.run(command, keep)
+    if status != 0:
         tail = "\n".join(f"  | {line[:_WIDTH]}" for line in _failure(lines))
         raise BuildError(
-            f"{target.name}: {Path(command[0]).name} failed with status {process.returncode}:\n{tail}",
+            f"{target.name}: {Path(command[0]).name} failed with status {status}:\n{tail}",
             cure=f"The whole log: {log.name}",
         )
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from harness.build.toolchain import Toolchain, package_version
+from harness.build.toolchain import Toolchain
 from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.files import write_atomically
@@ -55,10 +55,8 @@ def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str
         "features": target.features,
         "sysroot": target.sysroot,
         "flags": flags,
-        "compiler": toolchain.version(target),
-        "cmake": package_version("cmake"),
         "sources": hashes,
-    }
+    } | toolchain.identity(target)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

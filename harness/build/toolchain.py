@@ -7,14 +7,37 @@ import importlib.metadata
 import os
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from harness.configuration.document import suggestion
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError
 from harness.resources import cache_directory, resource
+
+Place = Literal["host", "image"]
+
+
+class Tools(Protocol):
+    """CMake, Ninja and the compiler, where they are and while they can be run."""
+
+    @property
+    def cmake(self) -> str: ...
+    @property
+    def ninja(self) -> str: ...
+    @property
+    def slow(self) -> bool:
+        """Whether what they print is worth watching."""
+
+    def record(self) -> dict[str, str]:
+        """What the manifest says of them: compiler, cmake, ninja and built_in."""
+
+    def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
+        """Runs one of them to its end, each line passed on as it comes. Returns the exit status."""
 
 
 class Toolchain(Protocol):
@@ -22,6 +45,10 @@ class Toolchain(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def place(self) -> Place:
+        """Where it runs: on this machine, or in the target's image."""
+
     @property
     def files(self) -> tuple[Path, ...]:
         """The CMake toolchain file, and what it includes."""
@@ -32,11 +59,85 @@ class Toolchain(Protocol):
     def definitions(self, target: Target) -> dict[str, str]:
         """What the toolchain file wants to know of the target: CMake variables."""
 
+    def identity(self, target: Target) -> dict[str, str]:
+        """What of it goes into a build's key: another one may give another program."""
+
+    def tools(self, target: Target, folder: Path) -> AbstractContextManager[Tools]:
+        """The tools, able to read and write below `folder`. Raises BuildError where one is missing."""
+
+
+class HostToolchain(ABC):
+    """A compiler of this machine. They share CMake and Ninja from PyPI, and run as processes."""
+
+    name: str
+    place: Place = "host"
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[Path, ...]: ...
+    @abstractmethod
+    def version(self, target: Target) -> str: ...
+    @abstractmethod
+    def definitions(self, target: Target) -> dict[str, str]: ...
+
     def environment(self) -> dict[str, str]:
         """Variables for every process of the build."""
+        return {}
+
+    def identity(self, target: Target) -> dict[str, str]:
+        return {"compiler": self.version(target), "cmake": package_version("cmake")}
+
+    @contextlib.contextmanager
+    def tools(self, target: Target, folder: Path) -> Iterator[Tools]:  # noqa: ARG002 - all of the disk
+        yield HostTools(
+            compiler=self.version(target),
+            cmake=str(build_tool("cmake")),
+            ninja=str(build_tool("ninja")),
+            environment=self.environment(),
+        )
 
 
-class Zig:
+@dataclass(frozen=True, kw_only=True)
+class HostTools:
+    """Tools of this machine."""
+
+    compiler: str
+    cmake: str
+    ninja: str
+    environment: dict[str, str]
+    slow: bool = False
+
+    def record(self) -> dict[str, str]:
+        return {
+            "compiler": self.compiler,
+            "cmake": package_version("cmake"),
+            "ninja": package_version("ninja"),
+            "built_in": "host",
+        }
+
+    def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
+        # Flags of the caller's own shell must not find their way into the program.
+        kept = {key: value for key, value in os.environ.items() if key not in ("CXXFLAGS", "LDFLAGS")}
+        try:
+            process = subprocess.Popen(
+                command,
+                env=kept | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise BuildError(f"{command[0]}: cannot be started: {error.strerror}") from None
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                on_line(line)
+        return process.returncode
+
+
+class Zig(HostToolchain):
     """Zig's C++ compiler from PyPI: nothing of the system is used, and glibc's version is a choice."""
 
     name = "zig"
@@ -70,7 +171,7 @@ class Zig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SystemCompiler:
+class SystemCompiler(HostToolchain):
     """A compiler that is installed on this machine."""
 
     name: str
@@ -118,11 +219,8 @@ class SystemCompiler:
         values |= {"TARGET_CPU": target.cpu} if target.cpu else {}
         return values | ({"TARGET_SYSROOT": target.sysroot} if target.sysroot else {})
 
-    def environment(self) -> dict[str, str]:
-        return {}
 
-
-TOOLCHAINS: dict[str, Toolchain] = {
+TOOLCHAINS: dict[str, HostToolchain] = {
     toolchain.name: toolchain
     for toolchain in (
         Zig(),
@@ -153,8 +251,8 @@ def ready_toolchains(target: Target) -> list[str]:
     return ready
 
 
-def load_toolchain(name: str) -> Toolchain:
-    """A toolchain by name. Raises ConfigurationError."""
+def load_toolchain(name: str) -> HostToolchain:
+    """A toolchain of this machine by name. Raises ConfigurationError."""
     try:
         return TOOLCHAINS[name]
     except KeyError:

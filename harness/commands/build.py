@@ -6,10 +6,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import BuildError, HarnessError, TargetMismatchError
+from harness.errors import BuildError, ConfigurationError, HarnessError, TargetMismatchError
 
 if TYPE_CHECKING:
     from harness.build.engine import EngineBuild
+    from harness.build.toolchain import Toolchain
     from harness.configuration.targets import Target
     from harness.sdk.wheel import Sdk
 
@@ -25,9 +26,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--toolchain",
-        default="zig",
         metavar="X",
-        help="the compiler: zig, gcc, clang or armclang (default: zig)",
+        help="the compiler: zig, gcc, clang or armclang (default: zig; in the image: gcc, its own)",
+    )
+    parser.add_argument(
+        "--in",
+        dest="place",
+        default="host",
+        choices=["host", "image"],
+        help="host: cross-compile here; image: compile natively in the target's arm64 image, under QEMU, "
+        "which takes minutes (default: host)",
     )
     parser.add_argument(
         "--flags",
@@ -50,12 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.build.engine import build_engine
     from harness.sdk.wheel import tensorflow_sdk
 
-    targets = _targets(arguments.target)
+    targets = _targets(arguments.target, arguments.place)
     built: list[tuple[EngineBuild, Sdk | None]] = []
     failed: list[HarnessError] = []
     for target in targets:
         try:
-            engine = build_engine(target, toolchain=arguments.toolchain, flags=arguments.flags)
+            compiler = _compiler(target, arguments.toolchain, arguments.place)
+            engine = build_engine(target, toolchain=compiler, flags=arguments.flags)
             built.append((engine, tensorflow_sdk(target) if "tensorflow" in arguments.extras else None))
         except (BuildError, TargetMismatchError) as error:
             if len(targets) == 1:
@@ -68,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif len(targets) == 1:
         build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
+        how += f" by {build.compiler} in the image" if build.place == "image" else ""
         print(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})")
     else:
         _print([build for build, _ in built])
@@ -77,12 +87,25 @@ def run(arguments: argparse.Namespace) -> int:
     return max((error.exit_status for error in failed), default=0)
 
 
-def _targets(names: list[str]) -> list[Target]:
+def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolchain:
+    """The toolchain to build with: of this machine by name, or the one in the target's image."""
+    if place == "host":
+        return toolchain or "zig"
+    if toolchain not in (None, "gcc"):
+        raise ConfigurationError(
+            f"--toolchain {toolchain} does not go with --in image: the images have GCC",
+            cure="Leave --toolchain out, or build with --in host.",
+        )
+    from harness.boards.image_compiler import image_compiler
+
+    return image_compiler(target)
+
+
+def _targets(names: list[str], place: str) -> list[Target]:
     from harness.configuration.targets import all_targets, load_target
 
-    chosen = [
-        target for name in names for target in (all_targets() if name == "all" else [load_target(name)])
-    ]
+    every = [target for target in all_targets() if place == "host" or target.image]
+    chosen = [target for name in names for target in (every if name == "all" else [load_target(name)])]
     return list({target.name: target for target in chosen}.values())
 
 
@@ -90,6 +113,7 @@ def _row(build: EngineBuild, sdk: Sdk | None) -> dict[str, object]:
     row: dict[str, object] = {
         "target": build.target.name,
         "toolchain": build.toolchain,
+        "in": build.place,
         "compiler": build.compiler,
         "flags": build.flags,
         "engine": str(build.engine),

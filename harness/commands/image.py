@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
 from harness import console
-from harness.boards.images import build_image, log_path
+from harness.boards.images import BuiltImage, build_image
 from harness.configuration.targets import load_target
 
 
@@ -18,12 +17,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    target = load_target(arguments.target)
-    image = build_image(target, fresh=arguments.fresh)
+    built = build_image(load_target(arguments.target), fresh=arguments.fresh)
     if arguments.json:
-        console.emit_json(dataclasses.asdict(image))
-    elif image.cached:
-        print(f"{image.tag}: up to date (on {image.base})")
+        console.emit_json(_row(built))
+    elif built.cached:
+        print(f"{built.image.tag}: up to date (on {built.image.described()})")
     else:
-        print(f"{image.tag}: built on {image.base} in {image.seconds:.0f} s; log in {log_path(target)}")
+        print(
+            f"{built.image.tag}: built on {built.image.described()} in {built.seconds:.0f} s; "
+            f"log in {built.log}"
+        )
     return 0
+
+
+def _row(built: BuiltImage) -> dict[str, object]:
+    image = built.image
+    return {
+        "target": image.target.name,
+        "tag": image.tag,
+        "id": image.id,
+        "base": image.base,
+        "source": image.source,
+        "glibc": image.glibc,
+        "glibc_target": image.target.glibc,
+        "glibc_newer": image.glibc_newer,
+        "seconds": round(built.seconds, 3),
+        "cached": built.cached,
+        "log": str(built.log),
+    }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from harness import console
+
+if TYPE_CHECKING:
+    from harness.boards.images import Image
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,14 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from harness.boards.images import built_images
     from harness.build.toolchain import ready_toolchains
     from harness.configuration.targets import all_targets
 
     targets = all_targets()
+    images = built_images(targets)
     if arguments.json:
         rows = [
             {field.name: getattr(target, field.name) for field in fields(target)}
-            | {"toolchains": ready_toolchains(target)}
+            | {"toolchains": ready_toolchains(target), "image_built": _built(images.get(target.name))}
             for target in targets
         ]
         console.emit_json({"targets": rows})
@@ -29,7 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("target", "also", "core", "features", "glibc", "image", "toolchains here", "description"):
+    for heading in (
+        "target",
+        "also",
+        "core",
+        "features",
+        "glibc",
+        "image built on",
+        "toolchains here",
+        "description",
+    ):
         table.add_column(heading)
     for target in targets:
         table.add_row(
@@ -38,9 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
             target.cpu,
             " ".join(target.features),
             target.glibc,
-            target.image,
+            images[target.name].described() if target.name in images else "",
             " ".join(ready_toolchains(target)),
             target.description,
         )
     console.stdout().print(table)
     return 0
+
+
+def _built(image: Image | None) -> dict[str, object] | None:
+    if image is None:
+        return None
+    return {
+        "tag": image.tag,
+        "base": image.base,
+        "source": image.source,
+        "glibc": image.glibc,
+        "glibc_newer": image.glibc_newer,
+    }

@@ -19,8 +19,10 @@ import pytest
 
 from harness.boards import emulation_missing, images, recipe
 from harness.boards.bootstrap import base_tag, bootstrap
+from harness.boards.build_log import BuildLog
+from harness.boards.debian import Release
 from harness.boards.images import build_image
-from harness.boards.recipe import Recipe, read_recipe
+from harness.boards.recipe import Base, Recipe, read_recipe
 from harness.configuration.targets import Target, load_target
 from harness.errors import BuildError
 from harness.resources import cache_directory
@@ -51,8 +53,8 @@ def dockerfile(
     tags: list[str] = []
     original = images.image_tag
 
-    def noting(recipe: Recipe, target: Target) -> str:
-        tags.append(original(recipe, target))
+    def noting(recipe: Recipe) -> str:
+        tags.append(original(recipe))
         return tags[-1]
 
     monkeypatch.setattr(images, "image_tag", noting)
@@ -64,21 +66,21 @@ def dockerfile(
 
 def test_a_second_call_takes_less_than_three_seconds(engine: docker.DockerClient) -> None:
     started = time.monotonic()
-    image = build_image(TARGET)
+    built = build_image(TARGET)
     assert time.monotonic() - started < 3
-    assert image.cached
-    assert engine.images.get(image.tag).attrs["Architecture"] == "arm64"
+    assert built.cached
+    assert engine.images.get(built.image.tag).attrs["Architecture"] == "arm64"
 
 
 def test_an_image_is_built_again_when_its_dockerfile_changes(dockerfile: Path) -> None:
     dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo one >/tmp/said\n")
     first = build_image(TARGET)
     assert not first.cached
-    assert build_image(TARGET).id == first.id
+    assert build_image(TARGET).image == first.image
     dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo two >/tmp/said\n")
     second = build_image(TARGET)
     assert not second.cached
-    assert second.tag != first.tag
+    assert second.image.tag != first.image.tag
 
 
 def test_a_build_that_fails_leaves_no_image_and_the_next_one_works(
@@ -87,27 +89,32 @@ def test_a_build_that_fails_leaves_no_image_and_the_next_one_works(
     dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo half done && exit 9\n")
     with pytest.raises(BuildError, match=r"was not built: .*returned a non-zero code: 9") as error:
         build_image(TARGET)
-    log = images.log_path(TARGET)
+    log = images.log_path(read_recipe(TARGET))
     assert str(log) in str(error.value)
     assert "half done" in log.read_text()
-    assert not engine.images.list(images.image_tag(read_recipe(TARGET), TARGET))
+    assert not engine.images.list(images.image_tag(read_recipe(TARGET)))
     assert not engine.containers.list(all=True, filters={"status": "exited", "ancestor": base_tag_of(TARGET)})
     dockerfile.write_text("ARG BASE\nFROM ${BASE}\nRUN echo done\n")
     assert not build_image(TARGET).cached
 
 
 def base_tag_of(target: Target) -> str:
-    return base_tag(read_recipe(target))
+    recipe = read_recipe(target)
+    return base_tag(recipe, recipe.releases[0])
+
+
+def memory_log() -> tuple[io.StringIO, BuildLog]:
+    stream = io.StringIO()
+    return stream, BuildLog(stream, "the log")
 
 
 def test_a_bootstrap_that_fails_leaves_nothing(engine: docker.DockerClient) -> None:
     impossible = dataclasses.replace(read_recipe(TARGET), packages=("no-such-package-as-this",))
-    log = io.StringIO()
-    log.name = "the log"
-    with pytest.raises(BuildError, match="mmdebstrap ended with status"):
-        bootstrap(engine, impossible, log)
-    assert "no-such-package-as-this" in log.getvalue()
-    assert not engine.images.list(base_tag(impossible))
+    said, log = memory_log()
+    with pytest.raises(BuildError, match=r"mmdebstrap ended with .*: E: Unable to locate .*no-such-package"):
+        bootstrap(engine, impossible, impossible.releases[0], log)
+    assert "no-such-package-as-this" in said.getvalue()
+    assert not engine.images.list(base_tag(impossible, impossible.releases[0]))
     assert not list((cache_directory() / "images").glob(".bootstrap-*"))
 
 
@@ -135,7 +142,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = data or b""
         if "/manifests/" in self.path:
             self.send_header("Content-Type", "application/vnd.docker.distribution.manifest.v2+json")
-            self.send_header("Docker-Content-Digest", self.path.rpartition("/")[2])
+            self.send_header("Docker-Content-Digest", f"sha256:{hashlib.sha256(data).hexdigest()}")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
@@ -191,23 +198,41 @@ def registry(engine: docker.DockerClient) -> Iterator[tuple[Registry, Recipe]]:
     server = Registry(blobs)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    base = f"127.0.0.1:{server.server_port}/base@{digest}"
-    yield server, dataclasses.replace(read_recipe(TARGET), base=base)
+    base = Base(name=f"127.0.0.1:{server.server_port}/base:1", digest=digest)
+    absent = dataclasses.replace(base, digest=f"sha256:{'0' * 64}")
+    yield server, dataclasses.replace(read_recipe(TARGET), bases=(absent, base))
     server.shutdown()
     thread.join()
     server.server_close()
-    if engine.images.list(filters={"reference": base.partition("@")[0]}):
-        engine.images.remove(base)
+    if engine.images.list(filters={"reference": base.reference.partition("@")[0]}):
+        engine.images.remove(base.reference)
 
 
 def test_the_base_comes_from_the_registry_where_one_answers(
     engine: docker.DockerClient, registry: tuple[Registry, Recipe]
 ) -> None:
     _, recipe = registry
-    log = io.StringIO()
-    assert images._base(engine, recipe, True, log) == (recipe.base, recipe.base_name)
-    assert engine.images.get(recipe.base).attrs["Architecture"] == "arm64"
-    assert images._base(engine, recipe, False, log) == (recipe.base, recipe.base_name)
+    _, base = recipe.bases  # the registry does not have the first
+    _, log = memory_log()
+    expected = (base.reference, f"{base.name}@{base.digest}")
+    assert images._base(engine, recipe, True, log) == expected
+    assert engine.images.get(base.reference).attrs["Architecture"] == "arm64"
+    assert images._base(engine, recipe, False, log) == expected
+
+
+def test_of_a_base_that_has_only_a_tag_the_digest_is_recorded(
+    engine: docker.DockerClient, registry: tuple[Registry, Recipe]
+) -> None:
+    server, recipe = registry
+    digest = recipe.bases[1].digest
+    server.blobs["1"] = server.blobs[digest]  # what the registry has by the tag
+    unpinned = dataclasses.replace(recipe, bases=(dataclasses.replace(recipe.bases[1], digest=""),))
+    _, log = memory_log()
+    name = unpinned.bases[0].name
+    try:
+        assert images._base(engine, unpinned, True, log) == (name, f"{name}@{digest}")
+    finally:
+        engine.images.remove(name)
 
 
 def test_a_pull_that_breaks_off_falls_back(
@@ -217,6 +242,18 @@ def test_a_pull_that_breaks_off_falls_back(
     for digest, data in list(server.blobs.items()):
         if data[:2] == b"\x1f\x8b":
             server.blobs[digest] = data[: len(data) // 2]  # the layer, cut off
-    log = io.StringIO()
-    assert images._pull(engine, recipe, log) is False
-    assert images._base(engine, recipe, False, log) == (base_tag(recipe), f"bootstrap {recipe.bootstrap}")
+    _, log = memory_log()
+    assert images._pull(engine, recipe.bases[1], log) is False
+    assert images._base(engine, recipe, False, log) == (base_tag_of(TARGET), "bootstrap bookworm")
+
+
+def test_a_release_that_is_not_served_any_more_falls_back_to_the_next(
+    engine: docker.DockerClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = read_recipe(TARGET)
+    gone = Release(suite="buster", glibc="2.28")
+    recipe = dataclasses.replace(served, name="fallback", releases=(gone, *served.releases))
+    _, log = memory_log()
+    assert images._bootstrapped(engine, recipe, False, log) == (base_tag_of(TARGET), "bootstrap bookworm")
+    assert "does not serve buster" in capsys.readouterr().err
+    assert not engine.images.list(base_tag(recipe, gone))

@@ -59,7 +59,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     for module in (manifests, toolchains):
         monkeypatch.setattr(module, "resource", tmp_path.joinpath)
-    monkeypatch.setattr(building, "build_tool", lambda name: tmp_path / name)
+    monkeypatch.setattr(toolchains, "build_tool", lambda name: tmp_path / name)
     monkeypatch.setattr(building, "self_test", lambda *_: {"how": "not at all"})
     return made
 

@@ -13,6 +13,9 @@ import pytest
 from networks import write_sweep
 
 from harness import cli, errors
+from harness.boards import images
+from harness.boards.images import Image
+from harness.configuration.targets import load_target
 
 SWEEP = (
     "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
@@ -112,11 +115,25 @@ def test_a_wrong_sweep_file_is_one_message(tmp_path: Path, capsys: pytest.Captur
     assert shown == f"harness: error: {sweep}:2: unknown key polices in a sweep\n  Did you mean policies?\n"
 
 
-def test_targets_and_schema_are_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_and_schema_are_data(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = Image(target=load_target("pi4"), tag="t", id="i", base="bootstrap trixie", glibc="2.41")
+    monkeypatch.setattr(images, "built_images", lambda _: {"pi4": built})
     assert cli.main(["targets", "--json"]) == 0
     names = {target["name"]: target for target in json.loads(capsys.readouterr().out)["targets"]}
     assert {"host", "pi4", "jetson-nano"} <= set(names)
     assert names["jetson-nano"]["glibc"] == "2.27"
+    assert names["pi5"]["image_built"] is None
+    assert names["pi4"]["image_built"] == {
+        "tag": "t",
+        "base": "bootstrap trixie",
+        "source": "bootstrap",
+        "glibc": "2.41",
+        "glibc_newer": True,
+    }
+    assert cli.main(["targets"]) == 0
+    assert "bootstrap trixie, glibc 2.41, newer" in capsys.readouterr().out
     assert cli.main(["targets"]) == 0
     assert "jetson-nano" in capsys.readouterr().out
     assert cli.main(["schema"]) == 0
@@ -129,3 +146,17 @@ def test_there_is_nothing_to_report_in_an_empty_folder(
     assert cli.main(["report", str(tmp_path)]) == 2
     assert "holds no results" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "pi4", "--toolchain", "zig"], "--toolchain zig does not go with --in image"),
+        (["--target", "host"], "the target host has no image"),
+    ],
+)
+def test_what_cannot_be_built_in_an_image_is_a_usage_error(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["build", "--in", "image", *words]) == 2
+    assert said in capsys.readouterr().err
