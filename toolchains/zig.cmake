@@ -51,6 +51,7 @@ set(CMAKE_CXX_COMPILER ${ZIG_WRAPPERS}/c++)
 set(CMAKE_AR ${ZIG_WRAPPERS}/ar)
 set(CMAKE_RANLIB ${ZIG_WRAPPERS}/ranlib)
 if(TARGET_CPU)
+  set(CMAKE_C_FLAGS_INIT "-Xclang -tune-cpu -Xclang ${TARGET_CPU}")
   set(CMAKE_CXX_FLAGS_INIT "-Xclang -tune-cpu -Xclang ${TARGET_CPU}")
 endif()
 

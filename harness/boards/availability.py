@@ -66,31 +66,35 @@ def counting_missing() -> list[str]:
 
 def arm64_programs_run(registry: Path = BINFMT) -> bool:
     """Whether the kernel starts arm64 programs, in containers too."""
-    if host_architecture() == "aarch64":
-        return True
+    return host_architecture() == "aarch64" or arm64_interpreter(registry) is not None
+
+
+def arm64_interpreter(registry: Path = BINFMT) -> str | None:
+    """The program by which the kernel starts arm64 programs, in containers too."""
     try:
         entries = [path.read_text() for path in registry.iterdir() if path.name not in ("register", "status")]
     except OSError:
-        return False
-    return any(_starts_arm64(entry) for entry in entries)
+        return None
+    return next((found for entry in entries if (found := _arm64_interpreter_of(entry))), None)
 
 
-def _starts_arm64(entry: str) -> bool:
-    """Whether an entry of binfmt_misc matches arm64 programs with an interpreter found in any container."""
+def _arm64_interpreter_of(entry: str) -> str | None:
+    """The interpreter of an entry of binfmt_misc, if it is for arm64 and found in any container."""
     lines = entry.splitlines()
     values = dict(line.split(" ", 1) for line in lines if " " in line)
     try:
         magic = bytes.fromhex(values.get("magic", ""))
         mask = bytes.fromhex(values["mask"]) if "mask" in values else b"\xff" * len(magic)
     except ValueError:
-        return False
+        return None
     if lines[:1] != ["enabled"] or not magic or values.get("offset") != "0":
-        return False
+        return None
     if "F" not in values.get("flags:", ""):  # without it the interpreter is looked for inside the container
-        return False
-    return len(magic) <= len(_ARM64_ELF) and all(
+        return None
+    matches = len(magic) <= len(_ARM64_ELF) and all(
         byte & bits == wanted & bits for byte, bits, wanted in zip(_ARM64_ELF, mask, magic, strict=False)
     )
+    return values.get("interpreter") if matches else None
 
 
 def _base_to_be_had(client: DockerClient, targets: Sequence[Target]) -> bool:

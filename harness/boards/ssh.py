@@ -8,12 +8,13 @@ import io
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from harness import console
 from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.host_keys import HostKey, pin
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 20.0
 KEEPALIVE_SECONDS = 10
 HOUSEKEEPING_SECONDS = 300.0  # hashing and renaming, also of large files on slow cards
+_LARGE = 8 << 20  # bytes of a file that takes long enough to show it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +131,12 @@ class SshBoard:
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
-        hashes = {name: _sha256(path) for name, path in files.items()}
-        paths = {name: self._object(hashes[name], path.name) for name, path in files.items()}
-        unseen = {name: paths[name] for name in files if paths[name] not in self._verified}
-        present = self._hashes(list(unseen.values()))
+        size = sum(path.stat().st_size for path in files.values() if path.is_file())
+        with _waiting(f"comparing {size >> 20} MB with what is on {self.name}", size):
+            hashes = {name: _sha256(path) for name, path in files.items()}
+            paths = {name: self._object(hashes[name], path.name) for name, path in files.items()}
+            unseen = {name: paths[name] for name in files if paths[name] not in self._verified}
+            present = self._hashes(list(unseen.values()))
         for name, path in unseen.items():
             if present.get(path) != hashes[name]:
                 self._send(files[name], path, hashes[name])
@@ -169,10 +173,12 @@ class SshBoard:
         try:
             with self._reachable(f"sending {local.name}"):
                 sftp = self._open_sftp()
-                with local.open("rb") as stream:
-                    sftp.putfo(stream, temporary, file_size=local.stat().st_size)
+                size = local.stat().st_size
+                with local.open("rb") as stream, _bar(f"sending {local.name} to {self.name}", size) as show:
+                    sftp.putfo(stream, temporary, file_size=size, callback=show)
                 sftp.chmod(temporary, mode)
-            arrived = self._hashes([temporary]).get(temporary)
+            with _waiting(f"checking {local.name} on {self.name}", size):
+                arrived = self._hashes([temporary]).get(temporary)
             if arrived != digest:
                 raise HarnessError(
                     f"{self.name}: {local.name} arrived damaged: its hash there is {arrived or 'none'}",
@@ -282,6 +288,28 @@ class SshBoard:
         if isinstance(error, socket.timeout):
             reason = "no answer in time"
         return BoardUnreachableError(f"{self.name} ({self.address}): {doing}: {reason}")
+
+
+def _waiting(description: str, size: int) -> contextlib.AbstractContextManager[object]:
+    """Shows that files of this size are read; nothing for small ones."""
+    return console.progress(description, None) if size >= _LARGE else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _bar(description: str, size: int) -> Iterator[Callable[[int, int], object] | None]:
+    """Shows in MB how a large file gets on, for paramiko to call; nothing for a small one."""
+    if size < _LARGE:
+        yield None
+        return
+    with console.progress(f"{description}, MB", size >> 20) as progress:
+        shown = 0
+
+        def show(sent: int, _size: int) -> None:
+            nonlocal shown
+            progress.advance((sent >> 20) - shown)
+            shown = sent >> 20
+
+        yield show
 
 
 def _make_folder(sftp: SFTPClient, folder: PurePosixPath) -> None:

@@ -1,14 +1,23 @@
-"""`harness doctor`: what this machine has for each feature, and, asked to, getting what it lacks."""
+"""`harness doctor`: what this machine has for each feature, and, asked to, getting what it lacks.
+
+With `--target` it is what that target needs, up to programs that are built for it and run on its board.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from harness.boards.board import Board
+    from harness.configuration.targets import Target
     from harness.machine.requirements import Finding
 
 
@@ -20,15 +29,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="install what is missing (Debian and Ubuntu, as root; otherwise it says what is left out)",
     )
     parser.add_argument("--tests", action="store_true", help="also what the project's own tests need")
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="T",
+        help="what this target needs: builds programs for it, runs them on its board and compares what they "
+        "print; may be repeated",
+    )
+    parser.add_argument(
+        "--boards", type=Path, metavar="FILE", help="with --target: devices; targets without one are emulated"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status 0 also where something is missing: the features that lack it say so and are skipped."""
+    """Exit status 0 also where something is missing: the features that lack it say so and are skipped.
+
+    With `--target` something missing is status 3, a program that does not run or prints something else 4,
+    a board that does not answer 5; the highest of them.
+    """
     from harness.machine.installation import cannot_install, install
     from harness.machine.requirements import examine
 
-    findings = examine(tests=arguments.tests)
+    if arguments.boards and not arguments.target:
+        raise ConfigurationError(
+            "--boards says on which devices a target is checked, and there is no --target",
+            cure="`harness boards --boards FILE` asks every device of a file whether it answers.",
+        )
     installed: list[str] = []
+    findings = examine(tests=arguments.tests) if arguments.install or not arguments.target else []
     if arguments.install and not all(finding.ok for finding in findings):
         if reason := cannot_install():
             names = ", ".join(finding.requirement.name for finding in findings if not finding.ok)
@@ -36,11 +64,48 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             installed = install(findings)
             findings = examine(tests=arguments.tests)
+    if arguments.target:
+        return _run_targets(arguments, installed)
     if arguments.json:
         console.emit_json({"findings": [_row(finding) for finding in findings], "installed": installed})
     else:
         _print(findings)
     return 0
+
+
+def _run_targets(arguments: argparse.Namespace, installed: Sequence[str]) -> int:
+    """Examines one target after the other; each finding is shown when it is made."""
+    from harness.boards import open_board
+    from harness.configuration.targets import load_target
+    from harness.machine.target import examine_target
+
+    targets = {target.name: target for target in map(load_target, arguments.target)}
+    boards = [(target, open_board(target, arguments.boards)) for target in targets.values()]
+    status, rows = 0, []
+    for target, board in boards:
+        findings = []
+        if not arguments.json:
+            print(f"{target.name}: {target.description}, on the board {board.name}", flush=True)
+        with contextlib.closing(examine_target(target, board)) as examination:
+            for finding in examination:
+                findings.append(finding)
+                if not arguments.json:
+                    _print([finding])
+        status = max(status, *(finding.exit_status for finding in findings))
+        rows.append(_target_row(target, board, findings))
+    if arguments.json:
+        console.emit_json({"targets": rows, "installed": list(installed)})
+    return status
+
+
+def _target_row(target: Target, board: Board, findings: Sequence[Finding]) -> dict[str, object]:
+    return {
+        "target": target.name,
+        "board": board.name,
+        "emulated": board.emulated,
+        "ok": all(finding.ok or finding.skipped for finding in findings),
+        "findings": [_row(finding) | _more(finding) for finding in findings],
+    }
 
 
 def _row(finding: Finding) -> dict[str, object]:
@@ -50,14 +115,29 @@ def _row(finding: Finding) -> dict[str, object]:
         "purpose": requirement.purpose,
         "ok": finding.ok,
         "found": finding.found,
-        "cure": None if finding.ok else requirement.cure,
+        "cure": finding.cure or None,
+    }
+
+
+def _more(finding: Finding) -> dict[str, object]:
+    """What only the findings of a target have; `expected` and `printed` those of programs that were run."""
+    from harness.machine.checks import WrongOutputError
+
+    expected = finding.requirement.expected
+    wrong = finding.error.printed if isinstance(finding.error, WrongOutputError) else None
+    return {
+        "skipped": bool(finding.skipped),
+        "reason": finding.reason or None,
+        "expected": expected,
+        "printed": finding.found if finding.ok and expected is not None else wrong,
     }
 
 
 def _print(findings: Sequence[Finding]) -> None:
     for finding in findings:
-        requirement = finding.requirement
-        mark = "✓" if finding.ok else "✕"
-        print(f"{mark} {requirement.name}: {finding.found or f'missing; it {requirement.purpose}'}")
-        if not finding.ok:
-            print(f"    {requirement.cure}")
+        mark = "✓" if finding.ok else "-" if finding.skipped else "✕"
+        first, *more = (finding.found or finding.reason).splitlines()
+        print(f"{mark} {finding.requirement.name}: {first}")
+        for line in (*more, *finding.cure.splitlines()):
+            print(f"    {line}")
+    sys.stdout.flush()

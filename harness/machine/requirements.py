@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.configuration.targets import host_architecture
-from harness.errors import HarnessError
+from harness.errors import BuildError, HarnessError
 
 # What a system administrator runs lies in folders that a user's PATH may lack.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -21,31 +21,76 @@ class Requirement:
 
     name: str
     purpose: str
-    find: Callable[[], str | None]  # what was found, or None
+    find: Callable[[], str | None]  # what was found, or None; a HarnessError says more of what is wrong
     cure: str
     packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
     tests_only: bool = False
+    needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
+    expected: str | None = None  # of a check: what it prints where all is well
+
+
+class DoesNotApplyError(HarnessError):
+    """There is nothing to look for, and nothing is wrong with that."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A requirement and what was found of it."""
+    """A requirement and what was found of it; neither found nor wrong where it was skipped."""
 
     requirement: Requirement
-    found: str | None
+    found: str | None = None
+    error: HarnessError | None = None
+    skipped: str = ""  # why it was not looked for
 
     @property
     def ok(self) -> bool:
         return self.found is not None
 
+    @property
+    def reason(self) -> str:
+        """Why it is not found; empty where it is."""
+        if self.ok:
+            return ""
+        if self.error is not None:
+            return self.error.message
+        return self.skipped or f"missing; it {self.requirement.purpose}"
+
+    @property
+    def cure(self) -> str:
+        """What to do; empty where there is nothing to do."""
+        if self.ok or self.skipped:
+            return ""
+        return (self.error.cure if self.error else "") or self.requirement.cure
+
+    @property
+    def exit_status(self) -> int:
+        """That of its error; what is just missing counts as what cannot be built."""
+        if self.ok or self.skipped:
+            return 0
+        return self.error.exit_status if self.error else BuildError.exit_status
+
+
+def look(requirement: Requirement, met: Collection[str] = ()) -> Finding:
+    """Looks for one thing, unless something that it needs is not among those that are met."""
+    lacking = [need for need in requirement.needs if need not in met]
+    if lacking:
+        return Finding(requirement=requirement, skipped=f"not tried: it needs {', '.join(lacking)}")
+    try:
+        return Finding(requirement=requirement, found=requirement.find())
+    except DoesNotApplyError as reason:
+        return Finding(requirement=requirement, skipped=reason.message)
+    except HarnessError as error:
+        return Finding(requirement=requirement, error=error)
+
 
 def examine(*, tests: bool) -> list[Finding]:
     """Looks for everything (`tests`: also for what only the tests need). Changes nothing."""
-    return [
-        Finding(requirement=requirement, found=requirement.find())
-        for requirement in REQUIREMENTS
-        if tests or not requirement.tests_only
-    ]
+    return [look(requirement) for requirement in REQUIREMENTS if tests or not requirement.tests_only]
+
+
+def requirement_named(name: str) -> Requirement:
+    """One of REQUIREMENTS."""
+    return next(requirement for requirement in REQUIREMENTS if requirement.name == name)
 
 
 def system_program(name: str) -> str | None:
@@ -124,13 +169,14 @@ def _ssh_server() -> str | None:
     return system_program("sshd")
 
 
+COMPILER = "compiler"
 DOCKER_ENGINE = "Docker Engine"
 ARM64_PROGRAMS = "binfmt for arm64"
 _APT = "`apt-get install {}`"
 
 REQUIREMENTS: tuple[Requirement, ...] = (
     Requirement(
-        name="compiler",
+        name=COMPILER,
         purpose="builds the engine for every target",
         find=_compiler,
         cure="`pip install --force-reinstall ziglang cmake ninja`",

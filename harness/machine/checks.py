@@ -1,0 +1,204 @@
+"""The programs of toolchains/checks/: built for a target, run on its board, compared with what they print.
+
+Layout below the cache: checks/<target>/<program>/<key>/ holds one finished program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.boards.board import RunTimeoutError
+from harness.build.elf import check_fits, read_needs
+from harness.build.lock import exclusive
+from harness.build.manifest import build_key, hash_file
+from harness.build.toolchain import Toolchain, build_tool, load_toolchain
+from harness.configuration.document import read_document
+from harness.configuration.shapes import Choice, Field, ListOf, Record, Text, made_of
+from harness.errors import BuildError, TargetMismatchError
+from harness.resources import cache_directory, resource
+from harness.sdk.pin import read_pin
+from harness.sdk.wheel import LIBRARIES, Sdk, tensorflow_sdk
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board, Completed
+    from harness.configuration.targets import Target
+
+RUN_SECONDS = 300.0  # loading libtensorflow takes QEMU a quarter of a minute
+_TOOLCHAIN = "zig"
+_TAIL = 20  # lines of the compiler's output that a failure shows
+
+
+class WrongOutputError(TargetMismatchError):
+    """A check ran on the board and printed something else."""
+
+    def __init__(self, message: str, *, printed: str, cure: str) -> None:
+        super().__init__(message, cure=cure)
+        self.printed = printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A program and what it prints where all is well."""
+
+    name: str
+    purpose: str
+    source: str
+    prints: str
+    cure: str
+    sdk: str = ""  # what it is linked with beside the C library
+
+    @property
+    def program(self) -> str:
+        return Path(self.source).stem
+
+    def expected(self, target: Target) -> str:
+        """What it prints for the target."""
+        if self.sdk and target.tensorflow:
+            return self.prints.replace("{tensorflow}", read_pin(target).version)
+        return self.prints
+
+
+_CHECK = Record(
+    what="a check",
+    make=made_of(Check),
+    fields={
+        "name": Field(shape=Text(expected="a name"), help="what it is called", required=True),
+        "purpose": Field(shape=Text(expected="a line"), help="what it shows", required=True),
+        "source": Field(
+            shape=Text(expected="a C file", pattern=r"[a-z0-9_]+\.c"), help="C source", required=True
+        ),
+        "sdk": Field(shape=Choice(what="SDK", names=lambda: ("tensorflow",)), help="what it is linked with"),
+        "prints": Field(shape=Text(expected="text"), help="its whole output", required=True),
+        "cure": Field(shape=Text(expected="a line"), help="what to do where it fails", required=True),
+    },
+)
+_FILE = Record(
+    what="the checks",
+    make=lambda _node, checks: checks,
+    fields={"checks": Field(shape=ListOf(what="checks", item=_CHECK), help="programs", required=True)},
+)
+
+
+def read_checks() -> tuple[Check, ...]:
+    """The checks of toolchains/checks/checks.yaml. Raises ConfigurationError with file and line."""
+    checks: tuple[Check, ...] = _FILE.read(read_document(_sources() / "checks.yaml"))
+    return checks
+
+
+def build_check(check: Check, target: Target) -> Path:
+    """Builds a check's program, or finds it; either way it asks for no more than the target has.
+
+    Raises BuildError or TargetMismatchError, and what tensorflow_sdk raises. Then nothing is left behind.
+    """
+    toolchain = load_toolchain(_TOOLCHAIN)
+    sdk = tensorflow_sdk(target) if check.sdk else None
+    files = [_sources() / "CMakeLists.txt", _sources() / check.source, *toolchain.files]
+    inputs = {file.name: hash_file(file) for file in files} | ({"sdk": sdk.folder.name} if sdk else {})
+    folder = cache_directory() / "checks" / target.name / check.program
+    program = folder / build_key(target, toolchain, "", inputs) / check.program
+    with exclusive(folder / "lock", f"another build of {check.source} for {target.name}"):
+        if not program.is_file():
+            for old in folder.glob(f"*/{check.program}"):
+                shutil.rmtree(old.parent)
+            with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as name:
+                made = _compile(check, target, toolchain, sdk, Path(name) / "work")
+                check_fits(read_needs(made), target, check.program, beside=LIBRARIES if sdk else ())
+                result = Path(name) / "result"
+                result.mkdir()
+                made.rename(result / check.program)
+                result.rename(program.parent)
+    return program
+
+
+def run_check(check: Check, target: Target, board: Board) -> str:
+    """What a check printed on the board, which is what was expected.
+
+    Raises WrongOutputError where it is not, TargetMismatchError where the program did not run to its end.
+    """
+    files = {check.program: build_check(check, target)}
+    if check.sdk:
+        sdk = tensorflow_sdk(target)
+        files |= {name: sdk.folder / "lib" / name for name in LIBRARIES}
+    paths = board.deploy(files)
+    words = [paths[check.program]]
+    if check.sdk:  # every file lies in a folder of its own on the board
+        folders = dict.fromkeys(str(PurePosixPath(paths[name]).parent) for name in LIBRARIES)
+        words = ["env", f"LD_LIBRARY_PATH={':'.join(folders)}", *words]
+    try:
+        with console.progress(f"running {check.program} on {board.name}", None):
+            done = board.run(words, timeout=RUN_SECONDS)
+    except RunTimeoutError as error:
+        raise TargetMismatchError(error.message, cure=check.cure) from None
+    expected = check.expected(target)
+    if done.status != 0:
+        raise TargetMismatchError(
+            f"{check.program} {_end(done)} on {board.name} instead of printing:\n{expected}".rstrip(),
+            cure=check.cure,
+        )
+    if done.stdout != expected:
+        raise WrongOutputError(
+            f"{check.program} printed on {board.name}:\n{done.stdout.rstrip()}\n"
+            f"instead of:\n{expected.rstrip()}",
+            printed=done.stdout,
+            cure=check.cure,
+        )
+    return done.stdout
+
+
+def _end(done: Completed) -> str:
+    """How a process ended that did not end well, and its last words."""
+    if done.status < 0:
+        try:
+            how = f"was ended by {signal.Signals(-done.status).name}"
+        except ValueError:
+            how = f"was ended by signal {-done.status}"
+    else:
+        how = f"ended with status {done.status}"
+    said = done.stderr.strip().splitlines()
+    return f"{how} ({said[-1]})" if said else how
+
+
+def _compile(check: Check, target: Target, toolchain: Toolchain, sdk: Sdk | None, work: Path) -> Path:
+    """Runs CMake and Ninja in `work`. Returns the program."""
+    cmake = str(build_tool("cmake"))
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_MAKE_PROGRAM": str(build_tool("ninja")),
+        "CMAKE_TOOLCHAIN_FILE": str(toolchain.files[0]),
+        "CHECK_SOURCE": check.source,
+    } | toolchain.definitions(target)
+    if sdk:
+        definitions["TensorFlow_DIR"] = str(sdk.folder / "lib" / "cmake" / "TensorFlow")
+    configure = [cmake, "-S", str(_sources()), "-B", str(work), "-G", "Ninja"]
+    configure += [f"-D{name}={value}" for name, value in definitions.items()]
+    # Flags of the caller's own shell must not find their way into the program.
+    environment = {key: value for key, value in os.environ.items() if key not in ("CFLAGS", "LDFLAGS")}
+    environment |= toolchain.environment()
+    with console.progress(f"building {check.source} for {target.name}", None):
+        for command in (configure, [cmake, "--build", str(work)]):
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if done.returncode != 0:
+                tail = "\n".join(f"  | {line}" for line in done.stdout.splitlines()[-_TAIL:])
+                raise BuildError(f"{check.source} does not compile for {target.name}:\n{tail}")
+    return work / check.program
+
+
+def _sources() -> Path:
+    return resource("toolchains", "checks")
