@@ -23,7 +23,7 @@ COMMANDS = {
     "models": "list and fetch models",
     "targets": "list the targets",
     "boards": "list the boards",
-    "doctor": "check what this machine has, and install what is missing",
+    "doctor": "check what this machine or a target has, and install what is missing",
     "schema": "print the JSON schema of the sweep file",
 }
 

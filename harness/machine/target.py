@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.boards.availability import arm64_interpreter
 from harness.build.elf import read_needs
 from harness.configuration.targets import host_architecture
-from harness.errors import HarnessError
+from harness.errors import HarnessError, TargetMismatchError
 from harness.machine.checks import build_check, read_checks, run_check
 from harness.machine.requirements import (
     ARM64_PROGRAMS,
@@ -55,7 +55,7 @@ def _requirements(target: Target, board: Board, connection: contextlib.ExitStack
     yield Requirement(
         name=_BOARD,
         purpose="runs what is built for the target",
-        find=lambda: _connect(board, connection),
+        find=lambda: _connect(target, board, connection),
         cure="Is it switched on, and do the address, user and key in the boards file still hold?",
         needs=(_IMAGE,) if board.emulated else (),
     )
@@ -138,10 +138,16 @@ def _image(target: Target) -> str:
     return f"{image.tag} on {image.base}"
 
 
-def _connect(board: Board, connection: contextlib.ExitStack) -> str:
+def _connect(target: Target, board: Board, connection: contextlib.ExitStack) -> str:
     connection.enter_context(board)
-    machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS)
-    return f"{board.name} answers: {machine.stdout.strip()}"
+    machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS).stdout.strip()
+    if not machine.endswith(target.architecture):
+        raise TargetMismatchError(
+            f"{board.name} says that it is {machine or 'nothing'}, "
+            f"and {target.name} is {target.architecture}",
+            cure="Is `target` right in the boards file, and the board's system a 64-bit one?",
+        )
+    return f"{board.name} answers: {machine}"
 
 
 def _sdk(target: Target) -> str:

@@ -126,6 +126,19 @@ def test_files_are_stored_by_content_and_keep_their_mode(board: SshBoard, tmp_pa
     assert (tmp_path / "back").read_bytes() == data.read_bytes()
 
 
+def test_a_large_file_shows_how_it_gets_on(
+    board: SshBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"x")
+    large.write_bytes(bytes(9 << 20))
+    board.deploy({"small": small})
+    assert capsys.readouterr().err == ""
+    path = board.deploy({"large": large})["large"]
+    assert "sending large to shelf, MB ..." in capsys.readouterr().err
+    assert Path(path).stat().st_size == 9 << 20
+
+
 def test_what_is_there_is_not_sent_again(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "weights"
     file.write_bytes(b"seen before")

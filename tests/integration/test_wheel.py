@@ -66,7 +66,13 @@ def resources(installed: Path) -> Path:
 
 def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
-    for part in ("engine/CMakeLists.txt", "toolchains/zig.cmake", "device_images/pi4/image.yaml"):
+    for part in (
+        "engine/CMakeLists.txt",
+        "toolchains/zig.cmake",
+        "toolchains/checks/checks.yaml",
+        "toolchains/checks/half_precision.c",
+        "device_images/pi4/image.yaml",
+    ):
         assert f"harness/_resources/{part}" in names
     assert "harness/_resources/cfg/sweeps/quickstart.yaml" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]

@@ -264,6 +264,17 @@ def test_a_board_that_does_not_answer_is_status_5_and_programs_are_still_built(
     assert "- half precision: not tried: it needs board" in out
 
 
+def test_a_board_of_another_architecture_is_not_the_target(
+    board: FakeBoard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board.answers["uname"] = Completed(status=0, stdout="Linux 6.1 armv7l\n", stderr="")
+    assert main(["doctor", "--target", "pi4"]) == 4
+    out = capsys.readouterr().out
+    assert "✕ board: desk says that it is Linux 6.1 armv7l, and pi4 is aarch64\n    Is `target` right" in out
+    assert "- half precision: not tried: it needs board" in out
+    assert not board.connected
+
+
 def test_a_board_that_goes_in_between_is_status_5(
     board: FakeBoard, capsys: pytest.CaptureFixture[str]
 ) -> None:
