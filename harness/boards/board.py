@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -25,6 +25,12 @@ class Completed:
 
 class RunTimeoutError(CellsFailedError):
     """A process on a board took longer than it was given; it and its children were killed."""
+
+
+def library_path(libraries: Iterable[str]) -> dict[str, str]:
+    """Variables by which a board's loader finds libraries that were deployed, each in a folder of its own."""
+    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in libraries)
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
 
 class Board(Protocol):

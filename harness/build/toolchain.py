@@ -21,6 +21,8 @@ from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
 
+_FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
+
 
 class Tools(Protocol):
     """CMake, Ninja and the compiler, where they are and while they can be run."""
@@ -117,7 +119,7 @@ class HostTools:
 
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
         # Flags of the caller's own shell must not find their way into the program.
-        kept = {key: value for key, value in os.environ.items() if key not in ("CXXFLAGS", "LDFLAGS")}
+        kept = {key: value for key, value in os.environ.items() if key not in _FLAGS}
         try:
             process = subprocess.Popen(
                 command,

@@ -5,21 +5,19 @@ Layout below the cache: checks/<target>/<program>/<key>/ holds one finished prog
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.board import RunTimeoutError
+from harness.boards.board import RunTimeoutError, library_path
 from harness.build.elf import check_fits, read_needs
 from harness.build.lock import exclusive
 from harness.build.manifest import build_key, hash_file
-from harness.build.toolchain import Toolchain, build_tool, load_toolchain
+from harness.build.toolchain import Toolchain, load_toolchain
 from harness.configuration.document import read_document
 from harness.configuration.shapes import Choice, Field, ListOf, Record, Text, made_of
 from harness.errors import BuildError, TargetMismatchError
@@ -128,13 +126,10 @@ def run_check(check: Check, target: Target, board: Board) -> str:
         sdk = tensorflow_sdk(target)
         files |= {name: sdk.folder / "lib" / name for name in LIBRARIES}
     paths = board.deploy(files)
-    words = [paths[check.program]]
-    if check.sdk:  # every file lies in a folder of its own on the board
-        folders = dict.fromkeys(str(PurePosixPath(paths[name]).parent) for name in LIBRARIES)
-        words = ["env", f"LD_LIBRARY_PATH={':'.join(folders)}", *words]
+    environment = library_path(path for name, path in paths.items() if name != check.program)
     try:
         with console.progress(f"running {check.program} on {board.name}", None):
-            done = board.run(words, timeout=RUN_SECONDS)
+            done = board.run([paths[check.program]], timeout=RUN_SECONDS, environment=environment)
     except RunTimeoutError as error:
         raise TargetMismatchError(error.message, cure=check.cure) from None
     expected = check.expected(target)
@@ -168,34 +163,24 @@ def _end(done: Completed) -> str:
 
 def _compile(check: Check, target: Target, toolchain: Toolchain, sdk: Sdk | None, work: Path) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
-    cmake = str(build_tool("cmake"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_MAKE_PROGRAM": str(build_tool("ninja")),
         "CMAKE_TOOLCHAIN_FILE": str(toolchain.files[0]),
         "CHECK_SOURCE": check.source,
     } | toolchain.definitions(target)
     if sdk:
         definitions["TensorFlow_DIR"] = str(sdk.folder / "lib" / "cmake" / "TensorFlow")
-    configure = [cmake, "-S", str(_sources()), "-B", str(work), "-G", "Ninja"]
-    configure += [f"-D{name}={value}" for name, value in definitions.items()]
-    # Flags of the caller's own shell must not find their way into the program.
-    environment = {key: value for key, value in os.environ.items() if key not in ("CFLAGS", "LDFLAGS")}
-    environment |= toolchain.environment()
-    with console.progress(f"building {check.source} for {target.name}", None):
-        for command in (configure, [cmake, "--build", str(work)]):
-            done = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-            if done.returncode != 0:
-                tail = "\n".join(f"  | {line}" for line in done.stdout.splitlines()[-_TAIL:])
+    with (
+        console.progress(f"building {check.source} for {target.name}", None),
+        toolchain.tools(target, work.parent) as tools,
+    ):
+        definitions["CMAKE_MAKE_PROGRAM"] = tools.ninja
+        configure = [tools.cmake, "-S", str(_sources()), "-B", str(work), "-G", "Ninja"]
+        configure += [f"-D{name}={value}" for name, value in definitions.items()]
+        for command in (configure, [tools.ninja, "-C", str(work)]):
+            printed: list[str] = []
+            if tools.run(command, printed.append) != 0:
+                tail = "\n".join(f"  | {line.rstrip()}" for line in printed[-_TAIL:])
                 raise BuildError(f"{check.source} does not compile for {target.name}:\n{tail}")
     return work / check.program
 

@@ -134,8 +134,8 @@ def _said(program: Path, *words: str) -> str:
 def _image(target: Target) -> str:
     from harness.boards.images import build_image
 
-    image = build_image(target)
-    return f"{image.tag} on {image.base}"
+    image = build_image(target).image
+    return f"{image.tag} on {image.described()}"
 
 
 def _connect(target: Target, board: Board, connection: contextlib.ExitStack) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.boards.board import library_path
 from harness.errors import HarnessError
 from harness.runtimes.engine import EngineOptions, bench_arguments, failure, forward_arguments
 from harness.sweep.cell import Cell
@@ -39,7 +40,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     """
     named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
     paths = board.deploy(named | {library.name: library for library in files.libraries})
-    environment = _library_path(paths[library.name] for library in files.libraries)
+    environment = library_path(paths[library.name] for library in files.libraries)
     options = EngineOptions(
         threads=cell.threads,
         isa=cell.options.isa,
@@ -85,12 +86,6 @@ def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
 
     weighted = [row for row in layers if row.type in ("convolutional", "connected")]
     return all(row.executed == "int8" for row in weighted) and int8_use(cfg_text).all_static
-
-
-def _library_path(libraries: Iterable[str]) -> dict[str, str]:
-    """Where the board's loader looks for libraries that were deployed."""
-    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in libraries)
-    return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
 
 def _run(board: Board, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> dict[str, Any]:

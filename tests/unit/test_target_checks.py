@@ -38,7 +38,7 @@ class FakeBoard:
             "tensorflow": Completed(status=0, stdout=HELLO, stderr="a remark\n"),
             "uname": Completed(status=0, stdout="Linux 6.1 aarch64\n", stderr=""),
         }
-        self.ran: list[list[str]] = []
+        self.ran: list[tuple[list[str], dict[str, str]]] = []
         self.connected = False
         self.unreachable = False
 
@@ -55,16 +55,19 @@ class FakeBoard:
         assert self.connected
         return {name: f"/there/{number}/{path.name}" for number, (name, path) in enumerate(files.items())}
 
-    def run(self, argv: Sequence[str], *, timeout: float) -> Completed:
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
         assert self.connected
-        self.ran.append(list(argv))
-        word = argv[0] if argv[0] == "uname" else argv[-1]
-        answer = self.answers[Path(word).name]
+        self.ran.append((list(argv), dict(environment or {})))
+        answer = self.answers[Path(argv[0]).name]
         if isinstance(answer, HarnessError):
             raise answer
         return answer
 
-    def count_instructions(self, argv: Sequence[str], *, timeout: float) -> int | None:
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> int | None:
         return None
 
     def fetch(self, remote: str, local: Path) -> None:
@@ -122,15 +125,14 @@ def test_the_expected_version_is_the_pinned_one() -> None:
 def test_a_program_with_libraries_is_told_where_each_lies(board: FakeBoard) -> None:
     with board:
         assert run_check(check_named("TensorFlow"), board.target, board) == HELLO
-    (words,) = board.ran
-    assert words == ["env", "LD_LIBRARY_PATH=/there/1:/there/2", "/there/0/tensorflow"]
+    assert board.ran == [(["/there/0/tensorflow"], {"LD_LIBRARY_PATH": "/there/1:/there/2"})]
     assert len(LIBRARIES) == 2
 
 
 def test_a_program_without_libraries_is_called_as_it_is(board: FakeBoard) -> None:
     with board:
         run_check(check_named("half precision"), board.target, board)
-    assert board.ran == [["/there/0/half_precision"]]
+    assert board.ran == [(["/there/0/half_precision"], {})]
 
 
 def test_other_numbers_are_shown_beside_those_expected(board: FakeBoard) -> None:
