@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from harness.build.engine import EngineBuild
     from harness.build.toolchain import Toolchain
     from harness.configuration.targets import Target
-    from harness.sdk.wheel import Sdk
+    from harness.sdk.layout import Sdk
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
