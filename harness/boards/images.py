@@ -39,7 +39,7 @@ GLIBC_LABEL = "harness.glibc"
 TARGET_GLIBC_LABEL = "harness.glibc.target"
 PLATFORM = "linux/arm64"
 _BOOTSTRAP = "bootstrap "
-_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
+PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +82,16 @@ def image_tag(recipe: Recipe) -> str:
     return f"harness/{recipe.name}:{recipe.key()[:16]}"
 
 
-def build_image(target: Target, *, fresh: bool = False, building: bool = False) -> BuiltImage:
+def build_image(
+    target: Target, *, fresh: bool = False, building: bool = False, recipe: Recipe | None = None
+) -> BuiltImage:
     """The target's image, built when it is not there; with `fresh` in any case, base included.
 
-    `building`: the image in which the engine is built for the target. Raises BuildError with the place of the
-    log, DockerError where no engine answers.
+    `building`: the image in which the engine is built for the target; `recipe`: another one for it. Raises
+    BuildError with the place of the log, DockerError where no engine answers.
     """
     started = time.monotonic()
-    recipe = read_recipe(target, building=building)
+    recipe = recipe or read_recipe(target, building=building)
     client = docker_engine.connect()
     try:
         lock = cache_directory() / "images" / f"{recipe.name}.lock"
@@ -300,7 +302,7 @@ def _build_on(
         TARGET_GLIBC_LABEL: str(target.glibc),
     }
     arguments = {"BASE": base, "PACKAGES": " ".join(recipe.packages)}
-    arguments |= {name: os.environ[name] for name in _PROXIES if name in os.environ}
+    arguments |= {name: os.environ[name] for name in PROXIES if name in os.environ}
     failure = ""
     try:
         events = client.api.build(

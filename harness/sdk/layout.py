@@ -62,6 +62,7 @@ class Sdk:
     """A finished SDK."""
 
     folder: Path
+    provider: str
     version: str
     files: dict[str, int]  # path below the folder -> bytes
     glibc_needed: str
@@ -73,11 +74,13 @@ class Sdk:
 class Plan:
     """An SDK that may not be there yet."""
 
+    provider: str
     version: str
     key: str  # another one where it is made of other things
     libraries: tuple[str, ...]  # the C library, then what comes along with it
     origin: str  # in half a sentence, for pkg-config
     record: Mapping[str, object]  # what sdk.json says of the origin
+    room: str = ROOM  # what to do where there is too little
 
     @property
     def folder(self) -> Path:
@@ -95,7 +98,7 @@ def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]
     target has, and what `fill` raises. Then no SDK is left behind.
     """
     started = time.monotonic()
-    with exclusive(lock, "another harness that makes an SDK"), room(lock.parent):
+    with exclusive(lock, "another harness that makes an SDK"), _room(plan):
         cached = _is_whole(plan.folder)
         if not cached:
             _make(plan, target, fill)
@@ -104,6 +107,7 @@ def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]
         _check_libraries(plan, plan.folder, target)
     return Sdk(
         folder=plan.folder,
+        provider=plan.provider,
         version=plan.version,
         files={name: entry["bytes"] for name, entry in record["files"].items()},
         glibc_needed=record["glibc_needed"],
@@ -113,12 +117,13 @@ def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]
 
 
 @contextlib.contextmanager
-def room(parent: Path) -> Iterator[None]:
+def _room(plan: Plan) -> Iterator[None]:
     """A file that cannot be written, as on a full disk, is a BuildError."""
     try:
         yield
     except OSError as error:
-        raise BuildError(f"{error.filename or parent}: {error.strerror or error}", cure=ROOM) from error
+        where = error.filename or plan.folder.parent
+        raise BuildError(f"{where}: {error.strerror or error}", cure=plan.room) from error
 
 
 def with_includes(present: Callable[[str], bool], read: Callable[[str], bytes]) -> list[str]:
@@ -157,6 +162,7 @@ def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
         record = {
             "format": FORMAT,
             "tensorflow": plan.version,
+            "provider": plan.provider,
             **plan.record,
             "glibc_needed": glibc,
             "files": {

@@ -32,11 +32,12 @@ def tensorflow_sdk(target: Target) -> Sdk:
     """
     pin = read_pin(target)
     plan = Plan(
+        provider="wheel",
         version=pin.version,
         key=hashlib.sha256(f"{FORMAT} {pin.sha256}".encode()).hexdigest()[:12],
         libraries=LIBRARIES,
         origin="out of its wheel",
-        record={"provider": "wheel", "platform": pin.platform, "wheel_sha256": pin.sha256},
+        record={"platform": pin.platform, "wheel_sha256": pin.sha256},
     )
     return provide(plan, target, sdk_directory() / "lock", lambda folder: _fill(pin, folder))
 
