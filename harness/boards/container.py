@@ -1,90 +1,86 @@
-"""A program that runs to its end in a container of an arm64 image, for hours if it takes them."""
+"""A program that runs to its end in a container of an arm64 image, for days if it takes them."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness import console
 from harness.boards import docker_engine
 from harness.boards.docker_engine import DockerError
-from harness.boards.emulated import OWNER_LABEL, remove_stale
-from harness.boards.images import PLATFORM, PROXIES
+from harness.boards.emulated import OWNER_LABEL
+from harness.boards.images import PLATFORM, PROXIES, Image
 from harness.boards.process_identity import own_identity
 
-SILENCE_SECONDS = 7 * 24 * 3600  # a linker under emulation says nothing for very long
-STOP_SECONDS = 60  # for a program to write down how far it has come
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+SILENCE_SECONDS = 7 * 24 * 3600  # for clients: a linker under emulation says nothing for very long
+STOP_SECONDS = 60  # for an interrupted program to write down how far it has come
 
 
 def run_in_container(
-    image: str,
+    client: DockerClient,
+    image: Image,
     command: Sequence[str],
     *,
     folder: Path,
     at: str,
     working_directory: str,
     environment: Mapping[str, str],
-    network: bool,
     on_line: Callable[[str], None],
+    network: bool = False,
 ) -> int:
     """Runs the command as the calling user, `folder` mounted at `at`. Returns its exit status.
 
-    The container is removed whatever comes; interrupted, the program is asked to stop first. Raises
-    DockerError.
+    Each line that it prints is passed on as it comes. The container is removed whatever comes of it;
+    interrupted, the program is first asked to stop. Raises DockerError.
     """
     from docker.types import Mount
 
-    client = docker_engine.connect(timeout=SILENCE_SECONDS)
-    container: Any = None
-    try:
-        with docker_engine.answering("starting a container"):
-            remove_stale(client)
-            container = client.containers.create(
-                image,
-                list(command[1:]),
-                entrypoint=[command[0]],
-                user=f"{os.getuid()}:{os.getgid()}",
-                working_dir=working_directory,
-                environment={**(_proxies() if network else {}), **environment},
-                mounts=[Mount(at, str(folder.absolute()), type="bind")],
-                labels={OWNER_LABEL: own_identity()},
-                platform=PLATFORM,
-                network_disabled=not network,
-                init=True,
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-            )
+    proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
+    with docker_engine.answering(f"running {command[0]} in {image.tag}"):
+        container = client.containers.create(
+            image.id,
+            list(command[1:]),
+            entrypoint=[command[0]],
+            name=f"harness-build-{image.target.name}-{secrets.token_hex(4)}",
+            user=f"{os.getuid()}:{os.getgid()}",
+            working_dir=working_directory,
+            environment={**(proxies if network else {}), **environment},
+            mounts=[Mount(at, str(folder), type="bind")],
+            labels={OWNER_LABEL: own_identity()},
+            platform=PLATFORM,
+            network_disabled=not network,
+            init=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+        )
+        try:
             container.start()
-        with docker_engine.answering(f"running {command[0]} in a container"):
-            _follow(container, on_line)
+            for line in _lines(container.logs(stream=True, follow=True)):
+                on_line(line)
             return int(container.wait()["StatusCode"])
-    except BaseException:
-        if container is not None:
+        except KeyboardInterrupt:
             console.log(f"stopping {command[0]}")
             with contextlib.suppress(DockerError), docker_engine.answering("stopping a container"):
                 container.stop(timeout=STOP_SECONDS)
-        raise
-    finally:
-        if container is not None:
-            with contextlib.suppress(DockerError), docker_engine.answering("removing a container"):
-                container.remove(force=True, v=True)
-        client.close()
+            raise
+        finally:
+            container.remove(force=True)
 
 
-def _follow(container: Any, on_line: Callable[[str], None]) -> None:
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Text in lines, each with its end, out of bytes that are cut anywhere."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     rest = ""
-    for chunk in container.logs(stream=True, follow=True):
+    for chunk in chunks:
         *lines, rest = (rest + decode(chunk)).split("\n")
-        for line in lines:
-            on_line(line)
+        yield from (f"{line}\n" for line in lines)
     if rest:
-        on_line(rest)
-
-
-def _proxies() -> dict[str, str]:
-    return {name: os.environ[name] for name in PROXIES if name in os.environ}
+        yield rest

@@ -215,6 +215,7 @@ def _receive(file: IO[bytes], wanted: _Wanted, advance: Callable[[int], None], t
                 advance(len(block))
             file.flush()
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             file.truncate(0)
             advance(-have)

@@ -21,10 +21,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from harness import console
+from harness.boards import docker_engine
 from harness.boards.build_log import BuildLog
-from harness.boards.container import run_in_container
+from harness.boards.container import SILENCE_SECONDS, run_in_container
+from harness.boards.emulated import remove_stale
 from harness.boards.images import Image, build_image
 from harness.boards.recipe import Recipe, read_recipe
 from harness.build.manifest import hash_file
@@ -92,7 +95,7 @@ def image_recipe(target: Target, sources: Sources) -> Recipe:
     """The image in which it is built: the target's, with a compiler and what else the build calls."""
     recipe = read_recipe(target)
     packages = tuple(sorted({*recipe.packages, *sources.packages}))
-    return replace(recipe, name=f"{recipe.name}-tensorflow", packages=packages)
+    return replace(recipe, name=f"{recipe.name}-tensorflow", packages=packages, configured=True)
 
 
 def build_command(sources: Sources) -> list[str]:
@@ -140,24 +143,24 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
     bazel_hash = fetch(sources.bazel, program)
     source_hash = fetch(sources.source, archive)
     steps = Steps(work)
-    inside = _Inside(image, work, f"toolchains/tensorflow/{target.tensorflow_bazel}.yaml")
-    steps.run(
-        "tools",
-        {"image": image.id, "bazel": bazel_hash},
-        lambda log: _prepare_tools(sources, program, inside, work, log),
-    )
-    steps.run("unpack", source_hash, lambda log: _unpack(archive, work / "source", log))
-    steps.run(
-        "configure",
-        sources.answers,
-        lambda log: inside.run(["./configure"], log, environment=sources.answers),
-    )
-    steps.run(
-        "build",
-        [_TARGET, *sources.build_options()],
-        lambda log: inside.run(build_command(sources), log, network=True),
-    )
-    steps.run("collect", sources.libraries, lambda log: _collect(sources.libraries, inside, work, log))
+    with _Inside(image, work, f"toolchains/tensorflow/{target.tensorflow_bazel}.yaml") as inside:
+        steps.run(
+            "tools",
+            {"image": image.id, "bazel": bazel_hash},
+            lambda log: _prepare_tools(sources, program, inside, work, log),
+        )
+        steps.run("unpack", source_hash, lambda log: _unpack(archive, work / "source", log))
+        steps.run(
+            "configure",
+            sources.answers,
+            lambda log: inside.run(["./configure"], log, environment=sources.answers),
+        )
+        steps.run(
+            "build",
+            [_TARGET, *sources.build_options()],
+            lambda log: inside.run(build_command(sources), log, network=True),
+        )
+        steps.run("collect", sources.libraries, lambda log: _collect(sources.libraries, inside, work, log))
 
 
 def fetch(archive: Archive, path: Path) -> str:
@@ -190,7 +193,16 @@ class _Inside:
     """The container's view of the work."""
 
     def __init__(self, image: Image, work: Path, file: str) -> None:
-        self._image, self._work, self._file = image, work, file
+        self._image, self._work, self._file = image, work.absolute(), file
+
+    def __enter__(self) -> Self:
+        self._client = docker_engine.connect(timeout=SILENCE_SECONDS)
+        with docker_engine.answering("removing old containers"):
+            remove_stale(self._client)  # one that was left running would build in the same folder
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
 
     def run(
         self,
@@ -210,7 +222,8 @@ class _Inside:
 
         log.keep(f"$ {' '.join(command)}")
         status = run_in_container(
-            self._image.id,
+            self._client,
+            self._image,
             command,
             folder=self._work,
             at=_AT,
