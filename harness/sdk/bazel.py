@@ -170,7 +170,8 @@ def fetch(archive: Archive, path: Path) -> str:
     """
     record = path.with_name(f"{path.name}.sha256")
     expected = archive.sha256 or (record.read_text(encoding="ascii").strip() if record.exists() else None)
-    with console.progress(f"fetching {archive.url}", None) as bar:
+    doing = f"checking {path.name}" if path.exists() else f"fetching {archive.url}"
+    with console.progress(doing, None) as bar:
         download(
             archive.url,
             path,
@@ -249,10 +250,11 @@ class _Inside:
 
 
 def _reason(said: Sequence[str]) -> str:
-    """The line that says why a program failed: Bazel's first error, or the last line."""
+    """The line that says why a program failed: Bazel's first error, or a compiler's, or the last line."""
     spoken = [line for line in said if line.strip()]
-    errors = [line for line in spoken if line.startswith("ERROR:")]
-    return (errors or spoken[-1:] or ["it said nothing"])[0].strip()[:300]
+    of_bazel = [line for line in spoken if line.startswith("ERROR:")]
+    of_others = [line for line in spoken if "error: " in line]
+    return (of_bazel or of_others or spoken[-1:] or ["it said nothing"])[0].strip()[:300]
 
 
 def _cures(said: Sequence[str]) -> list[str]:

@@ -11,6 +11,8 @@ import http.server
 import io
 import os
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -50,7 +52,7 @@ part() {
   library=$1; shift
   if [ -e "$root/$library.done" ]; then echo "$library is here already"; return; fi
   echo "compiling $library on $(uname -m)"
-  g++ -shared -fPIC -Wl,-soname,"$library.so.2" -o "$root/out/tensorflow/$library.so.2" "$@"
+  g++ -I. -shared -fPIC -Wl,-soname,"$library.so.2" -o "$root/out/tensorflow/$library.so.2" "$@"
   touch "$root/$library.done"
   if [ -e /sdk/wait ]; then
     trap 'touch "$root/asked_to_stop"; exit 143' TERM
@@ -154,15 +156,20 @@ def containers() -> int:
         client.close()
 
 
+def wait_for(said: str) -> None:
+    """Until the build has said so."""
+    deadline = time.monotonic() + 60
+    while said not in log("build").splitlines():
+        assert time.monotonic() < deadline, f"the build does not say {said}"
+        time.sleep(0.1)
+
+
 def interrupt_when_it_waits() -> threading.Thread:
     """Presses Ctrl-C as soon as the stand-in has compiled its first part."""
 
     def watch() -> None:
-        for _ in range(600):
-            if "waiting" in log("build").splitlines():
-                os.kill(os.getpid(), signal.SIGINT)
-                return
-            time.sleep(0.1)
+        wait_for("waiting")
+        os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -214,6 +221,24 @@ def test_an_interrupted_build_goes_on_where_it_was(
 
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     assert bazel.tensorflow_sdk(pi4).cached, "a finished SDK needs no Docker"
+
+
+def test_a_killed_harness_leaves_a_container_that_the_next_one_ends(pi4: Target, stand_in: Sources) -> None:
+    (work() / "wait").touch()
+    script = (
+        "from harness.configuration.targets import load_target\n"
+        "from harness.sdk import bazel\nfrom harness.sdk.sources import Archive, Bazel, Sources\n"
+        f"bazel.read_sources = lambda _: {stand_in!r}\nbazel.tensorflow_sdk(load_target('pi4'))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as process:
+        wait_for("waiting")
+        process.kill()
+    assert containers() == 1
+    (work() / "wait").unlink()
+    bazel.tensorflow_sdk(pi4)
+    assert containers() == 0
+    assert log("build").count("compiling libtensorflow_framework on aarch64") == 1
+    assert log("build").count("libtensorflow_framework is here already") == 1
 
 
 def test_a_monolithic_library_stands_alone(
