@@ -169,8 +169,9 @@ def _base(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> t
         for base in recipe.bases:
             if described := _pulled(client, base):
                 return base.reference, described
-        if _arm64_image(client, tag := base_tag(recipe, recipe.releases[0])):
-            return tag, _BOOTSTRAP + recipe.releases[0].suite
+        for release in recipe.releases[:1]:
+            if _arm64_image(client, tag := base_tag(recipe, release)):
+                return tag, _BOOTSTRAP + release.suite
     for base in recipe.bases:
         if _pull(client, base, log) and (described := _pulled(client, base)):
             return base.reference, described
@@ -216,7 +217,10 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
             if number == len(recipe.releases) - 1:
                 raise
             console.warn(f"{error.message}; the next nearest is {recipe.releases[number + 1].suite}")
-    raise AssertionError("Debian has at least one release")
+    raise BuildError(
+        f"no registry has a base for {recipe.name}, and no release of Debian is old enough for one",
+        cure=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
+    )
 
 
 def registry_has(client: DockerClient, base: Base) -> bool:

@@ -45,7 +45,7 @@ class Recipe:
 
     name: str  # of the image, without its tag
     bases: tuple[Base, ...]  # the first that a registry has is taken
-    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served
+    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served; may be none
     packages: tuple[str, ...]
     configured: bool = False  # whether the packages of a bootstrapped base are set up, not unpacked alone
 

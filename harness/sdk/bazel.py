@@ -30,6 +30,7 @@ from harness.boards.container import SILENCE_SECONDS, run_in_container
 from harness.boards.emulated import remove_stale
 from harness.boards.images import Image, build_image
 from harness.boards.recipe import Recipe, read_recipe
+from harness.build.elf import version_key
 from harness.build.manifest import hash_file
 from harness.configuration.targets import Target
 from harness.errors import BuildError
@@ -92,10 +93,19 @@ def tensorflow_sdk(target: Target) -> Sdk:
 
 
 def image_recipe(target: Target, sources: Sources) -> Recipe:
-    """The image in which it is built: the target's, with a compiler and what else the build calls."""
+    """The image in which it is built: the target's, with a compiler and what else the build calls.
+
+    What is built on a newer C library may not load on the target, so no newer Debian stands in for it.
+    """
     recipe = read_recipe(target)
-    packages = tuple(sorted({*recipe.packages, *sources.packages}))
-    return replace(recipe, name=f"{recipe.name}-tensorflow", packages=packages, configured=True)
+    limit = version_key(str(target.glibc))
+    return replace(
+        recipe,
+        name=f"{recipe.name}-tensorflow",
+        releases=tuple(release for release in recipe.releases if version_key(release.glibc) <= limit),
+        packages=tuple(sorted({*recipe.packages, *sources.packages})),
+        configured=True,
+    )
 
 
 def build_command(sources: Sources) -> list[str]:

@@ -68,6 +68,17 @@ def test_jetpack_4_gets_a_tensorflow_for_its_old_compiler() -> None:
     assert read_sources(load_target("jetson-xavier")).version == "2.12.0"
 
 
+@pytest.mark.parametrize(
+    ("name", "suites"),
+    [("jetson-nano", []), ("jetson-xavier", ["bullseye"]), ("jetson-orin", ["bullseye"])],
+)
+def test_nothing_is_built_on_a_newer_debian_than_the_target(name: str, suites: list[str]) -> None:
+    target = load_target(name)
+    recipe = bazel.image_recipe(target, read_sources(target))
+    assert [release.suite for release in recipe.releases] == suites
+    assert recipe.bases, "the target's own system comes first"
+
+
 def test_the_host_has_none() -> None:
     with pytest.raises(ConfigurationError, match="host names no TensorFlow to build from sources"):
         read_sources(load_target("host"))
