@@ -37,7 +37,7 @@ from harness.errors import BuildError
 from harness.files import write_atomically
 from harness.models.download import Advice, download
 from harness.sdk.layout import FORMAT, Plan, Sdk, provide, sdk_directory, with_includes
-from harness.sdk.sources import Archive, Sources, read_sources
+from harness.sdk.sources import Archive, Sources, read_sources, sources_file
 from harness.sdk.steps import Steps
 
 _AT = "/sdk"
@@ -153,10 +153,11 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
     bazel_hash = fetch(sources.bazel, program)
     source_hash = fetch(sources.source, archive)
     steps = Steps(work)
-    with _Inside(image, work, f"toolchains/tensorflow/{target.tensorflow_bazel}.yaml") as inside:
+    with _Inside(image, work, sources_file(target)) as inside:
         steps.run(
             "tools",
-            {"image": image.id, "bazel": bazel_hash},
+            # Not the image's identity: one that was lost and made again is no reason to begin anew.
+            {"image": image.tag, "base": image.base, "bazel": bazel_hash},
             lambda log: _prepare_tools(sources, program, inside, work, log),
         )
         steps.run("unpack", source_hash, lambda log: _unpack(archive, work / "source", log))
@@ -203,7 +204,7 @@ def fetch(archive: Archive, path: Path) -> str:
 class _Inside:
     """The container's view of the work."""
 
-    def __init__(self, image: Image, work: Path, file: str) -> None:
+    def __init__(self, image: Image, work: Path, file: Path) -> None:
         self._image, self._work, self._file = image, work.absolute(), file
 
     def __enter__(self) -> Self:
@@ -251,12 +252,15 @@ class _Inside:
         if status != 0:
             raise BuildError(
                 f"{command[0]} ended with status {status}: {_reason(said)}",
-                cure=" ".join([*_cures(said), f"The whole log is in {log.name}.", self._where(), _AGAIN]),
+                cure=" ".join(
+                    [
+                        *_cures(said),
+                        f"The whole log is in {log.name}; how it is built stands in {self._file}.",
+                        _AGAIN,
+                    ]
+                ),
             )
         return list(said)
-
-    def _where(self) -> str:
-        return f"How it is built stands in {self._file}."
 
 
 def _reason(said: Sequence[str]) -> str:

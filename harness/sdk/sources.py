@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.boards.debian import PACKAGE
 from harness.configuration.document import Node, read_document
@@ -145,4 +146,8 @@ def read_sources(target: Target) -> Sources:
             f"the target {target.name} names no TensorFlow to build from sources",
             cure="Its file names one of toolchains/tensorflow/ with the key tensorflow_bazel.",
         )
-    return _SHAPE.read(read_document(resource("toolchains", "tensorflow", f"{target.tensorflow_bazel}.yaml")))
+    return _SHAPE.read(read_document(sources_file(target)))
+
+
+def sources_file(target: Target) -> Path:
+    return resource("toolchains", "tensorflow", f"{target.tensorflow_bazel}.yaml")

@@ -218,6 +218,8 @@ def test_another_image_drops_what_was_compiled_with_the_old_one(builder: Builder
     (builder.work / "root" / "a.o").touch()
     (builder.work / "root").chmod(0o555)  # as Bazel leaves its folders
     builder.image.id = "sha256:2"
+    assert builder.go() == [], "the same image, made again"
+    builder.image.tag = "harness/x:2"
     assert builder.go() == everything
     assert not (builder.work / "root" / "a.o").exists()
 
