@@ -148,10 +148,12 @@ def log(step: str) -> str:
 
 
 def containers() -> int:
+    """How many containers work in this test's folder."""
     client = docker.from_env()
     try:
         found = client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True)
-        return sum(str(container.name).startswith("harness-build-pi4-") for container in found)
+        mounts = [mount["Source"] for container in found for mount in container.attrs["Mounts"]]
+        return mounts.count(str(work()))
     finally:
         client.close()
 
