@@ -3,6 +3,7 @@
 mmdebstrap fetches the packages and unpacks them; nothing of them is run, so a minute of emulated maintainer
 scripts is saved and what they would have set up is set up here: the two files of users and groups. Such a
 base runs programs and an SSH server. It has no record of its packages, so nothing can be installed on top.
+A recipe that says `configured` has its packages set up by their own scripts, under QEMU.
 
 The archive is handed to the Docker Engine with `docker load`: what `docker import` makes is labelled with the
 engine's own architecture.
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 # moves away while the release itself is still served.
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_LEFT_OUT = ("doc", "info", "locale", "man", "perl", "perl5", "zoneinfo")  # folders of /usr/share
+_LEFT_OUT = ("doc", "info", "locale", "man", "zoneinfo")  # folders of /usr/share
+_PERL = ("perl", "perl5")
 _USERS = (
     'cp "$1/usr/share/base-passwd/passwd.master" "$1/etc/passwd"',
     'cp "$1/usr/share/base-passwd/group.master" "$1/etc/group"',
-    'mkdir -p "$1/run/sshd"',
 )
+_SSHD = 'mkdir -p "$1/run/sshd"'
 # What of mmdebstrap's output tells why it failed.
 _NO_ROOM = re.compile(r"No space left on device|enough free space|write error")
 _NO_NETWORK = re.compile(
@@ -94,11 +96,14 @@ def command(program: str, recipe: Recipe, release: Release, layer: Path) -> list
     return [
         program,
         "--verbose",
-        "--variant=extract",
+        f"--variant={'minbase' if recipe.configured else 'extract'}",
         "--architectures=arm64",
         f"--include={','.join(recipe.bootstrap_packages(release))}",
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _LEFT_OUT),
-        *(f"--customize-hook={line}" for line in _USERS),
+        # Perl runs maintainer scripts, where they are run.
+        *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _PERL if not recipe.configured),
+        *(f"--customize-hook={line}" for line in _USERS if not recipe.configured),
+        f"--customize-hook={_SSHD}",
         release.suite,
         str(layer),
         f"deb [signed-by={KEYRING}] {MIRROR} {release.suite} main",

@@ -6,18 +6,15 @@ same as on this machine. It runs as the calling user, without network, and is re
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.boards import docker_engine
-from harness.boards.emulated import OWNER_LABEL, remove_stale
-from harness.boards.images import PLATFORM, Image, build_image
-from harness.boards.process_identity import own_identity
+from harness.boards.container import run_in_container
+from harness.boards.emulated import remove_stale
+from harness.boards.images import Image, build_image
 from harness.build.toolchain import Place, Toolchain, Tools, load_toolchain
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ class ImageTools:
     slow = True
 
     def __init__(self, client: DockerClient, image: Image, target: Target, folder: Path) -> None:
-        self._client, self._image, self._target, self._folder = client, image, target, str(folder)
+        self._client, self._image, self._target, self._folder = client, image, target, folder
 
     def record(self) -> dict[str, str]:
         image = self._image
@@ -87,41 +84,16 @@ class ImageTools:
         return lines[0].strip() if lines else ""
 
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
-        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        rest = ""
-        with docker_engine.answering(f"running {command[0]} in {self._image.tag}"):
-            container = self._create(command)
-            try:
-                container.start()
-                for chunk in container.logs(stream=True, follow=True):
-                    *lines, rest = (rest + decode(chunk)).split("\n")
-                    for line in lines:
-                        on_line(line + "\n")
-                if rest:
-                    on_line(rest)
-                return int(container.wait()["StatusCode"])
-            finally:
-                container.remove(force=True)
-
-    def _create(self, command: Sequence[str]) -> Any:
-        from docker.types import Mount
-
         core = {"QEMU_CPU": self._target.qemu_cpu} if self._target.qemu_cpu else {}
-        return self._client.containers.create(
-            self._image.id,
-            list(command[1:]),
-            entrypoint=[command[0]],
-            name=f"harness-build-{self._target.name}-{secrets.token_hex(4)}",
-            user=f"{os.getuid()}:{os.getgid()}",
-            working_dir=self._folder,
+        return run_in_container(
+            self._client,
+            self._image,
+            command,
+            folder=self._folder,
+            at=str(self._folder),
+            working_directory=str(self._folder),
             environment={"HOME": "/tmp", **core},
-            mounts=[Mount(self._folder, self._folder, type="bind")],
-            labels={OWNER_LABEL: own_identity()},
-            platform=PLATFORM,
-            network_disabled=True,
-            init=True,
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
+            on_line=on_line,
         )
 
 

@@ -39,7 +39,7 @@ GLIBC_LABEL = "harness.glibc"
 TARGET_GLIBC_LABEL = "harness.glibc.target"
 PLATFORM = "linux/arm64"
 _BOOTSTRAP = "bootstrap "
-_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
+PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +82,16 @@ def image_tag(recipe: Recipe) -> str:
     return f"harness/{recipe.name}:{recipe.key()[:16]}"
 
 
-def build_image(target: Target, *, fresh: bool = False, building: bool = False) -> BuiltImage:
+def build_image(
+    target: Target, *, fresh: bool = False, building: bool = False, recipe: Recipe | None = None
+) -> BuiltImage:
     """The target's image, built when it is not there; with `fresh` in any case, base included.
 
-    `building`: the image in which the engine is built for the target. Raises BuildError with the place of the
-    log, DockerError where no engine answers.
+    `building`: the image in which the engine is built for the target; `recipe`: another one for it. Raises
+    BuildError with the place of the log, DockerError where no engine answers.
     """
     started = time.monotonic()
-    recipe = read_recipe(target, building=building)
+    recipe = recipe or read_recipe(target, building=building)
     client = docker_engine.connect()
     try:
         lock = cache_directory() / "images" / f"{recipe.name}.lock"
@@ -167,8 +169,9 @@ def _base(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> t
         for base in recipe.bases:
             if described := _pulled(client, base):
                 return base.reference, described
-        if _arm64_image(client, tag := base_tag(recipe, recipe.releases[0])):
-            return tag, _BOOTSTRAP + recipe.releases[0].suite
+        for release in recipe.releases[:1]:
+            if _arm64_image(client, tag := base_tag(recipe, release)):
+                return tag, _BOOTSTRAP + release.suite
     for base in recipe.bases:
         if _pull(client, base, log) and (described := _pulled(client, base)):
             return base.reference, described
@@ -214,7 +217,10 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
             if number == len(recipe.releases) - 1:
                 raise
             console.warn(f"{error.message}; the next nearest is {recipe.releases[number + 1].suite}")
-    raise AssertionError("Debian has at least one release")
+    raise BuildError(
+        f"no registry has a base for {recipe.name}, and no release of Debian is old enough for one",
+        cure=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
+    )
 
 
 def registry_has(client: DockerClient, base: Base) -> bool:
@@ -301,7 +307,7 @@ def _build_on(
     }
     packages = () if described.startswith(_BOOTSTRAP) else recipe.packages
     arguments = {"BASE": base, "PACKAGES": " ".join(packages)}
-    arguments |= {name: os.environ[name] for name in _PROXIES if name in os.environ}
+    arguments |= {name: os.environ[name] for name in PROXIES if name in os.environ}
     failure = ""
     try:
         events = client.api.build(

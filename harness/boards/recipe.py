@@ -45,15 +45,17 @@ class Recipe:
 
     name: str  # of the image, without its tag
     bases: tuple[Base, ...]  # the first that a registry has is taken
-    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served
+    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served; may be none
     packages: tuple[str, ...]
+    configured: bool = False  # whether the packages of a bootstrapped base are set up, not unpacked alone
 
     def bootstrap_packages(self, release: Release) -> tuple[str, ...]:
         return tuple(sorted({*_BOOTSTRAP_PACKAGES, *release.packages, *self.packages}))
 
     def bootstrap_key(self, release: Release) -> str:
         """Names a bootstrapped base; targets with the same needs share it."""
-        return _digest(["bootstrap 2", release.suite, *self.bootstrap_packages(release)])
+        how = ["configured"] if self.configured else []
+        return _digest(["bootstrap 2", *how, release.suite, *self.bootstrap_packages(release)])
 
     def key(self) -> str:
         """Changes when anything the image is made of changes."""

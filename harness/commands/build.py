@@ -9,10 +9,12 @@ from harness import console
 from harness.errors import BuildError, ConfigurationError, HarnessError, TargetMismatchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from harness.build.engine import EngineBuild
     from harness.build.toolchain import Toolchain
     from harness.configuration.targets import Target
-    from harness.sdk.wheel import Sdk
+    from harness.sdk.layout import Sdk
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,15 +51,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=["tensorflow"],
-        help="tensorflow: also the target's libtensorflow SDK, out of TensorFlow's wheel",
+        help="tensorflow: also the target's libtensorflow SDK",
+    )
+    parser.add_argument(
+        "--sdk",
+        choices=["wheel", "bazel"],
+        help="where libtensorflow comes from: TensorFlow's own wheel, or its sources, built with Bazel in a "
+        "container, which takes hours to days and goes on where it was stopped (default: wheel)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds, one target after the other; several are all tried, whatever comes of each."""
     from harness.build.engine import build_engine
-    from harness.sdk.wheel import tensorflow_sdk
 
+    make_sdk = _provider(arguments.extras, arguments.sdk)
     targets = _targets(arguments.target, arguments.place)
     built: list[tuple[EngineBuild, Sdk | None]] = []
     failed: list[HarnessError] = []
@@ -65,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             compiler = _compiler(target, arguments.toolchain, arguments.place)
             engine = build_engine(target, toolchain=compiler, flags=arguments.flags)
-            built.append((engine, tensorflow_sdk(target) if "tensorflow" in arguments.extras else None))
+            built.append((engine, make_sdk(target) if make_sdk else None))
         except (BuildError, TargetMismatchError) as error:
             if len(targets) == 1:
                 raise
@@ -101,6 +109,24 @@ def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolch
     return image_compiler(target)
 
 
+def _provider(extras: list[str], name: str | None) -> Callable[[Target], Sdk] | None:
+    """What makes the SDK; None where none is wanted."""
+    if "tensorflow" not in extras:
+        if name:
+            raise ConfigurationError(
+                f"--sdk {name} says where libtensorflow comes from, and none is asked for",
+                cure="Add --with tensorflow.",
+            )
+        return None
+    if name == "bazel":
+        from harness.sdk.bazel import tensorflow_sdk
+
+        return tensorflow_sdk
+    from harness.sdk.wheel import tensorflow_sdk
+
+    return tensorflow_sdk
+
+
 def _targets(names: list[str], place: str) -> list[Target]:
     from harness.configuration.targets import all_targets, load_target
 
@@ -126,6 +152,7 @@ def _row(build: EngineBuild, sdk: Sdk | None) -> dict[str, object]:
     }
     if sdk:
         row["sdk"] = {
+            "provider": sdk.provider,
             "folder": str(sdk.folder),
             "tensorflow": sdk.version,
             "glibc_needed": sdk.glibc_needed,

@@ -34,6 +34,7 @@ class Target:
     libgcc: str | None = None  # the highest GCC symbol version there, of libgcc_s
     sysroot: str | None = None  # folder with the board's headers and libraries, for gcc and clang
     tensorflow: str | None = None  # version; toolchains/tensorflow/ pins its wheel
+    tensorflow_bazel: str | None = None  # file there that says how it is built from its sources
     image: str | None = None  # folder below device_images/
     aliases: tuple[str, ...] = ()
 
@@ -113,6 +114,10 @@ _SHAPE: Record[Target] = Record(
         "tensorflow": Field(
             shape=Text(expected='a version like "2.21.0"', pattern=_VERSION),
             help="TensorFlow's version for this target; toolchains/tensorflow/ pins its wheels",
+        ),
+        "tensorflow_bazel": Field(
+            shape=Text(expected="a file's name", pattern=r"[a-zA-Z0-9._-]+"),
+            help="TensorFlow built from its sources for this target: a file below toolchains/tensorflow/",
         ),
         "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
     },

@@ -22,8 +22,9 @@ from harness.configuration.document import read_document
 from harness.configuration.shapes import Choice, Field, ListOf, Record, Text, made_of
 from harness.errors import BuildError, TargetMismatchError
 from harness.resources import cache_directory, resource
+from harness.sdk.layout import Sdk
 from harness.sdk.pin import read_pin
-from harness.sdk.wheel import LIBRARIES, Sdk, tensorflow_sdk
+from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
 
 if TYPE_CHECKING:
     from harness.boards.board import Board, Completed

@@ -1,4 +1,4 @@
-"""Downloads a file whose size and SHA-256 are known beforehand.
+"""Downloads a file, of which size and SHA-256 are best known beforehand.
 
 What has arrived is kept in NAME.part beside the destination: a cut connection is taken up again there, at
 once or by the next call. Only a complete file with the right hash gets its name, in one step.
@@ -18,6 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -42,58 +43,88 @@ class _WrongContentError(Exception):
         self.found = found
 
 
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What a user can do in another way, in the words of the command that downloads."""
+
+    address: str = "give another address with --url"
+    folder: str = "choose another folder with --to"
+
+
 def download(
     url: str,
     destination: Path,
     *,
-    size: int,
-    sha256: str,
+    size: int | None,
+    sha256: str | None,
     advance: Callable[[int], None] = lambda _: None,
     pause: float = PAUSE,
     timeout: float = TIMEOUT,
+    advice: Advice | None = None,
 ) -> bool:
     """Makes `destination` the published file; False where it already was.
 
-    `advance` is told of bytes as they arrive, first of those that an earlier call left. Raises
-    ConfigurationError where another file has that name or the address is none, and BuildError where the
-    download fails: no network, refused, cut too often, wrong size, wrong hash.
+    A size of None takes what the server says, a hash of None takes what it sends. `advance` is told of bytes
+    as they arrive, first of those that an earlier call left. Raises ConfigurationError where another file has
+    that name or the address is none, and BuildError where the download fails: no network, refused, cut too
+    often, wrong size, wrong hash.
     """
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ConfigurationError(f"{url}: not an http or https address")
-    with _file_errors(destination):
+    wanted = _Wanted(url=url, size=size, sha256=sha256, advice=advice or Advice())
+    with _file_errors(destination, wanted.advice):
         if destination.exists():
-            _check_present(destination, size, sha256)
+            wanted.check_present(destination)
             return False
         destination.parent.mkdir(parents=True, exist_ok=True)
         part = destination.with_name(destination.name + ".part")
         with _locked(part) as file:
             if destination.exists():  # another process was faster
-                _check_present(destination, size, sha256)
+                wanted.check_present(destination)
                 return False
-            _fill(file, url, size, sha256, advance, pause, timeout)
+            _fill(file, wanted, advance, pause, timeout)
             part.replace(destination)
     return True
 
 
-def _check_present(path: Path, size: int, sha256: str) -> None:
-    if path.stat().st_size == size:
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
-                return
-    raise ConfigurationError(
-        f"{path}: exists and is not the published file",
-        cure="Move it away, or choose another folder with --to.",
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """The published file, as far as it is known."""
+
+    url: str
+    size: int | None
+    sha256: str | None
+    advice: Advice
+
+    def check_present(self, path: Path) -> None:
+        if self.size in (None, path.stat().st_size):
+            with path.open("rb") as file:
+                if self.sha256 in (None, hashlib.file_digest(file, "sha256").hexdigest()):
+                    return
+        raise ConfigurationError(
+            f"{path}: exists and is not the published file",
+            cure=f"Move it away, or {self.advice.folder}.",
+        )
+
+    def check_hash(self, file: IO[bytes]) -> None:
+        file.flush()
+        file.seek(0)
+        found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        if self.sha256 not in (None, found):
+            raise _WrongContentError(found)
+
+    def refused(self, why: str) -> BuildError:
+        return BuildError(f"{self.url}: {why}", cure=f"Try again, or {self.advice.address}.")
 
 
 @contextlib.contextmanager
-def _file_errors(destination: Path) -> Iterator[None]:
+def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = "Make room, or choose another folder with --to."
+        cure = f"Make room, or {advice.folder}."
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            cure = "Choose a folder you may write to with --to."
+            cure = f"This folder cannot be written to: {advice.folder}."
         raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", cure=cure) from error
 
 
@@ -123,82 +154,79 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 def _fill(
     file: IO[bytes],
-    url: str,
-    size: int,
-    sha256: str,
+    wanted: _Wanted,
     advance: Callable[[int], None],
     pause: float,
     timeout: float,
 ) -> None:
     """Completes the part file. Leaves it empty where its bytes are not to be trusted."""
     resumed = file.seek(0, os.SEEK_END)
-    if resumed > size:
+    if wanted.size is not None and resumed > wanted.size:
         resumed = file.truncate(0)
     advance(resumed)
     for attempt in range(1, ATTEMPTS + 1):
         if attempt > 1:
             time.sleep(pause * 2 ** (attempt - 2))
         try:
-            _receive(file, url, size, advance, timeout)
-            _check_hash(file, sha256)
+            _receive(file, wanted, advance, timeout)
+            wanted.check_hash(file)
             return
         except _InterruptedError as interruption:
             reason, arrived = str(interruption), file.seek(0, os.SEEK_END)
         except _WrongContentError as wrong:
+            advance(-file.seek(0, os.SEEK_END))
             file.truncate(0)
-            advance(-size)
             if not resumed:
-                raise BuildError(
-                    f"{url}: not the published file: its sha256 is {wrong.found}, not {sha256}",
-                    cure="The server's file has changed, or something rewrites downloads: try another --url.",
+                raise wanted.refused(
+                    f"not the published file: its sha256 is {wrong.found}, not {wanted.sha256}; "
+                    "it has changed there, or something rewrites downloads"
                 ) from None
             # What an earlier call left did not belong to this file; once more, from its beginning.
             resumed, reason, arrived = 0, "what an earlier download had left did not fit", 0
+    of = "" if wanted.size is None else f" of {wanted.size:,}"
     raise BuildError(
-        f"{url}: {reason} ({arrived:,} of {size:,} bytes are here)",
+        f"{wanted.url}: {reason} ({arrived:,}{of} bytes are here)",
         cure="Check the network and run the same command again: it goes on where this one stopped.",
     )
 
 
-def _receive(file: IO[bytes], url: str, size: int, advance: Callable[[int], None], timeout: float) -> None:
+def _receive(file: IO[bytes], wanted: _Wanted, advance: Callable[[int], None], timeout: float) -> None:
     """Appends what is missing; from the beginning where the server cannot start in the middle."""
     have = file.seek(0, os.SEEK_END)
-    if have == size:
+    if have == wanted.size:
         return
     headers = {"User-Agent": f"harness/{__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
     try:
-        request = urllib.request.Request(url, headers=headers)
+        request = urllib.request.Request(wanted.url, headers=headers)
         with urllib.request.urlopen(request, timeout=timeout) as response:
             if have and not _continues(response, have):
                 file.truncate(0)
                 advance(-have)
                 have = 0
-            _check_length(response, url, have, size)
+            size = _expected_size(response, wanted, have)
             while block := _read(response):
-                if have + len(block) > size:
+                if size is not None and have + len(block) > size:
                     file.truncate(0)
-                    raise BuildError(f"{url}: not the published file: it has more than {size:,} bytes")
+                    raise wanted.refused(f"not the published file: it has more than {size:,} bytes")
                 file.write(block)
                 have += len(block)
                 advance(len(block))
             file.flush()
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             file.truncate(0)
             advance(-have)
         elif error.code < 500:
-            raise BuildError(
-                f"{url}: the server answers {error.code} {error.reason}",
-                cure="Give another address with --url.",
-            ) from None
+            raise wanted.refused(f"the server answers {error.code} {error.reason}") from None
         raise _InterruptedError(f"the server answers {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         raise _InterruptedError(f"no connection: {error.reason}") from None
     except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
         raise _InterruptedError(f"no proper answer: {error or type(error).__name__}") from None
-    if have < size:
+    if size is not None and have < size:
         raise _InterruptedError("the connection was cut")
 
 
@@ -209,14 +237,21 @@ def _continues(response: http.client.HTTPResponse, have: int) -> bool:
     )
 
 
-def _check_length(response: http.client.HTTPResponse, url: str, have: int, size: int) -> None:
-    """Refuses an answer of another size before a byte of it is read."""
+def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: int) -> int | None:
+    """What the file will have in all; None where chunks say when it ends.
+
+    Refuses an answer of another size before a byte of it is read, and one whose end could not be told from a
+    cut.
+    """
     announced = response.headers.get("Content-Length", "")
-    if announced.isdigit() and have + int(announced) != size:
-        raise BuildError(
-            f"{url}: not the published file: it has {have + int(announced):,} bytes, not {size:,}",
-            cure="Give another address with --url.",
-        )
+    size = have + int(announced) if announced.isdigit() else None
+    if wanted.size is not None:
+        if size not in (None, wanted.size):
+            raise wanted.refused(f"not the published file: it has {size:,} bytes, not {wanted.size:,}")
+        return wanted.size
+    if size is None and wanted.sha256 is None and not response.chunked:
+        raise wanted.refused("neither its size nor its hash is known, and the server does not say its size")
+    return size
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
@@ -224,11 +259,3 @@ def _read(response: http.client.HTTPResponse) -> bytes:
         return response.read1(_BLOCK)
     except (OSError, http.client.IncompleteRead) as error:
         raise _InterruptedError(f"the connection was cut: {error}") from None
-
-
-def _check_hash(file: IO[bytes], sha256: str) -> None:
-    file.flush()
-    file.seek(0)
-    found = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    if found != sha256:
-        raise _WrongContentError(found)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sdk_user import compile_against
 
 from harness.build.elf import read_needs
 from harness.build.engine import build_engine
@@ -44,30 +45,14 @@ def test_the_sdk_is_whole_listed_and_found_again(pi4: Target) -> None:
 
 def test_the_headers_suffice_and_cmakes_file_is_read(pi4: Target, tmp_path: Path) -> None:
     """Compiled for the target against the SDK as a user would: with find_package."""
-    from harness.build.toolchain import build_tool, load_toolchain
-
-    sdk, zig = tensorflow_sdk(pi4), load_toolchain("zig")
-    (tmp_path / "main.cpp").write_text(
+    program = compile_against(
+        tensorflow_sdk(pi4),
+        pi4,
         "#include <cstdio>\n#include <tensorflow/c/c_api.h>\n#include <tensorflow/c/eager/c_api.h>\n"
-        'int main() { std::printf("%s %p", TF_Version(), (void*)TFE_NewContext); }\n'
+        'int main() { std::printf("%s %p", TF_Version(), (void*)TFE_NewContext); }\n',
+        tmp_path,
     )
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\nproject(hello LANGUAGES CXX)\nadd_executable(hello main.cpp)\n"
-        "find_package(TensorFlow REQUIRED)\ntarget_link_libraries(hello TensorFlow::tensorflow)\n"
-    )
-    definitions = zig.definitions(pi4) | {
-        "CMAKE_TOOLCHAIN_FILE": str(zig.files[0]),
-        "CMAKE_MAKE_PROGRAM": str(build_tool("ninja")),
-        "TensorFlow_DIR": str(sdk.folder / "lib" / "cmake" / "TensorFlow"),
-    }
-    options = [f"-D{name}={value}" for name, value in definitions.items()]
-    environment = os.environ | zig.environment()
-    cmake, build = str(build_tool("cmake")), str(tmp_path / "build")
-    configure = [cmake, "-G", "Ninja", "-S", str(tmp_path), "-B", build, *options]
-    for command in (configure, [cmake, "--build", build]):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert LIBRARIES[0] in read_needs(tmp_path / "build" / "hello").libraries
+    assert LIBRARIES[0] in read_needs(program).libraries
 
 
 def test_the_engine_is_linked_to_nothing_of_it(pi4: Target) -> None:

@@ -284,3 +284,26 @@ def test_what_a_bootstrap_needs_is_named(
         bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
     assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.cure
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_base_to_build_tensorflow_in_has_its_packages_set_up(tmp_path: Path) -> None:
+    """Perl stays then: it runs the scripts of packages."""
+    configured = replace(RECIPE, configured=True)
+    assert configured.bootstrap_key(RELEASE) != RECIPE.bootstrap_key(RELEASE)
+    unpacked, set_up = (
+        bootstrap.command("mmdebstrap", recipe, RELEASE, tmp_path / "layer.tar")
+        for recipe in (RECIPE, configured)
+    )
+    assert "--variant=extract" in unpacked
+    assert "--dpkgopt=path-exclude=/usr/share/perl5/*" in unpacked
+    assert "--variant=minbase" in set_up
+    assert not [word for word in set_up if "perl" in word or "passwd.master" in word]
+
+
+def test_where_no_debian_will_do_the_registries_are_named(tmp_path: Path) -> None:
+    with (
+        build_log(tmp_path / "log") as log,
+        pytest.raises(BuildError, match="no release of Debian is old enough") as caught,
+    ):
+        images._bootstrapped(nowhere(), replace(RECIPE, releases=()), False, log)
+    assert "has to reach debian:bookworm" in str(caught.value)

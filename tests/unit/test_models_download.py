@@ -3,77 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
-import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from file_server import CONTENT, SHA256, Server, server
 
 from harness.errors import BuildError, ConfigurationError
-from harness.models.download import ATTEMPTS, download
+from harness.models.download import ATTEMPTS, Advice, download
 
-CONTENT = bytes(range(256)) * 1200
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Serves `content`; cuts the first `cuts` answers in half; `ranges` False ignores Range headers."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.content = CONTENT
-        self.cuts = 0
-        self.ranges = True
-        self.announce = True
-        self.status = 200
-        self.requested: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/model.weights"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range", "")
-        self.server.requested.append(wanted)
-        if self.server.status != 200:
-            self.send_error(self.server.status)
-            return
-        found = re.fullmatch(r"bytes=(\d+)-", wanted) if self.server.ranges else None
-        start = int(found[1]) if found else 0
-        whole = len(self.server.content)
-        if start >= whole:
-            self.send_error(416)
-            return
-        body = self.server.content[start:]
-        self.send_response(206 if found else 200)
-        if found:
-            self.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
-        if self.server.announce:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.server.cuts > 0:
-            self.server.cuts -= 1
-            body = body[: len(body) // 2]
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
-        """Tests are silent."""
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+__all__ = ["server"]  # the fixture
 
 
 def fetch(server: Server, destination: Path) -> bool:
@@ -229,3 +168,59 @@ def test_two_downloads_at_once_fetch_once(server: Server, tmp_path: Path) -> Non
     assert sorted(results) == [False, True]
     assert len(server.requested) == 1
     assert_only(tmp_path / "model.weights")
+
+
+# --- where size or hash are not known
+
+
+def fetch_unknown(server: Server, destination: Path, sha256: str | None = None) -> bool:
+    return download(server.url, destination, size=None, sha256=sha256, pause=0.0, timeout=5.0)
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("sha256", [SHA256, None])
+def test_the_server_says_where_a_file_of_unknown_size_ends(
+    server: Server, tmp_path: Path, chunked: bool, sha256: str | None
+) -> None:
+    server.chunked, server.cuts = chunked, 2
+    assert fetch_unknown(server, tmp_path / "sources.tar.gz", sha256)
+    assert_only(tmp_path / "sources.tar.gz")
+    assert len(server.requested) == 3
+
+
+def test_chunks_from_a_server_without_ranges(server: Server, tmp_path: Path) -> None:
+    server.chunked, server.cuts, server.ranges = True, 1, False
+    assert fetch_unknown(server, tmp_path / "sources.tar.gz", SHA256)
+    assert_only(tmp_path / "sources.tar.gz")
+
+
+def test_an_end_that_could_be_a_cut_is_refused_where_the_hash_is_unknown(
+    server: Server, tmp_path: Path
+) -> None:
+    server.announce = False
+    with pytest.raises(BuildError, match="does not say its size"):
+        fetch_unknown(server, tmp_path / "bazel")
+    assert list(tmp_path.iterdir()) == []
+    assert fetch_unknown(server, tmp_path / "bazel", SHA256)
+
+
+def test_a_wrong_hash_of_a_file_of_unknown_size(server: Server, tmp_path: Path) -> None:
+    server.chunked = True
+    with pytest.raises(BuildError, match="not the published file: its sha256 is"):
+        fetch_unknown(server, tmp_path / "sources.tar.gz", "0" * 64)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_is_checked_by_what_is_known(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "bazel").write_bytes(b"another")
+    assert not fetch_unknown(server, tmp_path / "bazel")
+    with pytest.raises(ConfigurationError, match="is not the published file") as caught:
+        download(
+            server.url,
+            tmp_path / "bazel",
+            size=None,
+            sha256=SHA256,
+            advice=Advice(folder="name another cache"),
+        )
+    assert "Move it away, or name another cache." in str(caught.value)
+    assert server.requested == []

@@ -19,7 +19,8 @@ from harness.machine import checks, requirements, target
 from harness.machine.checks import Check, WrongOutputError, read_checks, run_check
 from harness.machine.requirements import DoesNotApplyError, Requirement, look
 from harness.resources import resource
-from harness.sdk.wheel import LIBRARIES, Sdk
+from harness.sdk.layout import Sdk
+from harness.sdk.wheel import LIBRARIES
 
 HALVES = "c: 2.240234, d: 1.360352\nd: 1.800781\n"
 HELLO = "Hello from TensorFlow C library version 2.21.0\n"
@@ -75,7 +76,15 @@ class FakeBoard:
 
 
 def sdk_of(_: Target) -> Sdk:
-    return Sdk(folder=Path("/sdk"), version="2.21.0", files={}, glibc_needed="2.27", seconds=0.1, cached=True)
+    return Sdk(
+        folder=Path("/sdk"),
+        provider="wheel",
+        version="2.21.0",
+        files={},
+        glibc_needed="2.27",
+        seconds=0.1,
+        cached=True,
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,206 @@
+"""What every SDK looks like, whichever provider made it.
+
+Below the cache: sdk/tensorflow-<version>-<key>/ with lib/, include/, lib/cmake/, lib/pkgconfig/ and sdk.json,
+which lists every file with its size and SHA-256. It has that name when it is whole, and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.build.elf import check_fits, read_needs, version_key
+from harness.build.lock import exclusive
+from harness.build.manifest import hash_file
+from harness.configuration.targets import Target
+from harness.errors import BuildError
+from harness.resources import cache_directory
+
+FORMAT = 1  # raised when what an SDK holds changes
+HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
+ROOM = "An SDK takes 1.2 GB below the cache folder while it is made; HARNESS_CACHE names another folder."
+_INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+_CMAKE_HEAD = """\
+# find_package(TensorFlow): the C library as the imported target TensorFlow::tensorflow.
+get_filename_component(_root "${{CMAKE_CURRENT_LIST_DIR}}/../../.." ABSOLUTE)
+set(TensorFlow_VERSION {version})
+if(NOT TARGET TensorFlow::tensorflow)
+"""
+_CMAKE_FRAMEWORK = """\
+  add_library(TensorFlow::framework SHARED IMPORTED)
+  set_target_properties(TensorFlow::framework PROPERTIES
+    IMPORTED_LOCATION "${{_root}}/lib/{framework}" IMPORTED_SONAME {framework})
+"""
+_CMAKE_LIBRARY = """\
+  add_library(TensorFlow::tensorflow SHARED IMPORTED)
+  set_target_properties(TensorFlow::tensorflow PROPERTIES
+    IMPORTED_LOCATION "${{_root}}/lib/{library}" IMPORTED_SONAME {library}
+    INTERFACE_INCLUDE_DIRECTORIES "${{_root}}/include"{links})
+endif()
+"""
+_CMAKE_LINKS = "\n    INTERFACE_LINK_LIBRARIES TensorFlow::framework"
+_PKG_CONFIG = """\
+prefix=${{pcfiledir}}/../..
+Name: tensorflow
+Description: TensorFlow's C library, {origin}
+Version: {version}
+Libs: -L${{prefix}}/lib {libraries}
+Cflags: -I${{prefix}}/include
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdk:
+    """A finished SDK."""
+
+    folder: Path
+    provider: str
+    version: str
+    files: dict[str, int]  # path below the folder -> bytes
+    glibc_needed: str
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """An SDK that may not be there yet."""
+
+    provider: str
+    version: str
+    key: str  # another one where it is made of other things
+    libraries: tuple[str, ...]  # the C library, then what comes along with it
+    origin: str  # in half a sentence, for pkg-config
+    record: Mapping[str, object]  # what sdk.json says of the origin
+    room: str = ROOM  # what to do where there is too little
+
+    @property
+    def folder(self) -> Path:
+        return sdk_directory() / f"tensorflow-{self.version}-{self.key}"
+
+
+def sdk_directory() -> Path:
+    return cache_directory() / "sdk"
+
+
+def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]) -> Sdk:
+    """Finds the SDK, or makes it: `fill` puts lib/ and include/ into the folder that it is given.
+
+    Raises BuildError where there is no room, TargetMismatchError where the libraries ask for more than the
+    target has, and what `fill` raises. Then no SDK is left behind.
+    """
+    started = time.monotonic()
+    with exclusive(lock, "another harness that makes an SDK"), _room(plan):
+        cached = _is_whole(plan.folder)
+        if not cached:
+            _make(plan, target, fill)
+    record = json.loads((plan.folder / "sdk.json").read_text(encoding="utf-8"))
+    if cached:  # perhaps made for another target
+        _check_libraries(plan, plan.folder, target)
+    return Sdk(
+        folder=plan.folder,
+        provider=plan.provider,
+        version=plan.version,
+        files={name: entry["bytes"] for name, entry in record["files"].items()},
+        glibc_needed=record["glibc_needed"],
+        seconds=time.monotonic() - started,
+        cached=cached,
+    )
+
+
+@contextlib.contextmanager
+def _room(plan: Plan) -> Iterator[None]:
+    """A file that cannot be written, as on a full disk, is a BuildError."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or plan.folder.parent
+        raise BuildError(f"{where}: {error.strerror or error}", cure=plan.room) from error
+
+
+def with_includes(present: Callable[[str], bool], read: Callable[[str], bytes]) -> list[str]:
+    """HEADERS and every header that is present and that they include, directly or not."""
+    waiting, found = list(HEADERS), set(HEADERS)
+    while waiting:
+        for match in _INCLUDE.findall(read(waiting.pop())):
+            name = match.decode("utf-8", "replace")
+            if name not in found and present(name):
+                found.add(name)
+                waiting.append(name)
+    return sorted(found)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether every file is there in its size: hashes of 900 MB would be read again at every call."""
+    try:
+        record = json.loads((folder / "sdk.json").read_text(encoding="utf-8"))
+        return all(
+            (folder / name).stat().st_size == entry["bytes"] for name, entry in record["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
+    parent = plan.folder.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=parent) as name:
+        fresh = Path(name) / "sdk"
+        fresh.mkdir()
+        fill(fresh)
+        glibc = _check_libraries(plan, fresh, target)
+        _write_config(plan, fresh)
+        files = sorted(path for path in fresh.rglob("*") if path.is_file())
+        record = {
+            "format": FORMAT,
+            "tensorflow": plan.version,
+            "provider": plan.provider,
+            **plan.record,
+            "glibc_needed": glibc,
+            "files": {
+                path.relative_to(fresh).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+                for path in files
+            },
+        }
+        (fresh / "sdk.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(plan.folder, ignore_errors=True)
+        fresh.rename(plan.folder)
+
+
+def _check_libraries(plan: Plan, folder: Path, target: Target) -> str:
+    """The glibc that the libraries need in all. Raises TargetMismatchError where one does not fit."""
+    highest = "0"
+    for library in plan.libraries:
+        needs = read_needs(folder / "lib" / library)
+        check_fits(needs, target, library, beside=plan.libraries)
+        highest = max(highest, needs.glibc or "0", key=version_key)
+    return highest
+
+
+def _write_config(plan: Plan, folder: Path) -> None:
+    """Files for CMake and pkg-config. A monolithic library has no framework beside it."""
+    library, *rest = plan.libraries
+    cmake = _CMAKE_HEAD + "".join(_CMAKE_FRAMEWORK for _ in rest) + _CMAKE_LIBRARY
+    values = {
+        "version": plan.version,
+        "library": library,
+        "framework": "".join(rest),
+        "links": _CMAKE_LINKS if rest else "",
+        "origin": plan.origin,
+        "libraries": " ".join(f"-l:{name}" for name in plan.libraries),
+    }
+    for name, text in (
+        ("cmake/TensorFlow/TensorFlowConfig.cmake", cmake),
+        ("pkgconfig/tensorflow.pc", _PKG_CONFIG),
+    ):
+        path = folder / "lib" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text.format(**values), encoding="utf-8")

@@ -1,0 +1,153 @@
+"""How TensorFlow is built from its sources for a target, from toolchains/tensorflow/bazel-*.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.boards.debian import PACKAGE
+from harness.configuration.document import Node, read_document
+from harness.configuration.shapes import (
+    Choice,
+    Entry,
+    Field,
+    ListOf,
+    MappingOf,
+    Record,
+    Shape,
+    Text,
+    made_of,
+)
+from harness.configuration.targets import Target
+from harness.errors import ConfigurationError
+from harness.resources import resource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """A published file."""
+
+    url: str
+    sha256: str | None = None  # None: nobody states it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bazel(Archive):
+    """Bazel's program for arm64."""
+
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """A TensorFlow, the Bazel that builds it, and how."""
+
+    version: str
+    source: Archive
+    bazel: Bazel
+    answers: dict[str, str]  # what ./configure takes from the environment instead of asking
+    monolithic: bool
+    options: tuple[str, ...]  # of `bazel build`, those that say what is built
+    limits: tuple[str, ...]  # and those that only say how fast
+    packages: tuple[str, ...]  # of the image in which it is built
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The C library, then what comes along with it."""
+        major = self.version.split(".")[0]
+        framework = () if self.monolithic else (f"libtensorflow_framework.so.{major}",)
+        return (f"libtensorflow.so.{major}", *framework)
+
+    def build_options(self) -> list[str]:
+        return [*self.options, *(["--config=monolithic"] if self.monolithic else [])]
+
+
+_URL = Text(expected="an http or https address", pattern=r"https?://\S+")
+_VERSION = Text(expected='a version like "2.6.5"', pattern=r"\d+\.\d+\.\d+")
+_OPTION = Text(expected="an option like --config=opt", pattern=r"--[a-z]\S*")
+_ARCHIVE_FIELDS = {
+    "url": Field(shape=_URL, help="where it is published", required=True),
+    "sha256": Field(
+        shape=Text(expected="a SHA-256", pattern=r"[0-9a-f]{64}"),
+        help="its SHA-256; without it the first download's is recorded and holds from then on",
+    ),
+}
+
+
+def _make(node: Node, *, answers: tuple[Entry[str], ...], monolithic: str, **rest: object) -> Sources:
+    del node
+    return Sources(
+        answers={entry.key: entry.value for entry in answers},
+        monolithic=monolithic == "true",
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+_SHAPE: Shape[Sources] = Record(
+    what="a TensorFlow built from its sources",
+    make=_make,
+    fields={
+        "version": Field(shape=_VERSION, help="TensorFlow's version", required=True),
+        "source": Field(
+            shape=Record(what="the source archive", make=made_of(Archive), fields=_ARCHIVE_FIELDS),
+            help="the archive of its sources (.tar.gz)",
+            required=True,
+        ),
+        "bazel": Field(
+            shape=Record(
+                what="Bazel",
+                make=made_of(Bazel),
+                fields={
+                    "version": Field(shape=_VERSION, help="Bazel's version", required=True),
+                    **_ARCHIVE_FIELDS,
+                },
+            ),
+            help="Bazel's program for arm64",
+            required=True,
+        ),
+        "answers": Field(
+            shape=MappingOf(
+                what="answers",
+                item=Text(expected="an answer"),
+                pattern=r"[A-Z][A-Z0-9_]*",
+                expected="a variable of ./configure, such as TF_NEED_CUDA",
+            ),
+            help="what ./configure asks, by the variable that answers it",
+            required=True,
+        ),
+        "monolithic": Field(
+            shape=Choice(what="answer", names=lambda: ("true", "false")),
+            help="one library (--config=monolithic), or a framework beside it",
+            required=True,
+        ),
+        "options": Field(
+            shape=ListOf(what="options", item=_OPTION),
+            help="options of `bazel build` that say what is built",
+            required=True,
+        ),
+        "limits": Field(
+            shape=ListOf(what="options", item=_OPTION),
+            help="options of `bazel build` that only say how fast: jobs, memory",
+            required=True,
+        ),
+        "packages": Field(
+            shape=ListOf(what="packages", item=PACKAGE),
+            help="packages of the image in which it is built",
+            required=True,
+        ),
+    },
+)
+
+
+def read_sources(target: Target) -> Sources:
+    """The target's TensorFlow. Raises ConfigurationError for a target that has none."""
+    if not target.tensorflow_bazel:
+        raise ConfigurationError(
+            f"the target {target.name} names no TensorFlow to build from sources",
+            cure="Its file names one of toolchains/tensorflow/ with the key tensorflow_bazel.",
+        )
+    return _SHAPE.read(read_document(sources_file(target)))
+
+
+def sources_file(target: Target) -> Path:
+    return resource("toolchains", "tensorflow", f"{target.tensorflow_bazel}.yaml")

@@ -1,0 +1,91 @@
+"""Long work in steps that is taken up again where it stopped.
+
+A step is done when it was recorded as done with the same inputs, and so were all before it. Whatever it
+prints is shown, and kept in a log of its own to which every further attempt is appended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness import console
+from harness.boards.build_log import BuildLog
+from harness.files import write_atomically
+
+
+class Steps:
+    """The steps of one piece of work, called in their order; their folder is this process's alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "steps.json"
+        self._recorded = self._read()
+        self._chain = ""
+
+    def run(self, name: str, inputs: object, action: Callable[[BuildLog], object]) -> None:
+        """Does the step, unless it is done. `inputs`, as JSON, are what its outcome depends on.
+
+        What the action raises passes through; then neither this step nor any later one counts as done.
+        """
+        self._chain = hashlib.sha256(json.dumps([self._chain, name, inputs]).encode()).hexdigest()
+        if self._recorded.get(name, {}).get("key") == self._chain:
+            console.log(f"step {name}: done on {self._recorded[name]['finished']}")
+            return
+        self._forget_from(name)
+        started = time.monotonic()
+        with self._log(name) as log, console.progress(f"step {name}", None):
+            action(log)
+        self._recorded[name] = {
+            "key": self._chain,
+            "finished": _now(),
+            "seconds": round(time.monotonic() - started),
+        }
+        self._write()
+
+    def log_path(self, name: str) -> Path:
+        return self._folder / "logs" / f"{name}.log"
+
+    def _forget_from(self, name: str) -> None:
+        """Before a step is begun: it and what was done after it hold no longer."""
+        names = list(self._recorded)
+        if name in names:
+            for later in names[names.index(name) :]:
+                del self._recorded[later]
+            self._write()
+
+    @contextlib.contextmanager
+    def _log(self, name: str) -> Iterator[BuildLog]:
+        path = self.log_path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as stream:
+            log = BuildLog(stream, str(path))
+            log.keep(f"--- {name}, begun on {_now()}")
+            try:
+                yield log
+            except BaseException as error:
+                with contextlib.suppress(OSError):  # a full disk is what may have stopped it
+                    log.keep(f"--- {name}, stopped on {_now()}: {type(error).__name__}: {error}")
+                raise
+            log.keep(f"--- {name}, done on {_now()}")
+
+    def _read(self) -> dict[str, dict[str, object]]:
+        try:
+            recorded = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        whole = isinstance(recorded, dict) and all(isinstance(entry, dict) for entry in recorded.values())
+        return recorded if whole else {}
+
+    def _write(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._file, (json.dumps(self._recorded, indent=2) + "\n").encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
