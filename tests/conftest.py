@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from harness import console
 
 if TYPE_CHECKING:
     from harness.runtimes.engine import HostEngine
@@ -28,6 +30,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"skipped where everything is required: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _talkative() -> Iterator[None]:
+    """A test that runs a command with --quiet leaves the next one its log lines."""
+    yield
+    console.set_quiet(False)
 
 
 @pytest.fixture(scope="session")

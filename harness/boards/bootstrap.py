@@ -196,8 +196,13 @@ def _load(client: DockerClient, archive: Path) -> None:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
+    failure: DockerException | RequestException | str = ""
     try:
         with archive.open("rb") as stream:
-            client.images.load(stream)
+            # Read to its end even after an error: a stream that is left open keeps its socket.
+            for event in client.api.load_image(stream):  # type: ignore[no-untyped-call]
+                failure = failure or event.get("error", "")
     except (DockerException, RequestException) as error:
-        raise refused("the Docker Engine did not take the base", error) from None
+        failure = error
+    if failure:
+        raise refused("the Docker Engine did not take the base", failure)

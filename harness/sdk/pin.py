@@ -45,7 +45,8 @@ def read_pin(target: Target) -> WheelPin:
     folder = resource("toolchains", "tensorflow")
     file = folder / f"{target.tensorflow}-{target.architecture}.yaml"
     if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
+        suffix = f"-{target.architecture}.yaml"
+        known = ", ".join(sorted(path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}")))
         raise ConfigurationError(
             f"no wheel of TensorFlow {target.tensorflow} for {target.architecture} is pinned, "
             f"as {target.name} asks for",

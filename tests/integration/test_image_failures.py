@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -161,33 +162,35 @@ def small_engine(tmp_path: Path) -> Iterator[tuple[docker.DockerClient, Path]]:
     server = shutil.which("dockerd")
     if server is None:
         pytest.skip("needs dockerd")
-    socket = tmp_path / "socket"
+    address = tmp_path / "socket"
     with disk(folder, "20m"), (tmp_path / "dockerd.log").open("w") as log:
         # In a network of its own: a second engine takes the first one's bridge away.
         words = ["unshare", "-n", server, f"--data-root={folder}/data", f"--exec-root={tmp_path}/exec"]
-        words += [f"--pidfile={tmp_path}/pid", f"--host=unix://{socket}", "--iptables=false", "--bridge=none"]
+        words += [
+            f"--pidfile={tmp_path}/pid",
+            f"--host=unix://{address}",
+            "--iptables=false",
+            "--bridge=none",
+        ]
         process = subprocess.Popen(words, stdout=log, stderr=log)
         try:
-            yield answering(f"unix://{socket}", process), folder
+            with contextlib.closing(answering(address, process)) as client:
+                yield client, folder
         finally:
             process.terminate()
             process.wait(timeout=60)
 
 
-def answering(address: str, process: subprocess.Popen[bytes]) -> docker.DockerClient:
-    client = docker.DockerClient(base_url=address, version="1.41")
+def answering(path: Path, process: subprocess.Popen[bytes]) -> docker.DockerClient:
     for _ in range(100):
-        with contextlib.suppress(docker.errors.DockerException, OSError):
-            client.ping()
-            return client
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(path))
+            return docker.DockerClient(base_url=f"unix://{path}", version="1.41")
         assert process.poll() is None
         time.sleep(0.2)
     raise AssertionError("dockerd does not answer")
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # sockets before dockerd was up
 def test_with_a_full_disk_below_the_docker_engine(
     small_engine: tuple[docker.DockerClient, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,4 +214,3 @@ def test_with_a_full_disk_below_the_docker_engine(
         grow(folder, "200m")
         tag = bootstrap(client, recipe, recipe.releases[0], log)
     assert client.images.get(tag).attrs["Architecture"] == "arm64"
-    client.close()
