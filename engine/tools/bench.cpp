@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,12 @@ namespace {
 
 // Closing these descriptors, which are never open, is a system call that a profiler from outside
 // can see and nothing else does.
-enum Mark : int { kWarmupBegins = 7777776, kLastRunBegins = 7777777, kLastRunEnded = 7777778 };
+enum Mark : int {
+  kWarmupBegins = 7777776,
+  kLastRunBegins = 7777777,
+  kLastRunEnded = 7777778,
+  kLayerEnded = 7780000,  // + the layer's index; with --profile
+};
 
 // Values between 0 and 1 that are the same on every machine.
 std::vector<float> test_image(const Shape& shape) {
@@ -59,6 +65,10 @@ class Bench {
     if (arguments_.mark) close(kWarmupBegins);
     for (int i = 0; i < arguments_.warmup; ++i) session_.run(image_);
 
+    std::function<void(int)> mark_of_layer;
+    if (arguments_.mark && arguments_.session.profile) {
+      mark_of_layer = [](int layer) { close(kLayerEnded + layer); };
+    }
     Samples samples;
     const std::size_t profiled = arguments_.session.profile ? session_.reports().size() : 0;
     samples.layer_nanoseconds.resize(profiled);
@@ -73,7 +83,7 @@ class Bench {
       last = done + 1 >= runs && Clock::now() - begin >= least - mean_of(samples);
       if (last && arguments_.mark) close(kLastRunBegins);
       const Clock::time_point start = Clock::now();
-      session_.run(image_);
+      session_.run(image_, last ? mark_of_layer : nullptr);
       const Clock::time_point end = Clock::now();
       if (last && arguments_.mark) close(kLastRunEnded);
       samples.nanoseconds.push_back(

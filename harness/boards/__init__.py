@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.boards.availability import counting_missing, emulation_missing
+from harness.boards.availability import emulation_missing
+from harness.boards.block_profiler import profiling_missing
 from harness.boards.inventory import open_board
 
-__all__ = ["counting_missing", "emulation_missing", "open_board"]
+__all__ = ["emulation_missing", "open_board", "profiling_missing"]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from harness.boards import docker_engine
 from harness.boards.docker_engine import DockerError
-from harness.boards.instruction_counter import counter_missing
 from harness.configuration.targets import all_targets, host_architecture
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
     """What must be installed before `open_board` works for an emulated target (None: for all of them).
 
     A line each, with the cure; empty: nothing. What only instruction counting needs is in
-    `counting_missing`. Takes less than a second, or a registry's time-out where mmdebstrap is missing.
+    `profiling_missing`. Takes less than a second, or a registry's time-out where mmdebstrap is missing.
 
     The cures, in order: the Docker Engine (packages docker.io and iptables, and a running dockerd);
     binfmt_misc mounted and qemu-aarch64 registered there (packages qemu-user-static and binfmt-support);
@@ -57,11 +56,6 @@ def emulation_missing(target: Target | None = None) -> list[str]:
         if client is not None:
             client.close()
     return missing
-
-
-def counting_missing() -> list[str]:
-    """What must be installed for instructions to be counted on emulated boards, a line each."""
-    return counter_missing()
 
 
 def arm64_programs_run(registry: Path = BINFMT) -> bool:

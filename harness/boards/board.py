@@ -69,12 +69,19 @@ class Board(Protocol):
         """
         ...
 
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> int | None:
-        """Instructions that `mpe bench --mark …` executes between its marks; None where nothing counts.
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed | None:
+        """Runs a program that makes marks, as `mpe bench --mark` does, and writes to `output` which blocks of
+        instructions it executed between them and what its memory accesses missed.
 
-        Give it one thread: more of them also count the instructions with which they wait.
+        None where nothing profiles: only an emulator does. The thread that makes the marks is profiled
+        alone; give the program one thread. Raises HarnessError where it fails or makes no marks.
         """
         ...
 

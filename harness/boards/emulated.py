@@ -19,15 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from harness import console
 from harness.boards import docker_engine
+from harness.boards.block_profiler import MOUNT_POINT, BlockProfiler, prepare_profiler
+from harness.boards.board import Completed
+from harness.boards.cpu_description import MOUNT_POINT as CPU_DESCRIPTION
+from harness.boards.cpu_description import prepare_cpu_description
 from harness.boards.docker_engine import short
 from harness.boards.host_keys import HostKey, parse_host_key
 from harness.boards.images import PLATFORM, build_image
-from harness.boards.instruction_counter import MOUNT_POINT, InstructionCounter, parse_count, prepare_counter
 from harness.boards.process_identity import is_dead, own_identity
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from docker import DockerClient
     from paramiko import PKey
 
@@ -52,23 +57,22 @@ class EmulatedBoard(SshBoard):
                 f"the target {target.name} names no core that QEMU emulates",
                 cure="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
             )
-        self._cpu = target.qemu_cpu
         self.container_name = f"harness-{target.name}-{secrets.token_hex(4)}"
         self._client: DockerClient | None = None
         self._container: Any = None
-        self._counter: InstructionCounter | None = None
+        self._profiler: BlockProfiler | None = None
 
     def _connect(self) -> None:
         image = build_image(self.target).image
         self._client = client = docker_engine.connect()
         with docker_engine.answering("removing old containers"):
             remove_stale(client)
-        self._counter = prepare_counter()
+        self._profiler = prepare_profiler()
         host_key, host_private = _make_key()
         user_key, user_private = _make_key()
         with docker_engine.answering(f"starting the container of {self.name}"):
             self._container = self._create(client, image.id)
-            self._container.put_archive(_HOME, board_keys(host_private, user_key, self._cpu))
+            self._container.put_archive(_HOME, board_keys(host_private, user_key, str(self.target.qemu_cpu)))
             self._container.start()
             port = self._published_port()
         self.address = SshAddress(
@@ -86,8 +90,11 @@ class EmulatedBoard(SshBoard):
         from docker.types import Mount, Ulimit
 
         mounts = []
-        if self._counter is not None:
-            mounts.append(Mount(MOUNT_POINT, str(self._counter.folder), type="bind", read_only=True))
+        if self.target.board is not None:
+            description = prepare_cpu_description(self.target.board)
+            mounts.append(Mount(CPU_DESCRIPTION, str(description), type="bind", read_only=True))
+        if self._profiler is not None:
+            mounts.append(Mount(MOUNT_POINT, str(self._profiler.folder), type="bind", read_only=True))
         return client.containers.create(
             image,
             name=self.container_name,
@@ -134,19 +141,30 @@ class EmulatedBoard(SshBoard):
         if client is not None:
             client.close()
 
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> int | None:
-        """Runs `argv` under QEMU's counting plugin, over the same connection."""
-        if self._counter is None:
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed | None:
+        """Runs `argv` under QEMU's profiler, and fetches the profile, over the same connection."""
+        if self._profiler is None:
             return None
-        result = self.run(self._counter.command(self._cpu, argv, environment or {}), timeout=timeout)
-        if result.status != 0:
-            raise HarnessError(
-                f"{self.name}: counting instructions failed with status {result.status}: "
-                f"{result.stderr.strip()[-500:]}"
-            )
-        return parse_count(result.stderr)
+        with self._temporary_file() as path:
+            command = self._profiler.command(self.target, argv, environment or {}, path)
+            result = self.run(command, timeout=timeout)
+            said = result.stderr.strip()[-500:]
+            if result.status != 0:
+                raise HarnessError(f"{self.name}: profiling failed with status {result.status}: {said}")
+            if not self._has(path):
+                raise HarnessError(
+                    f"{self.name}: no profile was written: {said or 'the program made no marks'}",
+                    cure="Only a program that makes marks, as `mpe bench --mark` does, can be profiled.",
+                )
+            self.fetch(path, output)
+        return result
 
 
 def _greets(port: int) -> bool:

@@ -74,14 +74,15 @@ class HostBoard:
                     _kill_group(process.pid)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
-    def count_instructions(
+    def profile(
         self,
         argv: Sequence[str],  # noqa: ARG002
+        output: Path,  # noqa: ARG002
         *,
         timeout: float,  # noqa: ARG002
         environment: Mapping[str, str] | None = None,  # noqa: ARG002
-    ) -> int | None:
-        """Nothing counts on the host."""
+    ) -> Completed | None:
+        """Nothing profiles on the host."""
         return None
 
     def fetch(self, remote: str, local: Path) -> None:

@@ -230,14 +230,15 @@ class SshBoard:
             raise EOFError("not connected")
         return connection.run(line, hide=True, warn=True, in_stream=False, timeout=timeout, encoding="utf-8")
 
-    def count_instructions(
+    def profile(
         self,
         argv: Sequence[str],  # noqa: ARG002
+        output: Path,  # noqa: ARG002
         *,
         timeout: float,  # noqa: ARG002
         environment: Mapping[str, str] | None = None,  # noqa: ARG002
-    ) -> int | None:
-        """Only an emulator counts them."""
+    ) -> Completed | None:
+        """Only an emulator profiles."""
         return None
 
     def fetch(self, remote: str, local: Path) -> None:
@@ -248,6 +249,24 @@ class SshBoard:
             except FileNotFoundError:
                 raise HarnessError(f"{self.name}: there is no file {remote}") from None
         write_atomically(local, buffer.getvalue())
+
+    def _has(self, path: str) -> bool:
+        with self._reachable(f"looking for {path}"):
+            try:
+                self._open_sftp().stat(path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    @contextlib.contextmanager
+    def _temporary_file(self) -> Iterator[str]:
+        """A path that nothing uses; what is written there is removed in the end."""
+        path = str(PurePosixPath(self._folder) / f".{secrets.token_hex(8)}.part")
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(Exception):
+                self._open_sftp().remove(path)
 
     def _open_sftp(self) -> SFTPClient:
         if self._sftp is None:

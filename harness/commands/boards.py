@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from harness import console
-from harness.boards.availability import counting_missing, emulation_missing
+from harness.boards.availability import emulation_missing
+from harness.boards.block_profiler import profiling_missing
 from harness.boards.inventory import BoardEntry, read_boards
 from harness.boards.ssh import SshBoard
 from harness.configuration.targets import all_targets, load_target
@@ -54,7 +55,7 @@ def _this_machine() -> list[dict[str, object]]:
         if target.is_host:
             rows.append(row | {"kind": "host", "status": "answers", "detail": target.description})
         elif target.image:
-            detail = missing or [f"{target.qemu_cpu} under QEMU", *counting_missing()]
+            detail = missing or [f"{target.qemu_cpu} under QEMU", *profiling_missing()]
             status = "cannot be emulated" if missing else "can be emulated"
             rows.append(row | {"kind": "emulated", "status": status, "detail": "; ".join(detail)})
     return rows

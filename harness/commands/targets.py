@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from harness import console
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     images = built_images(targets)
     if arguments.json:
         rows = [
-            {field.name: getattr(target, field.name) for field in fields(target)}
+            asdict(target)
             | {"toolchains": ready_toolchains(target), "image_built": _built(images.get(target.name))}
             for target in targets
         ]

@@ -89,6 +89,18 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Boolean:
+    """true or false."""
+
+    def read(self, node: Node) -> bool:
+        _expect(node, ("boolean",), "true or false")
+        return bool(node.scalar)
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """One of a few words. `names` is called when it is needed: targets come from files."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.configuration.board_data import BOARD_SHAPE, BoardData
 from harness.configuration.document import read_document, suggestion
 from harness.configuration.shapes import Choice, Field, ListOf, Record, Text
 from harness.errors import ConfigurationError
@@ -36,6 +37,7 @@ class Target:
     tensorflow: str | None = None  # version; toolchains/tensorflow/ pins its wheel
     tensorflow_bazel: str | None = None  # file there that says how it is built from its sources
     image: str | None = None  # folder below device_images/
+    board: BoardData | None = None  # what its speed is predicted from
     aliases: tuple[str, ...] = ()
 
     @property
@@ -120,6 +122,7 @@ _SHAPE: Record[Target] = Record(
             help="TensorFlow built from its sources for this target: a file below toolchains/tensorflow/",
         ),
         "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
+        "board": Field(shape=BOARD_SHAPE, help="what its speed is predicted from"),
     },
     make=lambda node, **values: _make(Path(node.file).stem, **values),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.configuration.targets import host_architecture
 from harness.errors import BuildError, HarnessError
+from harness.prediction import llvm
 
 # What a system administrator runs lies in folders that a user's PATH may lack.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -137,10 +138,15 @@ def _bootstrap() -> str | None:
     return system_program("mmdebstrap")
 
 
-def _counter() -> str | None:
-    from harness.boards.availability import counting_missing
+def _profiler() -> str | None:
+    from harness.boards.block_profiler import profiling_missing
 
-    return None if counting_missing() else shutil.which("qemu-aarch64")
+    return None if profiling_missing() else shutil.which("qemu-aarch64")
+
+
+def _llvm() -> str | None:
+    found = llvm.find_llvm()
+    return str(found) if found else None
 
 
 def _self_test() -> str | None:
@@ -208,10 +214,17 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="QEMU with plugins",
-        purpose="counts the instructions of an inference on emulated boards",
-        find=_counter,
+        purpose="profiles what emulated boards execute",
+        find=_profiler,
         cure=_APT.format("qemu-user"),
         packages=("qemu-user",),
+    ),
+    Requirement(
+        name="llvm-mca",
+        purpose="tells what instructions cost on a board's core, to predict its speed",
+        find=_llvm,
+        cure=f"{llvm.CURE} (or another version from {llvm.LEAST_VERSION} on; 16 for the Cortex-A76 and A78)",
+        packages=("llvm-19",),
     ),
     Requirement(
         name="arm64 self-test",

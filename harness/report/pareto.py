@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from harness.report.result import Row
 
 MIB = 1 << 20
+PREDICTED = "predicted FPS"
+INSTRUCTIONS = "instructions"
 
 
 def pareto_optimal(rows: Sequence[Row]) -> set[int]:
@@ -20,7 +22,8 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
             groups[row.target, row.model, row.emulated].append(index)
     optimal: set[int] = set()
     for members in groups.values():
-        merits = {index: _merits(rows[index]) for index in members}
+        by_prediction = emulated_merit([rows[index] for index in members]) == PREDICTED
+        merits = {index: _merits(rows[index], by_prediction) for index in members}
         optimal.update(
             index
             for index in members
@@ -29,13 +32,20 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
     return optimal
 
 
-def _merits(row: Row) -> tuple[float, ...]:
+def emulated_merit(rows: Sequence[Row]) -> str:
+    """What emulated rows are compared by: times predicted for a board where every row has one."""
+    done = [row for row in rows if row.status == "done"]
+    return PREDICTED if done and all(row.predicted_ms for row in done) else INSTRUCTIONS
+
+
+def _merits(row: Row, by_prediction: bool) -> tuple[float, ...]:
     """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them.
 
     What nobody can tell apart is equal; what is not known counts as nothing.
     """
     if row.emulated:
-        speed = -_significant(row.instructions) if row.instructions else 0.0
+        cost = row.predicted_ms if by_prediction else row.instructions
+        speed = -_significant(cost) if cost else 0.0
         memory = (row.arena_bytes or 0) + (row.weight_bytes or 0)
     else:
         speed = _significant(row.fps or 0.0)

@@ -33,6 +33,14 @@ class Row:
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     instructions: int | None = None
+    predicted_fps: float | None = None  # of a real board, from the emulated run
+    predicted_ms: float | None = None
+    predicted_low_ms: float | None = None  # between this one and
+    predicted_high_ms: float | None = None  # this one nine of ten measured times are expected
+    prediction_error: float | None = None  # the fraction of which that interval is made
+    prediction_validated: bool | None = None  # whether that error was found on this kind of board
+    prediction_missing: str | None = None  # why there is no prediction, and the cure
+    bytes_moved: int | None = None  # to and from memory in one inference
     conversion_ms: float | None = None  # of p50_ms, for converting between precisions
     isa: str | None = None
     digest: str | None = None
@@ -60,7 +68,9 @@ class Report:
 
 _RESULT_KEYS = (
     *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
-    *("conversion_ms", "isa", "digest", "digest_matches_host", "exact"),
+    *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
+    *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
+    *("prediction_error", "prediction_validated", "prediction_missing"),
 )
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
@@ -102,5 +112,6 @@ def _row(store: Store, place: Place) -> Row:
         scores=scores,
         accuracy=scores[metric] if metric else None,
         accuracy_metric=metric,
+        predicted_fps=1e3 / results["predicted_ms"] if results["predicted_ms"] else None,
         **results,
     )

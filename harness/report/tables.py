@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.configuration.matrix import Build
-from harness.report.pareto import MIB
+from harness.report.pareto import MIB, emulated_merit
 from harness.report.result import Report, Row
 
 MARK = "★"
@@ -53,7 +53,7 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
     if any(row.digest_matches_host is not None for row in rows):
         columns.append(Column(heading="outputs", text=_outputs, number=False))
     if emulated:
-        columns.append(Column(heading="emulated wall ms", text=lambda row: _figure(row.p50_ms)))
+        columns.append(Column(heading="emulated wall ms", text=lambda row: figure(row.p50_ms)))
     if any(row.status != "done" for row in rows):
         columns.append(Column(heading="status", text=lambda row: row.status, number=False))
     title = f"{target} (emulated)" if emulated else target
@@ -67,16 +67,17 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     notes = []
     emulated = rows[0].emulated
     if any(row.pareto_optimal for row in rows):
-        merits = "instructions, accuracy and memory" if emulated else "FPS, accuracy and peak memory"
+        speed, memory = (emulated_merit(rows), "memory") if emulated else ("FPS", "peak memory")
         notes.append(
-            f"{MARK} Pareto-optimal: no other row of the same model is better in one of {merits} "
-            "and worse in none."
+            f"{MARK} Pareto-optimal: no other row of the same model is better in one of {speed}, accuracy "
+            f"and {memory} and worse in none."
         )
     if emulated:
         notes.append(
-            "EMULATED: no figure here was measured on a board. Instructions are those of one inference on "
-            "one thread; the wall clock is that of the emulator on this machine."
+            "EMULATED: no figure here was measured on a board. Instructions and bytes moved to and from "
+            "memory are of one inference on one thread; the wall clock is the emulator's, on this machine."
         )
+        notes += _prediction_notes(rows)
     elif unsteady := sum(_is_unsteady(row) for row in rows):
         notes.append(
             f"Unsteady: in {unsteady} of {len(rows)} cells p90 is more than {UNSTEADY:g} times p50; "
@@ -86,6 +87,26 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
         )
+    return notes
+
+
+def _prediction_notes(rows: Sequence[Row]) -> list[str]:
+    """How far predicted figures are to be trusted, and why some are missing."""
+    notes = []
+    errors = {row.prediction_error for row in rows if row.prediction_error is not None}
+    if errors:
+        validated = all(row.prediction_validated for row in rows if row.predicted_ms is not None)
+        found = (
+            "an error that was found on published measurements of this kind of board"
+            if validated
+            else "UNVALIDATED: nothing measured on this kind of board was compared"
+        )
+        notes.append(
+            "PREDICTED: what a real board would take, from the instructions and the cache misses of the "
+            "emulated run. Nine of ten measured times are expected within the interval, which an error of "
+            f"{100 * max(errors):.0f} % makes: {found}."
+        )
+    notes += dict.fromkeys(row.prediction_missing for row in rows if row.prediction_missing)
     return notes
 
 
@@ -127,7 +148,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} cells"
 
 
-def _figure(value: float | None, unit: float = 1) -> str:
+def figure(value: float | None, unit: float = 1) -> str:
     """Three significant digits, no exponent."""
     if value is None:
         return NOTHING
@@ -136,10 +157,16 @@ def _figure(value: float | None, unit: float = 1) -> str:
     return f"{scaled:,.{digits}f}"
 
 
+def _interval(row: Row) -> str:
+    if row.predicted_low_ms is None or row.predicted_high_ms is None:
+        return NOTHING
+    return f"{figure(row.predicted_low_ms)} to {figure(row.predicted_high_ms)}"
+
+
 def _planned(row: Row) -> str:
     if row.arena_bytes is None or row.weight_bytes is None:
         return NOTHING
-    return _figure(row.arena_bytes + row.weight_bytes, MIB)
+    return figure(row.arena_bytes + row.weight_bytes, MIB)
 
 
 def _metrics(rows: Sequence[Row]) -> str:
@@ -158,13 +185,17 @@ def _outputs(row: Row) -> str:
 
 
 _MEASURED = (
-    Column(heading="FPS", text=lambda row: _figure(row.fps)),
-    Column(heading="p50 ms", text=lambda row: _figure(row.p50_ms)),
-    Column(heading="p90 ms", text=lambda row: _figure(row.p90_ms)),
-    Column(heading="peak MiB", text=lambda row: _figure(row.peak_rss_bytes, MIB)),
-    Column(heading="arena MiB", text=lambda row: _figure(row.arena_bytes, MIB)),
+    Column(heading="FPS", text=lambda row: figure(row.fps)),
+    Column(heading="p50 ms", text=lambda row: figure(row.p50_ms)),
+    Column(heading="p90 ms", text=lambda row: figure(row.p90_ms)),
+    Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB)),
+    Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),
 )
 _EMULATED = (
-    Column(heading="M instructions", text=lambda row: _figure(row.instructions, 1e6)),
+    Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),
+    Column(heading="predicted ms", text=lambda row: figure(row.predicted_ms)),
+    Column(heading="interval ms", text=_interval),
+    Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6)),
+    Column(heading="M instructions", text=lambda row: figure(row.instructions, 1e6)),
     Column(heading="arena + weights MiB", text=_planned),
 )

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from harness.configuration.document import read_document
-from harness.configuration.shapes import Field, Record, Text, made_of
 from harness.configuration.targets import Target
 from harness.errors import ConfigurationError
 from harness.resources import resource
-
-
-@dataclass(frozen=True, kw_only=True)
-class WheelPin:
-    """One wheel of PyPI."""
-
-    package: str
-    version: str  # of TensorFlow
-    python: str
-    platform: str  # as in the wheel's name
-    sha256: str
-
-
-_SHAPE = Record(
-    what="a TensorFlow wheel",
-    make=made_of(WheelPin),
-    fields={
-        "package": Field(shape=Text(pattern=r"[a-z-]+"), help="the package's name", required=True),
-        "version": Field(shape=Text(pattern=r"\d+\.\d+\.\d+"), help="TensorFlow's version", required=True),
-        "python": Field(shape=Text(pattern=r"3\.\d+"), help="the wheel's Python", required=True),
-        "platform": Field(shape=Text(pattern=r"[a-z0-9_]+"), help="the wheel's platform", required=True),
-        "sha256": Field(shape=Text(pattern=r"[0-9a-f]{64}"), help="the wheel's SHA-256", required=True),
-    },
-)
+from harness.wheels import WHEEL_SHAPE, WheelPin
 
 
 def read_pin(target: Target) -> WheelPin:
@@ -52,4 +26,4 @@ def read_pin(target: Target) -> WheelPin:
             f"as {target.name} asks for",
             cure=f"There are {known}.",
         )
-    return _SHAPE.read(read_document(file))
+    return WHEEL_SHAPE.read(read_document(file))

@@ -4,20 +4,17 @@ itself is not kept."""
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 from harness import console
-from harness.build.manifest import hash_file
 from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.sdk.layout import FORMAT, ROOM, Plan, Sdk, provide, sdk_directory, with_includes
-from harness.sdk.pin import WheelPin, read_pin
+from harness.sdk.pin import read_pin
+from harness.wheels import WheelPin, fetch_wheel
 
 LIBRARIES = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2")
 _BLOCK = 1 << 20
@@ -44,41 +41,7 @@ def tensorflow_sdk(target: Target) -> Sdk:
 
 def _fill(pin: WheelPin, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=folder.parent) as name:
-        _unpack(_fetch(pin, Path(name)), folder)
-
-
-def _fetch(pin: WheelPin, folder: Path) -> Path:
-    """The pinned wheel, through pip and so through the index that this machine uses."""
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    words += ["--only-binary=:all:", "--no-cache-dir", "--python-version", pin.python]
-    words += ["--platform", pin.platform, "--dest", str(folder), f"{pin.package}=={pin.version}"]
-    with console.progress(f"fetching {pin.package} {pin.version} for {pin.platform} (0.3 GB)", None):
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | {"TMPDIR": str(folder)},
-        )
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        # A line of its own says what is wrong, or the last one of a traceback.
-        reasons = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
-        raise BuildError(
-            f"{pin.package} {pin.version} for {pin.platform} cannot be fetched: "
-            f"{(reasons or lines)[-1].strip()}",
-            cure=f"pip fetches it from its index: check the network and `pip config list`. {ROOM}",
-        )
-    found = hash_file(wheels[0])
-    if found != pin.sha256:
-        raise BuildError(
-            f"{wheels[0].name}: the SHA-256 is {found}, and the pinned wheel's is {pin.sha256}",
-            cure="The download was damaged, or the index serves another file: try again, or another index.",
-        )
-    return wheels[0]
+        _unpack(fetch_wheel(pin, Path(name), room=ROOM), folder)
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Measures one cell on a board: speed and memory, instructions where they can be counted, and digests."""
+"""Measures one cell on a board: speed, memory and digests; an emulated board's real speed is predicted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.boards.board import library_path
 from harness.errors import HarnessError
+from harness.prediction.engine_run import profile_engine
+from harness.prediction.predictor import PredictionError, find_predictor
 from harness.runtimes.engine import EngineOptions, bench_arguments, failure, forward_arguments
 from harness.sweep.cell import Cell
 from harness.sweep.statistics import timing
@@ -18,6 +20,7 @@ from harness.sweep.store import LayerRow, Outcome
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
+    from harness.prediction.profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +68,22 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         cell.protocol.timeout,
         environment,
     )
-    samples, layers = _samples(bench), _layers(bench)
+    samples = _samples(bench)
+    layers: Sequence[LayerRow] = _layers(bench)
     result: dict[str, Any] = {
         **asdict(timing(samples)),
         **{key: bench.get(key) for key in ("arena_bytes", "weight_bytes", "peak_rss_bytes", "isa")},
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
     }
-    if board.emulated:
-        result["instructions"] = _count(board, cell, paths, options, environment)
+    profiled = board.emulated and profile_engine(
+        board, paths, options, timeout=cell.protocol.timeout, environment=environment
+    )
+    if profiled:
+        profile, _ = profiled
+        result["instructions"] = profile.instructions
+        predicted, layers = _predict(board, cell, profile, layers)
+        result |= predicted
     if "samples" in paths:
         result |= _compare(board, cell, paths, options, environment, expected, layers)
     return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
@@ -110,32 +120,35 @@ def _samples(bench: Mapping[str, Any]) -> list[int]:
 
 
 def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
-    names = LayerRow.__dataclass_fields__
+    names = [name for name in LayerRow.__dataclass_fields__ if name != "predicted_ns"]
     try:
         return [LayerRow(**{name: row[name] for name in names}) for row in bench.get("layers", [])]
     except KeyError as error:
         raise HarnessError(f"mpe bench gave a layer without {error}") from None
 
 
-def _count(
-    board: Board,
-    cell: Cell,
-    paths: Mapping[str, str],
-    options: EngineOptions,
-    environment: Mapping[str, str],
-) -> int | None:
-    # One thread: threads that wait for work spin, and would be counted by chance.
-    argv = bench_arguments(
-        paths["engine"],
-        cfg=paths["cfg"],
-        weights=paths["weights"],
-        options=replace(options, threads=1),
-        warmup=1,
-        runs=1,
-        min_seconds=0,
-        mark=True,
-    )
-    return board.count_instructions(argv, timeout=cell.protocol.timeout, environment=environment)
+def _predict(
+    board: Board, cell: Cell, profile: Profile, layers: Sequence[LayerRow]
+) -> tuple[dict[str, Any], list[LayerRow]]:
+    """A real board's times for the cell and for its layers, or why there are none."""
+    try:
+        prediction = find_predictor(board.target).predict(profile, cell.threads)
+    except PredictionError as error:
+        return {"prediction_missing": str(error)}, list(layers)
+    low, high = prediction.interval_ms
+    result = {
+        "predicted_ms": prediction.milliseconds,
+        "predicted_low_ms": low,
+        "predicted_high_ms": high,
+        "prediction_error": prediction.error,
+        "prediction_validated": prediction.validated,
+        "bytes_moved": prediction.work.bytes_moved,
+    }
+    times = prediction.layers
+    return result, [
+        replace(row, predicted_ns=round(1e6 * times[row.index])) if row.index in times else row
+        for row in layers
+    ]
 
 
 def _compare(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 
 from harness import console
 from harness.configuration.matrix import Sweep
+from harness.configuration.targets import load_target
 from harness.errors import HarnessError
+from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
 from harness.sweep.fleet import Fleet
@@ -42,6 +44,15 @@ def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, 
                 worker.stop.set()
         store.finish_run(run)
         return run.id
+
+
+@cache
+def _prediction(target: str) -> str:
+    """What predictions for a target depend on besides the profile; "" where there are none."""
+    try:
+        return find_predictor(load_target(target)).fingerprint
+    except PredictionError:
+        return ""
 
 
 class _Execution:
@@ -114,6 +125,7 @@ class _Execution:
                 libraries=self.materials.libraries_hash(cell),
                 samples=self.materials.samples_hash(cell.model),
                 machine=processor() if cell.target == HOST else "",
+                prediction=_prediction(cell.target) if cell.emulated else "",
             ),
         )
 

@@ -27,7 +27,7 @@ from harness.errors import ConfigurationError
 from harness.sweep.ownership import Owner, is_alive, remove_dead
 
 FILE_NAME = "results.sqlite"
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 60.0
 
 Table = Literal["cells", "evaluations"]
@@ -57,7 +57,7 @@ CREATE TABLE layers (
   cell TEXT NOT NULL REFERENCES cells(key), "index" INTEGER NOT NULL, type TEXT NOT NULL,
   precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL, algorithm TEXT NOT NULL,
   nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL,
-  PRIMARY KEY (cell, "index")
+  predicted_nanoseconds INTEGER, PRIMARY KEY (cell, "index")
 ) WITHOUT ROWID;
 -- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
 CREATE TABLE evaluations (
@@ -108,7 +108,7 @@ class Place:
     emulated: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LayerRow:
     """One layer of a profile."""
 
@@ -121,6 +121,7 @@ class LayerRow:
     ns: int
     conversion_ns: int  # of these, for converting the input between precisions
     bytes: int
+    predicted_ns: int | None = None  # of a real board, where the cell was emulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,11 +278,11 @@ class Store:
                 [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)],
             )
             self._database.executemany(
-                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         *(key, row.index, row.type, row.precision, row.executed),
-                        *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes),
+                        *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
                     )
                     for row in outcome.layers
                 ],
@@ -321,11 +322,11 @@ class Store:
         with self._lock:
             rows = self._database.execute(
                 'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, '
-                'conversion_nanoseconds, bytes FROM layers WHERE cell = ? ORDER BY "index"',
+                "conversion_nanoseconds, bytes, predicted_nanoseconds FROM layers WHERE cell = ? "
+                'ORDER BY "index"',
                 (key,),
             ).fetchall()
-        names = ("index", "type", "precision", "executed", "isa", "algorithm", "ns", "conversion_ns", "bytes")
-        return [LayerRow(**dict(zip(names, row, strict=True))) for row in rows]
+        return [LayerRow(*row) for row in rows]
 
     def has_results(self, target: str) -> bool:
         """Whether any cell of a target was ever measured."""

@@ -15,12 +15,13 @@ from typing import Any
 import docker
 import pytest
 
-from harness.boards import counting_missing, emulation_missing
+from harness.boards import emulation_missing, profiling_missing
 from harness.boards.board import RunTimeoutError
 from harness.boards.emulated import OWNER_LABEL, EmulatedBoard, remove_stale
 from harness.boards.ssh import SshBoard
 from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError
+from harness.prediction.profile import read_profile
 
 pytestmark = pytest.mark.emulation
 
@@ -82,13 +83,16 @@ def test_the_core_has_its_own_instructions_only(board: EmulatedBoard, program: P
         assert newer.run([path, "dot"], timeout=30).stdout == "done\n"
 
 
-def test_instructions_between_the_marks_are_counted(board: EmulatedBoard, program: Path) -> None:
-    if missing := counting_missing():
+def test_instructions_between_the_marks_are_counted(
+    board: EmulatedBoard, program: Path, tmp_path: Path
+) -> None:
+    if missing := profiling_missing():
         pytest.skip("; ".join(missing))
     path = board.deploy({"engine": program})["engine"]
-    counts = [board.count_instructions([path, rounds], timeout=60) for rounds in ("1000", "1000", "51000")]
-    assert counts[0] is not None
-    assert counts[2] is not None
+    counts = []
+    for rounds in ("1000", "1000", "51000"):
+        assert board.profile([path, rounds], tmp_path / "profile", timeout=60)
+        counts.append(read_profile(tmp_path / "profile").instructions)
     assert counts[0] == counts[1]
     assert counts[2] - counts[0] == 2 * 50000  # two instructions a round
     assert 0 < counts[0] - 2 * 1000 < 20  # those that make the system calls

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tiny_sweep import query, results, run, write_tiny_sweep
 
-from harness.boards import counting_missing, emulation_missing
+from harness.boards import emulation_missing, profiling_missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
@@ -26,7 +26,7 @@ WITHOUT_DOCKER = {"DOCKER_HOST": "unix:///nonexistent/docker.sock"}
 
 @pytest.fixture(scope="module")
 def emulation() -> None:
-    if missing := [*emulation_missing(), *counting_missing()]:
+    if missing := [*emulation_missing(), *profiling_missing()]:
         pytest.skip("; ".join(missing))
 
 

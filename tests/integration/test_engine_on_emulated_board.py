@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.boards import counting_missing, emulation_missing, open_board
+from harness.boards import emulation_missing, open_board, profiling_missing
 from harness.boards.board import Board
 from harness.build.engine import build_engine
 from harness.configuration.policy import Policy, Setting, apply
 from harness.configuration.targets import load_target
+from harness.prediction.profile import read_profile
 from harness.resources import resource
 from harness.runtimes.engine import EngineOptions, HostEngine, bench_arguments, forward_arguments
 
@@ -83,8 +84,8 @@ def test_int8_results_are_the_hosts_bit_for_bit(board: Board, int8_cfg: Path, im
     assert len(set(expected)) == 2
 
 
-def test_instructions_of_an_inference_are_counted_the_same_each_time(board: Board) -> None:
-    if missing := counting_missing():
+def test_instructions_of_an_inference_are_counted_the_same_each_time(board: Board, tmp_path: Path) -> None:
+    if missing := profiling_missing():
         pytest.skip("; ".join(missing))
     paths = board.deploy(
         {
@@ -102,7 +103,9 @@ def test_instructions_of_an_inference_are_counted_the_same_each_time(board: Boar
         runs=1,
         mark=True,
     )
-    first = board.count_instructions(argv, timeout=300)
-    assert first is not None
-    assert first > 1_000_000
-    assert board.count_instructions(argv, timeout=300) == first
+    profiles = []
+    for _ in range(2):
+        assert board.profile(argv, tmp_path / "profile", timeout=300)
+        profiles.append(read_profile(tmp_path / "profile"))
+    assert profiles[0].instructions > 1_000_000
+    assert profiles[0].instructions == profiles[1].instructions

@@ -75,8 +75,9 @@ def test_a_file_that_is_not_there_cannot_be_deployed_or_fetched(board: HostBoard
         board.fetch(str(tmp_path / "absent"), tmp_path / "b")
 
 
-def test_instructions_are_not_counted(board: HostBoard) -> None:
-    assert board.count_instructions(["true"], timeout=1) is None
+def test_nothing_is_profiled(board: HostBoard, tmp_path: Path) -> None:
+    assert not board.profile(["true"], tmp_path / "profile", timeout=1)
+    assert not list(tmp_path.iterdir())
 
 
 def wait_until_gone(process: int) -> bool:

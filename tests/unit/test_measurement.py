@@ -10,11 +10,16 @@ from typing import Any, Self
 
 import pytest
 from networks import DETECTOR, write_sweep
+from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.boards.board import Completed
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import Target, load_target
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.prediction.core_model import load_core_model
+from harness.prediction.predictor import Predictor
+from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
+from harness.sweep import measurement
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import cells
@@ -53,7 +58,7 @@ class FakeBoard:
         self.target: Target = load_target("pi4")
         self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
         self.ran: list[list[str]] = []
-        self.counted: list[list[str]] = []
+        self.profiled: list[list[str]] = []
         self.environments: list[dict[str, str]] = []
 
     def __enter__(self) -> Self:
@@ -76,12 +81,18 @@ class FakeBoard:
             status=0, stdout=answer if isinstance(answer, str) else json.dumps(answer), stderr=""
         )
 
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> int | None:
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed | None:
         self.environments.append(dict(environment or {}))
-        self.counted.append(list(argv))
-        return 12345
+        self.profiled.append(list(argv))
+        write_profile(output, [NOP], [(LAYER_ENDED, 0, [(0, 12000)]), (RUN_ENDED, 0, [(0, 345)])])
+        return Completed(status=0, stdout=json.dumps(BENCH), stderr="")
 
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
@@ -136,17 +147,36 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
     libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
     result = measure(board, chosen, replace(files, libraries=libraries)).result
     assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 3
-    for argv in (*board.ran, *board.counted):
+    for argv in (*board.ran, *board.profiled):
         assert argv[argv.index("--quantizer") + 1] == "tensorflow"
     assert result["conversion_ms"] == pytest.approx(2e-6)
 
 
-def test_an_emulated_cell_counts_on_one_thread(cell: Cell, files: Files) -> None:
+def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) -> None:
     board = FakeBoard(emulated=True)
-    assert measure(board, cell, files).result["instructions"] == 12345
-    (argv,) = board.counted
+    board.target = replace(board.target, board=None)
+    outcome = measure(board, cell, files)
+    assert outcome.result["instructions"] == 12345
+    assert outcome.result["prediction_missing"].startswith("nothing is predicted for pi4: its file")
+    assert [row.predicted_ns for row in outcome.layers] == [None]
+    (argv,) = board.profiled
     assert argv[argv.index("--threads") + 1] == "1"
-    assert "--mark" in argv
+    assert {"--mark", "--profile"} <= set(argv)
+
+
+def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
+    cell: Cell, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor = Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Scripted())
+    monkeypatch.setattr(measurement, "find_predictor", lambda _: predictor)
+    outcome = measure(FakeBoard(emulated=True), cell, files)
+    result = outcome.result
+    # A cycle a block; two threads on two cores halve it.
+    assert result["predicted_ms"] == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
+    assert result["predicted_low_ms"] < result["predicted_ms"] < result["predicted_high_ms"]
+    assert (result["prediction_error"], result["prediction_validated"]) == (0.2, True)
+    assert result["bytes_moved"] == 0
+    assert [row.predicted_ns for row in outcome.layers] == [round(1e9 * 12000 / 1e9 / 2 * 1.5)]
 
 
 def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:

@@ -66,9 +66,14 @@ class FakeBoard:
             raise answer
         return answer
 
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> int | None:
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed | None:
         return None
 
     def fetch(self, remote: str, local: Path) -> None:

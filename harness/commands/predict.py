@@ -1,0 +1,175 @@
+"""`harness predict`: what a board would take, from an emulated run; and how far that is to be trusted."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.commands.model_options import positive_number
+from harness.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+    from harness.configuration.targets import Target
+    from harness.prediction.engine_run import LayerDescription
+    from harness.prediction.model import Prediction
+
+TIMEOUT = 3600.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="T",
+        help="a board to predict for: name, alias or your own target file (.yaml); may be repeated",
+    )
+    parser.add_argument("--cfg", type=Path, metavar="C", help="network, Darknet cfg")
+    parser.add_argument("--weights", type=Path, metavar="W", help="its weights")
+    parser.add_argument(
+        "--threads",
+        action="append",
+        type=positive_number,
+        metavar="N",
+        help="threads; may be repeated (default: 1)",
+    )
+    parser.add_argument("--layers", action="store_true", help="also a row for every layer")
+    engine = parser.add_argument_group("engine")
+    engine.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
+    engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
+    engine.add_argument("--algorithm", metavar="NAME", help="of convolutions (default: chosen by layer)")
+    engine.add_argument("--prefer", choices=("speed", "memory"), help="(default: speed)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.configuration.targets import load_target
+
+    if not (arguments.cfg and arguments.weights and arguments.target):
+        raise ConfigurationError(
+            "nothing to predict",
+            cure="Name a network and a board: --cfg C --weights W --target pi4.",
+        )
+    threads = arguments.threads or [1]
+    rows = []
+    for target in map(load_target, arguments.target):
+        rows += _predict(target, arguments, threads)
+    if arguments.json:
+        console.emit_json({"predictions": rows})
+    else:
+        _print(rows, layers=arguments.layers)
+    return 0
+
+
+def _predict(target: Target, arguments: argparse.Namespace, threads: list[int]) -> list[dict[str, Any]]:
+    from harness import console
+    from harness.boards import emulation_missing
+    from harness.boards.emulated import EmulatedBoard
+    from harness.build.engine import build_engine
+    from harness.errors import BuildError
+    from harness.prediction.engine_run import profile_engine
+    from harness.prediction.predictor import find_predictor
+    from harness.runtimes.engine import EngineOptions
+
+    predictor = find_predictor(target)
+    files = {"engine": build_engine(target).engine, "cfg": arguments.cfg, "weights": arguments.weights}
+    if arguments.calibration:
+        files["calibration"] = arguments.calibration
+    if missing := emulation_missing(target):
+        raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
+    with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
+        paths = board.deploy(files)
+        options = EngineOptions(
+            isa=arguments.isa,
+            algorithm=arguments.algorithm,
+            prefer=arguments.prefer,
+            calibration=paths.get("calibration"),
+        )
+        profiled = profile_engine(board, paths, options, timeout=TIMEOUT)
+    if profiled is None:
+        from harness.boards.block_profiler import profiling_missing
+
+        raise BuildError("; ".join(profiling_missing()))
+    profile, layers = profiled
+    return [
+        _row(target, number, predictor.predict(profile, number), layers) for number in dict.fromkeys(threads)
+    ]
+
+
+def _row(
+    target: Target, threads: int, prediction: Prediction, layers: Sequence[LayerDescription]
+) -> dict[str, Any]:
+    low, high = prediction.interval_ms
+    return {
+        "target": target.name,
+        "threads": threads,
+        "predicted_ms": prediction.milliseconds,
+        "predicted_low_ms": low,
+        "predicted_high_ms": high,
+        "predicted_fps": 1e3 / prediction.milliseconds,
+        "compute_ms": prediction.compute_ms,
+        "memory_ms": prediction.memory_ms,
+        "instructions": prediction.work.instructions,
+        "bytes_moved": prediction.work.bytes_moved,
+        "prediction_error": prediction.error,
+        "prediction_validated": prediction.validated,
+        "layers": [asdict(layer) | {"predicted_ms": prediction.layers.get(layer.index)} for layer in layers],
+    }
+
+
+def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from harness import console
+    from harness.report.tables import figure
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("target", "threads", "predicted FPS", "predicted ms", "interval ms", "of it memory ms"):
+        table.add_column(heading, justify="left" if heading == "target" else "right")
+    table.add_column("M instructions", justify="right")
+    table.add_column("MB moved", justify="right")
+    table.add_column("error", justify="right")
+    for row in rows:
+        mark = "" if row["prediction_validated"] else " unvalidated"
+        table.add_row(
+            *(row["target"], str(row["threads"]), figure(row["predicted_fps"]), figure(row["predicted_ms"])),
+            f"{figure(row['predicted_low_ms'])} to {figure(row['predicted_high_ms'])}",
+            *(figure(row["memory_ms"]), figure(row["instructions"], 1e6), figure(row["bytes_moved"], 1e6)),
+            f"{100 * row['prediction_error']:.0f} %{mark}",
+        )
+    output = console.stdout()
+    output.print(table)
+    output.print(
+        "Predicted from an emulated run; nothing here was measured on a board. Nine of ten measured times "
+        "are expected within the interval.",
+        soft_wrap=True,
+    )
+    if layers:
+        for row in rows:
+            output.print(_layer_table(row))
+
+
+def _layer_table(row: Mapping[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from harness.report.tables import figure
+
+    title = f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}: predicted, by layer"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for heading in ("layer", "type", "executed", "instruction set", "algorithm", "predicted ms", "share %"):
+        numeric = heading in ("layer", "predicted ms", "share %")
+        table.add_column(heading, justify="right" if numeric else "left")
+    for layer in row["layers"]:
+        ms = layer["predicted_ms"]
+        share = None if ms is None else 100 * ms / row["predicted_ms"]
+        names = (layer["type"], layer["executed"], layer["isa"], layer["algorithm"])
+        table.add_row(str(layer["index"]), *names, figure(ms), figure(share))
+    return table

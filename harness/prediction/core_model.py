@@ -1,0 +1,150 @@
+"""What instructions cost on a core: the rules of toolchains/cores/, and cycles by them."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.document import Node, read_document
+from harness.configuration.shapes import Field, Integer, Number, Record, Text, made_of
+from harness.prediction.in_order import InOrderRules, Latencies, loop_cycles
+from harness.prediction.instruction import VECTOR_OPERATIONS, Instruction, parse_instruction
+from harness.resources import resource
+
+if TYPE_CHECKING:
+    from harness.prediction.llvm import Llvm
+
+_REVISION = 1  # of what is done with the rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfOrderRules:
+    """A core that LLVM has a model of, and what that model leaves out."""
+
+    llvm_cpu: str
+    least_llvm: int  # the first version whose model of the core is its own
+    wide_vector_operations: float | None = None  # of 128 bits, at most so many a cycle
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreModel:
+    """A core's rules."""
+
+    name: str
+    description: str
+    in_order: InOrderRules | None = None
+    out_of_order: OutOfOrderRules | None = None
+
+    @property
+    def least_llvm(self) -> int:
+        from harness.prediction.llvm import LEAST_VERSION
+
+        return self.out_of_order.least_llvm if self.out_of_order else LEAST_VERSION
+
+    def fingerprint(self, llvm: Llvm) -> str:
+        """Changes with anything that cycles depend on; of an in-order core, LLVM gives the text alone."""
+        version = llvm.version if self.out_of_order else ()
+        rules = (_REVISION, asdict(self), version)
+        return hashlib.sha256(repr(rules).encode()).hexdigest()[:16]
+
+    def cycles(self, blocks: Sequence[bytes], llvm: Llvm) -> list[float]:
+        """Cycles of one round of each block of instructions, taken as the body of a loop."""
+        words = [struct.unpack(f"<{len(block) // 4}I", block) for block in blocks]
+        texts = llvm.disassemble([word for block in words for word in block])
+        parsed = {word: parse_instruction(text) for word, text in texts.items()}
+        instructions = [[parsed[word] for word in block] for block in words]
+        if self.in_order is not None:
+            return [loop_cycles(block, self.in_order) for block in instructions]
+        rules = self.out_of_order
+        assert rules is not None
+        cycles = llvm.loop_cycles(words, rules.llvm_cpu)
+        if rules.wide_vector_operations is None:
+            return cycles
+        return [
+            max(found, _wide_operations(block) / rules.wide_vector_operations)
+            for found, block in zip(cycles, instructions, strict=True)
+        ]
+
+
+def load_core_model(name: str) -> CoreModel:
+    """Raises ConfigurationError with file and line."""
+    return _SHAPE.read(read_document(resource("toolchains", "cores", f"{name}.yaml")))
+
+
+def _wide_operations(block: Sequence[Instruction]) -> float:
+    """Operations on 128 bits; two on 64 or less go for one."""
+    return sum(
+        1.0 if instruction.wide else 0.5 for instruction in block if instruction.kind in VECTOR_OPERATIONS
+    )
+
+
+def _model(node: Node, **values: object) -> CoreModel:
+    if len(values.keys() & {"in_order", "out_of_order"}) != 1:
+        raise node.error("a core needs the key in_order or the key out_of_order, and not both")
+    from pathlib import Path
+
+    return CoreModel(name=Path(node.file).stem, **values)  # type: ignore[arg-type]
+
+
+_CYCLES = Integer(least=1, most=100)
+_SHAPE: Record[CoreModel] = Record(
+    what="a core",
+    make=_model,
+    fields={
+        "description": Field(shape=Text(expected="a line of text"), help="the core", required=True),
+        "in_order": Field(
+            shape=Record(
+                what="an in-order core",
+                make=made_of(InOrderRules),
+                fields={
+                    "width": Field(
+                        shape=Integer(least=1, most=8), help="instructions a cycle", required=True
+                    ),
+                    "divide_interval": Field(
+                        shape=_CYCLES, help="cycles a division keeps the vector unit", required=True
+                    ),
+                    "latencies": Field(
+                        shape=Record(
+                            what="latencies",
+                            make=made_of(Latencies),
+                            fields={
+                                name: Field(
+                                    shape=_CYCLES, help=f"{name.replace('_', ' ')}, in cycles", required=True
+                                )
+                                for name in Latencies.__dataclass_fields__
+                            },
+                        ),
+                        help="cycles until a result can be used",
+                        required=True,
+                    ),
+                },
+            ),
+            help="for a core that our own scoreboard knows",
+        ),
+        "out_of_order": Field(
+            shape=Record(
+                what="an out-of-order core",
+                make=made_of(OutOfOrderRules),
+                fields={
+                    "llvm_cpu": Field(
+                        shape=Text(expected="a core"),
+                        help="LLVM's name of the core or its stand-in",
+                        required=True,
+                    ),
+                    "least_llvm": Field(
+                        shape=Integer(least=14, most=99),
+                        help="the first version of LLVM whose model of it is its own",
+                        required=True,
+                    ),
+                    "wide_vector_operations": Field(
+                        shape=Number(least=0.5, most=8), help="128-bit vector operations a cycle, at most"
+                    ),
+                },
+            ),
+            help="for a core that llvm-mca knows",
+        ),
+    },
+)

@@ -1,0 +1,94 @@
+"""What blocks of instructions cost on a core, each calculated once and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import console
+from harness.errors import HarnessError
+from harness.prediction.core_model import CoreModel
+from harness.prediction.llvm import Llvm
+from harness.resources import cache_directory
+
+_BUSY_SECONDS = 60.0
+_AT_ONCE = 500  # blocks between two signs of life
+_NAMED_AT_ONCE = 500  # in one query
+
+
+def block_cycles(blocks: Sequence[bytes], model: CoreModel, llvm: Llvm) -> npt.NDArray[np.float64]:
+    """Cycles of one round of each block. [n]"""
+    names = [hashlib.sha256(block).digest()[:16] for block in blocks]
+    fingerprint = model.fingerprint(llvm)
+    with _Kept(fingerprint) as kept:
+        known = kept.find(names)
+        missing = {name: block for name, block in zip(names, blocks, strict=True) if name not in known}
+        if missing:
+            known |= _calculate(missing, model, llvm, kept)
+    return np.array([known[name] for name in names], dtype=np.float64)
+
+
+def _calculate(missing: dict[bytes, bytes], model: CoreModel, llvm: Llvm, kept: _Kept) -> dict[bytes, float]:
+    found: dict[bytes, float] = {}
+    pairs = list(missing.items())
+    with console.progress(f"costs on {model.name}, blocks", len(pairs)) as progress:
+        for start in range(0, len(pairs), _AT_ONCE):
+            part = pairs[start : start + _AT_ONCE]
+            cycles = model.cycles([block for _, block in part], llvm)
+            new = {name: cost for (name, _), cost in zip(part, cycles, strict=True)}
+            kept.add(new)
+            found |= new
+            progress.advance(len(part))
+    return found
+
+
+class _Kept:
+    """Costs by one core's rules, in a file that several processes may use at once."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+
+    def __enter__(self) -> Self:
+        path = cache_directory() / "costs.sqlite"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS costs (model TEXT NOT NULL, block BLOB NOT NULL, "
+                "cycles REAL NOT NULL, PRIMARY KEY (model, block)) WITHOUT ROWID"
+            )
+        except sqlite3.Error as error:
+            raise HarnessError(
+                f"{path}: {error}", cure="It only keeps what can be calculated again: remove it."
+            ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def find(self, names: Sequence[bytes]) -> dict[bytes, float]:
+        found: dict[bytes, float] = {}
+        for start in range(0, len(names), _NAMED_AT_ONCE):
+            part = names[start : start + _NAMED_AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            rows = self._database.execute(
+                f"SELECT block, cycles FROM costs WHERE model = ? AND block IN ({marks})",
+                (self.fingerprint, *part),
+            )
+            found.update(rows)
+        return found
+
+    def add(self, costs: dict[bytes, float]) -> None:
+        rows = [(self.fingerprint, name, cost) for name, cost in costs.items()]
+        # Not to keep them costs time and nothing else: a full disk is no reason to stop.
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT OR REPLACE INTO costs VALUES (?, ?, ?)", rows)
+            self._database.execute("COMMIT")

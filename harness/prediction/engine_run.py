@@ -1,0 +1,66 @@
+"""Profiles one inference of the engine on an emulated board."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.prediction.profile import Profile, read_profile
+from harness.runtimes.engine import bench_arguments
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+    from harness.runtimes.engine import EngineOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerDescription:
+    """How the engine executes a layer."""
+
+    index: int
+    type: str
+    executed: str
+    isa: str
+    algorithm: str
+
+
+def profile_engine(
+    board: Board,
+    paths: Mapping[str, str],
+    options: EngineOptions,
+    *,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Profile, Sequence[LayerDescription]] | None:
+    """One inference with warm caches, a segment for each layer, and its layers; None where nothing profiles.
+
+    `paths` of engine, cfg and weights are those on the board; calibration is in the options.
+    """
+    # One thread: threads that wait for work spin, and would be counted by chance.
+    argv = bench_arguments(
+        paths["engine"],
+        cfg=paths["cfg"],
+        weights=paths["weights"],
+        options=replace(options, threads=1),
+        warmup=1,
+        runs=1,
+        min_seconds=0,
+        profile=True,
+        mark=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
+        file = Path(folder) / "profile"
+        completed = board.profile(argv, file, timeout=timeout, environment=environment)
+        if completed is None:
+            return None
+        return read_profile(file), _layers(completed.stdout)
+
+
+def _layers(stdout: str) -> list[LayerDescription]:
+    rows = json.loads(stdout)["layers"]
+    names = LayerDescription.__dataclass_fields__
+    return [LayerDescription(**{name: row[name] for name in names}) for row in rows]

@@ -1,0 +1,109 @@
+"""LLVM's disassembler and its machine code analyser, as the system has them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from harness.errors import HarnessError
+
+LEAST_VERSION = 14
+CURE = "apt-get install llvm-19"
+_NEWEST_TRIED = 40
+_TRIPLE = "-mtriple=aarch64"
+# What any of the targets' cores executes; without them llvm-mc would not know some instructions.
+_ATTRIBUTES = "-mattr=+v8.2a,+fullfp16,+dotprod,+lse,+crc,+aes,+sha2"
+_VERSION = re.compile(r"LLVM version (\d+)\.(\d+)\.(\d+)")
+_CYCLES = re.compile(r"Total Cycles:\s+(\d+)")
+_ITERATIONS = 40
+_BLOCKS_A_CALL = 100
+UNKNOWN = "nop"  # what is shown for words that are no instructions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llvm:
+    """Programs of one version."""
+
+    mc: str
+    mca: str
+    version: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        return "LLVM " + ".".join(map(str, self.version))
+
+    def disassemble(self, words: Sequence[int]) -> dict[int, str]:
+        """The text of every instruction word."""
+        distinct = sorted(set(words))
+        lines = self._disassembled(distinct)
+        if len(lines) != len(distinct):  # one of them is none: ask for each
+            lines = [next(iter(self._disassembled([word])), UNKNOWN) for word in distinct]
+        return dict(zip(distinct, lines, strict=True))
+
+    def _disassembled(self, words: Sequence[int]) -> list[str]:
+        text = "\n".join(" ".join(f"0x{byte:02x}" for byte in word.to_bytes(4, "little")) for word in words)
+        output = _run([self.mc, _TRIPLE, _ATTRIBUTES, "-disassemble"], text)
+        lines = (line.strip() for line in output.splitlines() if line.startswith("\t"))
+        return [line.replace("\t", " ") for line in lines if not line.startswith(".")]
+
+    def loop_cycles(self, blocks: Sequence[Sequence[int]], cpu: str) -> list[float]:
+        """Cycles of one round of each block as the body of a loop, on average over some rounds.
+
+        A block that LLVM's model of the core does not know all instructions of costs a cycle for each.
+        """
+        text = self.disassemble([word for block in blocks for word in block])
+        cycles: list[float] = []
+        for start in range(0, len(blocks), _BLOCKS_A_CALL):
+            cycles += self._analysed(blocks[start : start + _BLOCKS_A_CALL], cpu, text)
+        return cycles
+
+    def _analysed(self, blocks: Sequence[Sequence[int]], cpu: str, text: Mapping[int, str]) -> list[float]:
+        regions = [
+            "\n".join([f"# LLVM-MCA-BEGIN {number}", *(text[word] for word in block), "# LLVM-MCA-END"])
+            for number, block in enumerate(blocks)
+        ]
+        output = _run(
+            [
+                *(self.mca, _TRIPLE, _ATTRIBUTES, f"-mcpu={cpu}", f"-iterations={_ITERATIONS}"),
+                *("-instruction-info=0", "-resource-pressure=0"),
+            ],
+            "\n".join([*regions, ""]),
+        )
+        found = [int(match) / _ITERATIONS for match in _CYCLES.findall(output)]
+        if len(found) == len(blocks):
+            return found
+        if len(blocks) == 1:
+            return [float(len(blocks[0]))]
+        middle = len(blocks) // 2
+        return self._analysed(blocks[:middle], cpu, text) + self._analysed(blocks[middle:], cpu, text)
+
+
+@cache
+def find_llvm() -> Llvm | None:
+    """The newest of the system's versions that has both programs; None where there is none."""
+    found = [
+        llvm
+        for suffix in ("", *(f"-{version}" for version in range(LEAST_VERSION, _NEWEST_TRIED)))
+        if (llvm := _find(suffix)) and llvm.version >= (LEAST_VERSION, 0, 0)
+    ]
+    return max(found, key=lambda llvm: llvm.version, default=None)
+
+
+def _find(suffix: str) -> Llvm | None:
+    mc, mca = (shutil.which(name + suffix) for name in ("llvm-mc", "llvm-mca"))
+    if mc is None or mca is None:
+        return None
+    match = _VERSION.search(_run([mca, "--version"], ""))
+    return Llvm(mc=mc, mca=mca, version=(int(match[1]), int(match[2]), int(match[3]))) if match else None
+
+
+def _run(command: Sequence[str], text: str) -> str:
+    """What a program prints; what it says of bad input is seen by what is missing there."""
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise HarnessError(f"{command[0]} cannot be run: {error.strerror}", cure=CURE) from None
+    return done.stdout

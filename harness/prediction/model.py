@@ -1,0 +1,159 @@
+"""From a profile to a board's milliseconds.
+
+    seconds = compute x cycles / clock / threads + memory x bytes / (2 x copy)
+
+`cycles` are those of the blocks that ran, each as the body of a loop whose data is in the first level of
+cache; `bytes` are the lines that the last level fetched and wrote back; `copy` is what one core copies in a
+second, which reads and writes each byte. Threads share out the cycles and share the memory. The coefficients
+are the board's; docs/prediction.md says how they were fitted and how far that can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.configuration.board_data import LINE_BYTES, BoardData, Coefficients
+
+if TYPE_CHECKING:
+    from harness.prediction.profile import Profile, Segment
+
+# Of a board that nothing was measured on: nine of ten predictions with the other boards' coefficients.
+UNVALIDATED_ERROR = 0.40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a board has to do, whatever its clock."""
+
+    instructions: int
+    cycles: float
+    bytes_moved: int  # between the last level of cache and memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A board's time for what was profiled. Nothing of it was measured on a board."""
+
+    milliseconds: float
+    compute_ms: float
+    memory_ms: float
+    error: float  # fraction of the measured time that nine of ten predictions stay within
+    validated: bool  # whether that error was found on this kind of board
+    work: Work
+    layers: Mapping[int, float] = field(default_factory=dict)  # milliseconds, by index
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """Within which nine of ten measured times are to be expected."""
+        return self.milliseconds / (1 + self.error), self.milliseconds / max(1 - self.error, 0.05)
+
+
+# Blocks that take part in so much of all instructions are costed; the rest is taken to be like them.
+_COVERAGE = 0.998
+
+
+def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
+    """Numbers of the blocks that matter, those that executed most first."""
+    executed = np.zeros(len(profile.blocks), dtype=np.int64)
+    for segment in profile.segments:
+        executed[segment.blocks] += segment.runs * _lengths(profile)[segment.blocks]
+    order = np.argsort(-executed, kind="stable")
+    before = np.cumsum(executed[order]) - executed[order]
+    hot: npt.NDArray[np.int64] = order[(before < _COVERAGE * executed.sum()) & (executed[order] > 0)]
+    return hot
+
+
+def predict(profile: Profile, cycles: Mapping[int, float], board: BoardData, threads: int = 1) -> Prediction:
+    """`cycles` of one round of every hot block, by its number; a board with coefficients."""
+    works = _works(profile, cycles, len(board.caches))
+    total = _sum(works)
+    coefficients = coefficients_for(board, threads)
+    compute, memory = _times(total, board, coefficients, threads)
+    return Prediction(
+        milliseconds=compute + memory,
+        compute_ms=compute,
+        memory_ms=memory,
+        error=UNVALIDATED_ERROR if coefficients.error_90 is None else coefficients.error_90,
+        validated=coefficients.validated,
+        work=total,
+        layers={
+            segment.layer: sum(_times(work, board, coefficients, threads))
+            for segment, work in zip(profile.segments, works, strict=True)
+            if segment.layer is not None
+        },
+    )
+
+
+def coefficients_for(board: BoardData, threads: int) -> Coefficients:
+    """Those of one thread and of all cores, and between them what lies between."""
+    one = board.coefficients
+    if one is None:
+        raise ValueError("a prediction needs coefficients")
+    every = board.coefficients_all_cores
+    share = (min(threads, board.cores) - 1) / (board.cores - 1) if board.cores > 1 else 0.0
+    if share == 0:
+        return one
+    if every is None:
+        return replace(one, error_90=None)
+    if share == 1:
+        return every
+    errors = [part.error_90 for part in (one, every)]
+    return replace(
+        one,
+        compute=(1 - share) * one.compute + share * every.compute,
+        memory=(1 - share) * one.memory + share * every.memory,
+        error_90=None if None in errors else max(error for error in errors if error is not None),
+    )
+
+
+def work_of(profile: Profile, cycles: Mapping[int, float], levels: int) -> Work:
+    """Everything that was executed; `cycles` as for `predict`, `levels` of cache."""
+    return _sum(_works(profile, cycles, levels))
+
+
+def features(work: Work, board: BoardData, threads: int = 1) -> tuple[float, float]:
+    """Milliseconds of cycles and of memory before the coefficients."""
+    compute = work.cycles / board.clock_hz / min(threads, board.cores)
+    memory = work.bytes_moved / (2 * board.copy_bytes_per_second)
+    return 1e3 * compute, 1e3 * memory
+
+
+def _works(profile: Profile, cycles: Mapping[int, float], levels: int) -> list[Work]:
+    known = np.full(len(profile.blocks), np.nan)
+    known[list(cycles)] = list(cycles.values())
+    return [_work(profile, segment, known, levels) for segment in profile.segments]
+
+
+def _sum(works: Sequence[Work]) -> Work:
+    return Work(
+        instructions=sum(work.instructions for work in works),
+        cycles=sum(work.cycles for work in works),
+        bytes_moved=sum(work.bytes_moved for work in works),
+    )
+
+
+def _times(work: Work, board: BoardData, coefficients: Coefficients, threads: int) -> tuple[float, float]:
+    compute, memory = features(work, board, threads)
+    return coefficients.compute * compute, coefficients.memory * memory
+
+
+def _work(profile: Profile, segment: Segment, cycles: npt.NDArray[np.float64], levels: int) -> Work:
+    executed = segment.runs * _lengths(profile)[segment.blocks]
+    instructions = int(executed.sum())
+    costs = cycles[segment.blocks]
+    hot = ~np.isnan(costs)
+    covered = int(executed[hot].sum())
+    # A segment in which nothing is hot is as short as its cost is unimportant: a cycle an instruction.
+    spent = float(segment.runs[hot] @ costs[hot]) * instructions / covered if covered else float(instructions)
+    last = levels - 1
+    lines = int(segment.misses[:, last].sum() + segment.streamed[:, last].sum()) + segment.written_back
+    return Work(instructions=instructions, cycles=spent, bytes_moved=LINE_BYTES * lines)
+
+
+def _lengths(profile: Profile) -> npt.NDArray[np.int64]:
+    return np.array([len(block) // 4 for block in profile.blocks], dtype=np.int64)

@@ -1,0 +1,80 @@
+"""Profiles ncnn's benchmark networks on emulated boards, each with the ncnn that its board was timed with."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.boards.emulated import EmulatedBoard
+from harness.errors import ConfigurationError, HarnessError
+from harness.prediction.profile import Profile, read_profile
+from harness.resources import resource
+from harness.wheels import fetch_wheel
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+    from harness.prediction.published import PublishedBoard
+
+# What runs on the board is a Python program: the image that has Python 3.11, and its C library.
+IMAGE, GLIBC = "python", "2.36"
+PYTHON = "/usr/bin/python3"
+TIMEOUT = 3600.0
+_UNPACK_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NcnnBoard:
+    """An emulated board that ncnn is unpacked on."""
+
+    board: Board
+    script: str  # paths on the board
+    packages: str
+
+    def profile(self, param: Path, size: int, output: Path) -> Profile:
+        """One inference with warm caches. Raises HarnessError with what ncnn said where it fails."""
+        path = self.board.deploy({"param": param})["param"]
+        completed = self.board.profile(
+            [PYTHON, self.script, path, str(size)],
+            output,
+            timeout=TIMEOUT,
+            environment={"PYTHONPATH": self.packages, "OMP_NUM_THREADS": "1"},
+        )
+        if completed is None:
+            from harness.boards.block_profiler import profiling_missing
+
+            raise HarnessError("; ".join(profiling_missing()))
+        return read_profile(output)
+
+
+@contextlib.contextmanager
+def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
+    """Opens a board of the target's core with the wheel that its times are of."""
+    target = replace(published.target, image=IMAGE, glibc=GLIBC)
+    with tempfile.TemporaryDirectory(prefix="harness-wheel-") as folder, EmulatedBoard(target) as board:
+        wheel = fetch_wheel(published.wheel, Path(folder))
+        script = resource("device_images", "python", "ncnn_inference.py")
+        paths = board.deploy({"wheel": wheel, "script": script})
+        packages = f"{paths['wheel']}.unpacked"
+        unpacked = board.run(
+            [PYTHON, "-m", "zipfile", "-e", paths["wheel"], packages], timeout=_UNPACK_TIMEOUT
+        )
+        if unpacked.status != 0:
+            said = unpacked.stderr.strip()[-300:]
+            raise HarnessError(f"{board.name}: {wheel.name} cannot be unpacked: {said}")
+        yield NcnnBoard(board=board, script=paths["script"], packages=packages)
+
+
+def find_params(folder: Path, inputs: Mapping[str, int]) -> dict[str, Path]:
+    """The networks' files. Raises ConfigurationError where one is missing."""
+    params = {name: folder / f"{name}.param" for name in inputs}
+    missing = [name for name, path in params.items() if not path.is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"{folder}: has no {missing[0]}.param" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
+            cure="The networks are those of the folder benchmark/ of https://github.com/Tencent/ncnn.",
+        )
+    return params

@@ -1,0 +1,142 @@
+"""Reads what QEMU's plugin wrote: device_images/qemu_plugin/block_profile.c says how the file is laid out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError
+
+LEVELS = 3
+MAGIC = b"MPEBLK01"
+RUN_ENDED = 7777778
+LAYER_ENDED = 7780000
+
+_BLOCK, _SEGMENT, _FINISH = 1, 2, 3
+_HEAD = struct.Struct("<II")
+_ADDRESS = struct.Struct("<Q")
+_SEGMENT_HEAD = struct.Struct("<QQ")
+_ROW = np.dtype(
+    [
+        ("block", "<u8"),
+        ("runs", "<u8"),
+        ("accesses", "<u8"),
+        ("misses", "<u8", LEVELS),
+        ("streamed", "<u8", LEVELS),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What was executed between two marks."""
+
+    mark: int  # the one that ended it
+    written_back: int  # cache lines, to memory
+    blocks: npt.NDArray[np.int64]  # numbers of those that ran, [n]
+    runs: npt.NDArray[np.int64]  # of each, [n]
+    misses: npt.NDArray[np.int64]  # of each in each level of cache, [n, LEVELS]; those that continue a
+    streamed: npt.NDArray[np.int64]  # stream of misses stand here instead, [n, LEVELS]
+
+    @property
+    def layer(self) -> int | None:
+        """The index of the layer that it is; None for what is none."""
+        return self.mark - LAYER_ENDED if self.mark >= LAYER_ENDED else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """One run of a program."""
+
+    blocks: Sequence[bytes]  # instructions of each, four bytes an instruction
+    segments: Sequence[Segment]
+
+    @property
+    def instructions(self) -> int:
+        """Executed in all segments."""
+        lengths = np.array([len(block) // 4 for block in self.blocks], dtype=np.int64)
+        return int(sum(lengths[segment.blocks] @ segment.runs for segment in self.segments))
+
+
+def read_profile(path: Path) -> Profile:
+    """Raises HarnessError with the offset where the file is not what the plugin writes."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read: {error.strerror}") from None
+    return _Reader(path, data).read()
+
+
+class _Reader:
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path = path
+        self.data = data
+        self.offset = 0
+        self.blocks: list[bytes] = []
+        self.segments: list[Segment] = []
+
+    def read(self) -> Profile:
+        if self._take(len(MAGIC)) != MAGIC:
+            self.offset = 0
+            raise self._error("this is no block profile")
+        while True:
+            kind, count = _HEAD.unpack(self._take(_HEAD.size))
+            if kind == _BLOCK:
+                self._take(_ADDRESS.size)  # blocks of the same instructions cost the same wherever they are
+                self.blocks.append(self._take(4 * count))
+            elif kind == _SEGMENT:
+                self._segment(count)
+            elif kind == _FINISH and count == 0:
+                break
+            else:
+                raise self._error(f"there is no record of kind {kind}", back=_HEAD.size)
+        if self.offset != len(self.data):
+            raise self._error(f"{len(self.data) - self.offset} bytes follow its end")
+        return Profile(blocks=self.blocks, segments=self.segments)
+
+    def _segment(self, count: int) -> None:
+        mark, written_back = _SEGMENT_HEAD.unpack(self._take(_SEGMENT_HEAD.size))
+        rows = np.frombuffer(self._take(count * _ROW.itemsize), dtype=_ROW)
+        if count and rows["block"].max() >= len(self.blocks):
+            raise self._error(
+                f"a segment names block {rows['block'].max()} of {len(self.blocks)}",
+                back=count * _ROW.itemsize,
+            )
+        # Counts that are no counts: a run of years would not reach this.
+        if any(rows[name].max(initial=0) >= 1 << 53 for name in ("runs", "misses", "streamed")):
+            raise self._error("a count is out of range", back=count * _ROW.itemsize)
+        if written_back >= 1 << 53:
+            raise self._error("a count is out of range", back=count * _ROW.itemsize)
+        self.segments.append(
+            Segment(
+                mark=mark,
+                written_back=written_back,
+                **{
+                    name: rows[field].astype(np.int64)
+                    for name, field in (
+                        ("blocks", "block"),
+                        ("runs", "runs"),
+                        ("misses", "misses"),
+                        ("streamed", "streamed"),
+                    )
+                },
+            )
+        )
+
+    def _take(self, size: int) -> bytes:
+        if self.offset + size > len(self.data):
+            raise self._error(f"it is cut short: {size} bytes more were to come")
+        taken = self.data[self.offset : self.offset + size]
+        self.offset += size
+        return taken
+
+    def _error(self, what: str, *, back: int = 0) -> HarnessError:
+        return HarnessError(
+            f"{self.path}: at byte {self.offset - back}: {what}",
+            cure="The profile of an emulated run was not written to its end; run it again.",
+        )
