@@ -14,10 +14,11 @@ from harness.errors import HarnessError
 LEAST_VERSION = 14
 CURE = "apt-get install llvm-19"
 _NEWEST_TRIED = 40
-_TRIPLE = "-mtriple=aarch64"
+_TRIPLE = "aarch64"
 # What any of the targets' cores executes; without them llvm-mc would not know some instructions.
 _ATTRIBUTES = "-mattr=+v8.2a,+fullfp16,+dotprod,+lse,+crc,+aes,+sha2"
 _VERSION = re.compile(r"LLVM version (\d+)\.(\d+)\.(\d+)")
+_INVALID = re.compile(r"^<stdin>:(\d+):\d+: warning: invalid instruction", re.MULTILINE)
 _CYCLES = re.compile(r"Total Cycles:\s+(\d+)")
 _ITERATIONS = 40
 _BLOCKS_A_CALL = 100
@@ -36,18 +37,20 @@ class Llvm:
         return "LLVM " + ".".join(map(str, self.version))
 
     def disassemble(self, words: Sequence[int]) -> dict[int, str]:
-        """The text of every instruction word."""
+        """The text of every instruction word; UNKNOWN for those that are none."""
         distinct = sorted(set(words))
-        lines = self._disassembled(distinct)
-        if len(lines) != len(distinct):  # one of them is none: ask for each
-            lines = [next(iter(self._disassembled([word])), UNKNOWN) for word in distinct]
-        return dict(zip(distinct, lines, strict=True))
-
-    def _disassembled(self, words: Sequence[int]) -> list[str]:
-        text = "\n".join(" ".join(f"0x{byte:02x}" for byte in word.to_bytes(4, "little")) for word in words)
-        output = _run([self.mc, _TRIPLE, _ATTRIBUTES, "-disassemble"], text)
-        lines = (line.strip() for line in output.splitlines() if line.startswith("\t"))
-        return [line.replace("\t", " ") for line in lines if not line.startswith(".")]
+        text = "\n".join(
+            " ".join(f"0x{byte:02x}" for byte in word.to_bytes(4, "little")) for word in distinct
+        )
+        done = _run([self.mc, f"-triple={_TRIPLE}", _ATTRIBUTES, "-disassemble"], text)
+        # What is no instruction is left out of the output, and named by its line in a warning.
+        invalid = {int(line) - 1 for line in _INVALID.findall(done.stderr)}
+        valid = [word for number, word in enumerate(distinct) if number not in invalid]
+        lines = [line.strip().replace("\t", " ") for line in done.stdout.splitlines() if line[:1] == "\t"]
+        shown = [line for line in lines if not line.startswith(".")]
+        if len(shown) != len(valid):
+            raise HarnessError(f"{self.mc} showed {len(shown)} of {len(valid)} instructions", cure=CURE)
+        return dict.fromkeys(distinct, UNKNOWN) | dict(zip(valid, shown, strict=True))
 
     def loop_cycles(self, blocks: Sequence[Sequence[int]], cpu: str) -> list[float]:
         """Cycles of one round of each block as the body of a loop, on average over some rounds.
@@ -67,11 +70,11 @@ class Llvm:
         ]
         output = _run(
             [
-                *(self.mca, _TRIPLE, _ATTRIBUTES, f"-mcpu={cpu}", f"-iterations={_ITERATIONS}"),
+                *(self.mca, f"-mtriple={_TRIPLE}", _ATTRIBUTES, f"-mcpu={cpu}", f"-iterations={_ITERATIONS}"),
                 *("-instruction-info=0", "-resource-pressure=0"),
             ],
             "\n".join([*regions, ""]),
-        )
+        ).stdout
         found = [int(match) / _ITERATIONS for match in _CYCLES.findall(output)]
         if len(found) == len(blocks):
             return found
@@ -96,14 +99,12 @@ def _find(suffix: str) -> Llvm | None:
     mc, mca = (shutil.which(name + suffix) for name in ("llvm-mc", "llvm-mca"))
     if mc is None or mca is None:
         return None
-    match = _VERSION.search(_run([mca, "--version"], ""))
+    match = _VERSION.search(_run([mca, "--version"], "").stdout)
     return Llvm(mc=mc, mca=mca, version=(int(match[1]), int(match[2]), int(match[3]))) if match else None
 
 
-def _run(command: Sequence[str], text: str) -> str:
-    """What a program prints; what it says of bad input is seen by what is missing there."""
+def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     except OSError as error:
         raise HarnessError(f"{command[0]} cannot be run: {error.strerror}", cure=CURE) from None
-    return done.stdout
