@@ -35,6 +35,7 @@ class CoreModel:
 
     name: str
     description: str
+    line_fill: float  # cycles in which the first level of cache takes in a line
     in_order: InOrderRules | None = None
     out_of_order: OutOfOrderRules | None = None
 
@@ -95,6 +96,11 @@ _SHAPE: Record[CoreModel] = Record(
     make=_model,
     fields={
         "description": Field(shape=Text(expected="a line of text"), help="the core", required=True),
+        "line_fill": Field(
+            shape=Number(least=0, most=100),
+            help="cycles in which the first level of cache takes in a line",
+            required=True,
+        ),
         "in_order": Field(
             shape=Record(
                 what="an in-order core",

@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.prediction import llvm as llvm_tools
 from harness.prediction.core_model import CoreModel, load_core_model
 from harness.prediction.costs import block_cycles
-from harness.prediction.model import Prediction, Work, hot_blocks, predict, work_of
+from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
 
 if TYPE_CHECKING:
     from harness.configuration.board_data import BoardData
@@ -33,11 +33,11 @@ class Predictor:
 
     def predict(self, profile: Profile, threads: int = 1) -> Prediction:
         """Milliseconds of what was profiled, for a board with coefficients."""
-        return predict(profile, self._cycles(profile), self.board, threads)
+        return predict(profile, self._costs(profile), self.board, threads)
 
     def work(self, profile: Profile) -> Work:
         """What the board has to do, for fitting coefficients."""
-        return work_of(profile, self._cycles(profile), len(self.board.caches))
+        return work_of(profile, self._costs(profile), len(self.board.caches))
 
     @property
     def fingerprint(self) -> str:
@@ -45,10 +45,11 @@ class Predictor:
         values = (self.board, self.core.fingerprint(self.llvm))
         return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
-    def _cycles(self, profile: Profile) -> dict[int, float]:
+    def _costs(self, profile: Profile) -> Costs:
         hot = [int(number) for number in hot_blocks(profile)]
         cycles = block_cycles([profile.blocks[number] for number in hot], self.core, self.llvm)
-        return dict(zip(hot, cycles.tolist(), strict=True))
+        blocks = dict(zip(hot, cycles.tolist(), strict=True))
+        return Costs(blocks=blocks, line_fill=self.core.line_fill)
 
 
 def find_predictor(target: Target, *, fitted: bool = True) -> Predictor:

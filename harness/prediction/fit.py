@@ -1,0 +1,122 @@
+"""Finds a board's two coefficients from times that were measured on it, and how far they can be trusted.
+
+The coefficients make the sum of the relative errors' absolute values least. Not of their squares: some of the
+times that others publish are far off for reasons of their own, and would pull at all the rest.
+
+An error is a prediction over the measured time, less one. Those that count are of measurements left out: each
+is predicted with coefficients that were fitted on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.configuration.board_data import BoardData, Coefficients
+from harness.errors import ConfigurationError
+from harness.prediction.model import Work, features
+
+LEAST_MEASUREMENTS = 4  # two coefficients, fitted on all but one of them, and something to spare
+_PARALLEL = 1e-9  # of two measurements' proportions: they do not tell the coefficients apart
+
+_Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What a board took for a piece of work."""
+
+    name: str
+    work: Work
+    milliseconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Coefficients, and the error of each measurement when it was left out."""
+
+    coefficients: Coefficients
+    errors: Mapping[str, float]
+
+
+def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fitted_on: str) -> Fit:
+    """Raises ConfigurationError where the measurements are too few."""
+    if len(measurements) < LEAST_MEASUREMENTS:
+        raise ConfigurationError(
+            f"{len(measurements)} measured times are too few to find two coefficients and their error",
+            cure=f"Measure at least {LEAST_MEASUREMENTS} different networks or policies.",
+        )
+    shares = _shares(measurements, board, threads)
+    compute, memory = _least_errors(shares)
+    errors = [
+        float(shares[i] @ _least_errors(np.delete(shares, i, axis=0))) - 1 for i in range(len(measurements))
+    ]
+    sizes = np.abs(errors)
+    return Fit(
+        coefficients=Coefficients(
+            compute=float(compute),
+            memory=float(memory),
+            fitted_on=fitted_on,
+            median_error=float(np.median(sizes)),
+            error_90=float(np.quantile(sizes, 0.9, method="higher")),
+        ),
+        errors={measured.name: error for measured, error in zip(measurements, errors, strict=True)},
+    )
+
+
+def errors_of(
+    coefficients: Coefficients, measurements: Sequence[Measurement], board: BoardData, threads: int
+) -> dict[str, float]:
+    """The error that coefficients from elsewhere make with each of the board's measurements."""
+    if not measurements:
+        return {}
+    errors = _shares(measurements, board, threads) @ (coefficients.compute, coefficients.memory) - 1
+    return {measured.name: float(error) for measured, error in zip(measurements, errors, strict=True)}
+
+
+def fit_together(groups: Sequence[tuple[Sequence[Measurement], BoardData]], threads: int) -> Coefficients:
+    """One pair of coefficients for all these boards' measurements, for a board that has none."""
+    shares = np.concatenate([_shares(measurements, board, threads) for measurements, board in groups])
+    compute, memory = _least_errors(shares)
+    return Coefficients(compute=float(compute), memory=float(memory))
+
+
+def _shares(measurements: Sequence[Measurement], board: BoardData, threads: int) -> _Matrix:
+    """What of each measured time cycles and memory would be, were the coefficients 1. [n, 2]"""
+    return np.array(
+        [
+            [part / measured.milliseconds for part in features(measured.work, board, threads)]
+            for measured in measurements
+        ]
+    )
+
+
+def _least_errors(shares: _Matrix) -> _Matrix:
+    """The two coefficients, none negative, for which sum |shares @ coefficients - 1| is least.
+
+    The sum is convex, and linear between the lines on which an error is zero. So it is least where two such
+    lines cross or one meets an axis: all these points are tried, and of equal ones the first is taken.
+    """
+    compute, memory = shares.T
+    first, second = np.triu_indices(len(shares), 1)
+    determinant = compute[first] * memory[second] - compute[second] * memory[first]
+    scale = compute[first] * memory[second] + compute[second] * memory[first]
+    crossing = np.abs(determinant) > _PARALLEL * scale
+    first, second, determinant = first[crossing], second[crossing], determinant[crossing]
+    crossings = np.stack([memory[second] - memory[first], compute[first] - compute[second]], axis=1)
+    points = np.concatenate(
+        [
+            crossings / determinant[:, None],
+            *(
+                1 / part[part > 0][:, None] * axis
+                for part, axis in ((compute, np.array([1.0, 0.0])), (memory, np.array([0.0, 1.0])))
+            ),
+        ]
+    )
+    points = points[(points >= 0).all(axis=1)]
+    sums = np.abs(points @ shares.T - 1).sum(axis=1)
+    best: _Matrix = points[np.argmin(sums)]
+    return best

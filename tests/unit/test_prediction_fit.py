@@ -1,0 +1,105 @@
+"""Fitting a board's coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import BOARD
+
+from harness.configuration.board_data import Coefficients
+from harness.errors import ConfigurationError
+from harness.prediction.fit import Measurement, errors_of, fit, fit_together
+from harness.prediction.model import Work, features
+
+
+def measured(name: str, cycles: float, bytes_moved: int, milliseconds: float | None = None) -> Measurement:
+    """On a board whose coefficients are 1.25 and 0.5 unless told."""
+    work = Work(instructions=0, cycles=cycles, bytes_moved=bytes_moved)
+    compute, memory = features(work, BOARD)
+    return Measurement(name=name, work=work, milliseconds=milliseconds or 1.25 * compute + 0.5 * memory)
+
+
+EXACT = [measured(str(i), 1e6 * (i + 1), 1000 * (i * i + 3)) for i in range(6)]
+
+
+def test_what_follows_the_model_is_found_again() -> None:
+    found = fit(EXACT, BOARD, 1, "a test")
+    assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
+    assert found.coefficients.error_90 == pytest.approx(0, abs=1e-9)
+    assert found.coefficients.fitted_on == "a test"
+    assert set(found.errors) == {measurement.name for measurement in EXACT}
+
+
+def test_one_time_that_is_far_off_does_not_pull_at_the_others() -> None:
+    off = measured("off", 3e6, 9000, milliseconds=40.0)
+    found = fit([*EXACT, off], BOARD, 1, "a test")
+    assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
+    assert found.errors["off"] == pytest.approx(off_prediction(off) / 40.0 - 1)
+    assert found.coefficients.median_error == pytest.approx(0, abs=1e-9)
+    assert found.coefficients.error_90 == pytest.approx(abs(found.errors["off"]))
+
+
+def off_prediction(off: Measurement) -> float:
+    compute, memory = features(off.work, BOARD)
+    return 1.25 * compute + 0.5 * memory
+
+
+def test_a_coefficient_is_never_negative() -> None:
+    # The more it moves, the less it takes: memory cannot have cost anything.
+    times = [measured(str(i), 1e6, 1000 * (i + 1), milliseconds=2.0 - 0.2 * i) for i in range(5)]
+    found = fit(times, BOARD, 1, "a test").coefficients
+    assert found.memory == 0
+    assert found.compute == pytest.approx(1.6)
+
+
+def test_work_that_moves_nothing_says_nothing_of_memory() -> None:
+    found = fit([measured(str(i), 1e6 * (i + 1), 0) for i in range(4)], BOARD, 1, "a test").coefficients
+    assert (found.compute, found.memory) == pytest.approx((1.25, 0))
+
+
+def test_threads_share_out_the_cycles() -> None:
+    found = fit(EXACT, BOARD, 2, "a test").coefficients
+    assert (found.compute, found.memory) == pytest.approx((2.5, 0.5))
+
+
+def test_too_few_times_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="3 measured times are too few"):
+        fit(EXACT[:3], BOARD, 1, "a test")
+
+
+def test_other_coefficients_have_other_errors() -> None:
+    doubled = Coefficients(compute=2.5, memory=1.0)
+    errors = errors_of(doubled, EXACT, BOARD, 1)
+    assert errors == pytest.approx({measurement.name: 1.0 for measurement in EXACT})
+    assert errors_of(doubled, [], BOARD, 1) == {}
+
+
+def test_boards_are_fitted_together() -> None:
+    found = fit_together([(EXACT[:3], BOARD), (EXACT[3:], BOARD)], 1)
+    assert (found.compute, found.memory) == pytest.approx((1.25, 0.5))
+    assert not found.validated
+
+
+amounts = st.floats(min_value=1e3, max_value=1e9)
+times = st.lists(
+    st.tuples(amounts, amounts, st.floats(min_value=0.01, max_value=1e4)), min_size=4, max_size=8
+)
+
+
+@given(times)
+def test_no_other_coefficients_make_a_smaller_sum_of_errors(rows: list[tuple[float, float, float]]) -> None:
+    measurements = [
+        measured(str(i), cycles, int(moved), milliseconds)
+        for i, (cycles, moved, milliseconds) in enumerate(rows)
+    ]
+    found = fit(measurements, BOARD, 1, "a test").coefficients
+    parts = np.array([features(measurement.work, BOARD) for measurement in measurements])
+    shares = parts / np.array([[measurement.milliseconds] for measurement in measurements])
+    least = np.abs(shares @ (found.compute, found.memory) - 1).sum()
+    assert min(found.compute, found.memory) >= 0
+    for compute in (0.0, 0.9, 1.1):
+        for memory in (0.0, 0.9, 1.1):
+            other = np.abs(shares @ (compute * found.compute, memory * found.memory) - 1).sum()
+            assert least <= other + 1e-9
