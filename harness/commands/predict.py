@@ -45,17 +45,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
     engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
     engine.add_argument("--algorithm", metavar="NAME", help="of convolutions (default: chosen by layer)")
     engine.add_argument("--prefer", choices=("speed", "memory"), help="(default: speed)")
+    other = parser.add_argument_group("instead of a prediction").add_mutually_exclusive_group()
+    other.add_argument(
+        "--calibrate",
+        type=Path,
+        metavar="SWEEP.yaml",
+        help="find the coefficients of a target's board from the times of a sweep that was measured on one",
+    )
+    other.add_argument(
+        "--validate",
+        type=Path,
+        metavar="NETS",
+        help="hold predictions against published times of ncnn's networks, whose .param files are in this "
+        "folder; takes half an hour",
+    )
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="where the sweep's results are (results/<its name>)"
+    )
+    parser.add_argument(
+        "--profiles", type=Path, metavar="DIR", help="keep the validation's profiles, and use those kept"
+    )
+    parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw the validation's points")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness import console
     from harness.configuration.targets import load_target
 
+    if arguments.validate:
+        from harness.commands.predict_validate import run as validate
+
+        return validate(arguments)
+    if arguments.calibrate:
+        return _calibrate(arguments)
     if not (arguments.cfg and arguments.weights and arguments.target):
         raise ConfigurationError(
             "nothing to predict",
             cure="Name a network and a board: --cfg C --weights W --target pi4.",
         )
+    from harness import console
+
     threads = arguments.threads or [1]
     rows = []
     for target in map(load_target, arguments.target):
@@ -64,6 +92,51 @@ def run(arguments: argparse.Namespace) -> int:
         console.emit_json({"predictions": rows})
     else:
         _print(rows, layers=arguments.layers)
+    return 0
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.commands.run import default_folder
+    from harness.configuration.schema import read_sweep
+    from harness.configuration.targets import load_target
+    from harness.prediction.fit import fit
+    from harness.prediction.predictor import find_predictor
+    from harness.sweep.measured_work import measured_work
+    from harness.sweep.store import FILE_NAME, Store
+
+    if len(arguments.target) != 1:
+        raise ConfigurationError("--calibrate needs the board's target", cure="Name one with --target.")
+    target = load_target(arguments.target[0])
+    predictor = find_predictor(target, fitted=False)
+    sweep = read_sweep(arguments.calibrate)
+    folder = arguments.results or default_folder(sweep)
+    if not (folder / FILE_NAME).is_file():
+        raise ConfigurationError(
+            f"{folder}: holds no results ({FILE_NAME})", cure="Name the folder with --results."
+        )
+    with Store(folder) as store:
+        measured = measured_work(sweep, store, target, predictor)
+    cores = predictor.board.cores
+    used = {"coefficients": 1, "coefficients_all_cores": cores}
+    fits = {
+        key: fit(times, predictor.board, threads, f"{len(times)} cells of {sweep.name}")
+        for key, threads in used.items()
+        if (times := measured.get(threads))
+    }
+    if not fits:
+        raise ConfigurationError(
+            f"{folder}: has no times of one thread or of {cores}", cure=f"Measure with threads: [1, {cores}]."
+        )
+    if arguments.json:
+        console.emit_json({key: asdict(found) for key, found in fits.items()})
+        return 0
+    print(f"# For the key board: of the file of {target.name}.")
+    for key, found in fits.items():
+        values = found.coefficients
+        print(f"  {key}:\n    compute: {values.compute:.3f}\n    memory: {values.memory:.3f}")
+        print(f"    fitted_on: {values.fitted_on}")
+        print(f"    median_error: {values.median_error:.3f}\n    error_90: {values.error_90:.3f}")
     return 0
 
 

@@ -44,15 +44,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
     paths = board.deploy(named | {library.name: library for library in files.libraries})
     environment = library_path(paths[library.name] for library in files.libraries)
-    options = EngineOptions(
-        threads=cell.threads,
-        isa=cell.options.isa,
-        algorithm=cell.options.algorithm,
-        prefer=cell.options.prefer,
-        quantizer=cell.options.quantizer,
-        bn_epsilon=cell.options.bn_epsilon,
-        calibration=paths.get("calibration"),
-    )
+    options = engine_options(cell, paths.get("calibration"))
     bench = _run(
         board,
         bench_arguments(
@@ -87,6 +79,19 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     if "samples" in paths:
         result |= _compare(board, cell, paths, options, environment, expected, layers)
     return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
+
+
+def engine_options(cell: Cell, calibration: str | None) -> EngineOptions:
+    """What the engine is told, with the path of the calibration file on the board."""
+    return EngineOptions(
+        threads=cell.threads,
+        isa=cell.options.isa,
+        algorithm=cell.options.algorithm,
+        prefer=cell.options.prefer,
+        quantizer=cell.options.quantizer,
+        bn_epsilon=cell.options.bn_epsilon,
+        calibration=calibration,
+    )
 
 
 def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:

@@ -1,0 +1,173 @@
+"""Holds predictions against published times: how far off are they for a network, a board, a precision or a
+number of threads that was left out of the fit?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness import console
+from harness.errors import HarnessError
+from harness.prediction.fit import Fit, Measurement, errors_of, fit, fit_together
+from harness.prediction.ncnn_run import ncnn_board
+from harness.prediction.predictor import Predictor, find_predictor
+from harness.prediction.profile import read_profile
+
+if TYPE_CHECKING:
+    from harness.configuration.board_data import BoardData
+    from harness.prediction.model import Work
+    from harness.prediction.published import PublishedBoard
+
+FOUR = 4
+CLOSE = 0.20  # what counts as close, as a fraction of the measured time
+_BOARDS_AT_ONCE = 2
+
+Errors = Mapping[str, float]  # by network; a prediction over the measured time, less one
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardValidation:
+    """What was found for one kind of board."""
+
+    target: str
+    works: Mapping[str, Work]
+    measured: tuple[Mapping[str, float], Mapping[str, float]]  # milliseconds of one thread and of four
+    one_thread: Fit  # errors of networks that were left out
+    four_threads: Fit
+    other_boards: Errors  # with coefficients of the other boards together; empty where there are none
+    int8: Errors  # of int8 networks, fitted on the others
+
+    def predicted_ms(self, network: str, threads: int) -> float:
+        """By coefficients that were fitted on the other networks."""
+        found = self.one_thread if threads == 1 else self.four_threads
+        return self.measured[threads != 1][network] * (1 + found.errors[network])
+
+
+def profile_networks(
+    boards: Sequence[PublishedBoard], params: Mapping[str, Path], inputs: Mapping[str, int], kept: Path
+) -> None:
+    """Profiles every network on every board, into kept/TARGET/NETWORK.profile; what is there is kept.
+
+    Raises HarnessError with the cause of the first network that fails.
+    """
+    total = sum(len(board.one_thread_ms) for board in boards)
+    with (
+        console.progress("profiling networks", total) as progress,
+        ThreadPoolExecutor(_BOARDS_AT_ONCE) as pool,
+    ):
+
+        def advance(name: str) -> None:
+            progress.describe(f"profiled {name}")
+            progress.advance()
+
+        futures = [pool.submit(_profile_board, board, params, inputs, kept, advance) for board in boards]
+        for future in futures:
+            future.result()
+
+
+def _profile_board(
+    published: PublishedBoard,
+    params: Mapping[str, Path],
+    inputs: Mapping[str, int],
+    kept: Path,
+    advance: Callable[[str], None],
+) -> None:
+    target = published.target.name
+    missing = []
+    for network in published.one_thread_ms:
+        if _path(kept, target, network).is_file():
+            advance(f"{network} on {target}")
+        else:
+            missing.append(network)
+    if not missing:
+        return
+    with ncnn_board(published) as board, tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
+        for network in missing:
+            fresh = Path(folder) / network
+            board.profile(params[network], inputs[network], fresh)
+            path = _path(kept, target, network)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".part")
+            partial.write_bytes(fresh.read_bytes())
+            partial.rename(path)
+            advance(f"{network} on {target}")
+
+
+def validate(boards: Sequence[PublishedBoard], kept: Path) -> list[BoardValidation]:
+    """From profiles that `profile_networks` kept. Raises PredictionError where costs cannot be had."""
+    works: dict[str, dict[str, Work]] = {}
+    data: dict[str, BoardData] = {}
+    for board in boards:
+        predictor = find_predictor(board.target, fitted=False)
+        data[board.target.name] = predictor.board
+        works[board.target.name] = {
+            network: _work(predictor, _path(kept, board.target.name, network))
+            for network in board.one_thread_ms
+        }
+    return [_validate(board, boards, works, data) for board in boards]
+
+
+def _validate(
+    board: PublishedBoard,
+    boards: Sequence[PublishedBoard],
+    works: Mapping[str, Mapping[str, Work]],
+    data: Mapping[str, BoardData],
+) -> BoardValidation:
+    name = board.target.name
+    mine = _measurements(board.one_thread_ms, works[name])
+    floats = [measured for measured in mine if not measured.name.endswith("_int8")]
+    integers = [measured for measured in mine if measured.name.endswith("_int8")]
+    wheel = f"{board.wheel.package} {board.wheel.version}"
+    others = [
+        (_measurements(other.one_thread_ms, works[other.target.name]), data[other.target.name])
+        for other in boards
+        if other is not board
+    ]
+    return BoardValidation(
+        target=name,
+        works=works[name],
+        measured=(board.one_thread_ms, board.four_threads_ms),
+        one_thread=fit(mine, data[name], 1, f"{len(mine)} networks of {wheel}, one thread"),
+        four_threads=fit(
+            _measurements(board.four_threads_ms, works[name]),
+            data[name],
+            FOUR,
+            f"{len(mine)} networks of {wheel}, four threads",
+        ),
+        other_boards=errors_of(fit_together(others, 1), mine, data[name], 1) if others else {},
+        int8=errors_of(fit(floats, data[name], 1, "").coefficients, integers, data[name], 1),
+    )
+
+
+def median(errors: Errors) -> float | None:
+    """Of their sizes; None where there are none."""
+    return float(np.median(np.abs(list(errors.values())))) if errors else None
+
+
+def share_close(validations: Sequence[BoardValidation]) -> float:
+    """The share of all points, one thread and their network left out, that are within CLOSE."""
+    errors = [error for board in validations for error in board.one_thread.errors.values()]
+    return float(np.mean(np.abs(errors) <= CLOSE))
+
+
+def _measurements(times: Mapping[str, float], works: Mapping[str, Work]) -> list[Measurement]:
+    return [
+        Measurement(name=network, work=works[network], milliseconds=milliseconds)
+        for network, milliseconds in times.items()
+    ]
+
+
+def _work(predictor: Predictor, path: Path) -> Work:
+    if not path.is_file():
+        raise HarnessError(f"{path}: this network has not been profiled")
+    return predictor.work(read_profile(path))
+
+
+def _path(kept: Path, target: str, network: str) -> Path:
+    return kept / target / f"{network}.profile"

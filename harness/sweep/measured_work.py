@@ -1,0 +1,99 @@
+"""What a board took for the cells of a sweep, and the work behind each: what its coefficients are fitted on.
+
+The times are those that a real board was measured with; the work is found by running the same cells on an
+emulated board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.boards.board import library_path
+from harness.boards.emulated import EmulatedBoard
+from harness.build.engine import build_engine
+from harness.configuration.targets import load_target
+from harness.errors import ConfigurationError, HarnessError
+from harness.prediction.engine_run import profile_engine
+from harness.prediction.fit import Measurement
+from harness.sweep import fingerprint
+from harness.sweep.materials import Materials
+from harness.sweep.measurement import engine_options
+from harness.sweep.plan import cells
+from harness.sweep.preparation import Engine
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+    from harness.configuration.matrix import Sweep
+    from harness.configuration.targets import Target
+    from harness.prediction.predictor import Predictor
+    from harness.prediction.profile import Profile
+    from harness.sweep.cell import Cell
+    from harness.sweep.store import Store
+
+
+def measured_work(
+    sweep: Sweep, store: Store, target: Target, predictor: Predictor
+) -> Mapping[int, Sequence[Measurement]]:
+    """By number of threads. Raises ConfigurationError where the last run measured nothing on such a board."""
+    measured = _measured(sweep, store, target)
+    host = build_engine(load_target("host")).engine
+    materials = Materials(sweep, store, Engine(path=host, sha256=fingerprint.of_file(host)))
+    found: dict[int, list[Measurement]] = {}
+    with (
+        EmulatedBoard(target) as board,
+        console.progress(f"profiling what {target.name} was measured with", len(measured)) as progress,
+    ):
+        for same in measured:
+            work = predictor.work(_profile(board, materials, same[0][0]))
+            for cell, milliseconds in same:
+                found.setdefault(cell.threads, []).append(
+                    Measurement(name=cell.name, work=work, milliseconds=milliseconds)
+                )
+            progress.advance()
+    return found
+
+
+def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cell, float]]]:
+    """Cells with their medians; those that differ in threads alone, and so do the same work, together."""
+    last = store.last_run()
+    places = {
+        (place.model, place.policy, place.toolchain, place.threads, place.options): place
+        for place in (store.places(last[0]) if last else [])
+        if place.target == target.name and not place.emulated and place.runtime == "engine"
+    }
+    groups: dict[tuple[str, ...], list[tuple[Cell, float]]] = {}
+    for cell in cells(sweep, lambda _: False):
+        name = (cell.model.name, cell.policy, cell.build.name)
+        place = places.get((*name, cell.threads, cell.options.name))
+        outcome = store.outcome("cells", place.key) if place and cell.target == target.name else None
+        if outcome is not None and outcome.status == "done":
+            groups.setdefault((*name, cell.options.name), []).append((cell, outcome.result["p50_ms"]))
+    if not groups:
+        raise ConfigurationError(
+            f"{store.folder}: its last run measured nothing on a real {target.name}",
+            cure="Measure some networks and policies first: harness run --matrix … --boards FILE.",
+        )
+    return list(groups.values())
+
+
+def _profile(board: Board, materials: Materials, cell: Cell) -> Profile:
+    build = build_engine(board.target, toolchain=cell.build.toolchain, flags=cell.build.flags)
+    files = {"engine": build.engine, "cfg": materials.cfg(cell.variant), "weights": cell.model.weights}
+    if calibration := materials.calibration(cell.variant):
+        files["calibration"] = calibration
+    libraries = materials.libraries(cell)
+    paths = board.deploy(files | {library.name: library for library in libraries})
+    profiled = profile_engine(
+        board,
+        paths,
+        engine_options(cell, paths.get("calibration")),
+        timeout=cell.protocol.timeout,
+        environment=library_path(paths[library.name] for library in libraries),
+    )
+    if profiled is None:
+        from harness.boards.block_profiler import profiling_missing
+
+        raise HarnessError("; ".join(profiling_missing()))
+    return profiled[0]
