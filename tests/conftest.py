@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,3 +58,19 @@ def host_engine() -> HostEngine:
     from harness.runtimes.engine import HostEngine
 
     return HostEngine(build_engine(load_target("host")).engine)
+
+
+@pytest.fixture(scope="session")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/integration/marked.c as an arm64 program."""
+    output = tmp_path_factory.mktemp("program") / "marked"
+    source = REPOSITORY / "tests" / "integration" / "marked.c"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-O2", "-nostdlib"),
+            *("-static", "-ffreestanding", "-fno-sanitize=all", "-o", str(output), str(source)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return output

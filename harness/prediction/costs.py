@@ -37,14 +37,19 @@ def block_cycles(blocks: Sequence[bytes], model: CoreModel, llvm: Llvm) -> npt.N
 def _calculate(missing: dict[bytes, bytes], model: CoreModel, llvm: Llvm, kept: _Kept) -> dict[bytes, float]:
     found: dict[bytes, float] = {}
     pairs = list(missing.items())
-    with console.progress(f"costs on {model.name}, blocks", len(pairs)) as progress:
+    shown = len(pairs) > _AT_ONCE  # fewer take a second or two
+    bar = (
+        console.progress(f"costs on {model.name}, blocks", len(pairs)) if shown else contextlib.nullcontext()
+    )
+    with bar as progress:
         for start in range(0, len(pairs), _AT_ONCE):
             part = pairs[start : start + _AT_ONCE]
             cycles = model.cycles([block for _, block in part], llvm)
             new = {name: cost for (name, _), cost in zip(part, cycles, strict=True)}
             kept.add(new)
             found |= new
-            progress.advance(len(part))
+            if progress is not None:
+                progress.advance(len(part))
     return found
 
 

@@ -1,6 +1,9 @@
 // An arm64 program without a C library, for counting and for checking which instructions a core
 // has.
 //   marked N      runs a loop of N rounds between the marks that `mpe bench --mark` makes
+//   marked rN     twice reads a byte of every cache line in N KiB, first warming the caches
+//   marked wN     the same, writing
+//   marked lN     like N, in two layers, of N rounds and of 2 N
 //   marked dot    executes a dot product, which the Cortex-A72 does not have
 
 static long call(long number, long a, const void* b, long c) {
@@ -14,15 +17,51 @@ static long call(long number, long a, const void* b, long c) {
 
 enum { kClose = 57, kWrite = 64, kExit = 93 };
 
+enum { kWarmCaches = 7777776, kStart = 7777777, kEnd = 7777778, kLayerEnded = 7780000 };
+
+static volatile char buffer[8 << 20] __attribute__((aligned(4096)));
+
+static long number(const char* digits) {
+  long value = 0;
+  for (; *digits != '\0'; ++digits) value = value * 10 + (*digits - '0');
+  return value;
+}
+
+static void loop(long rounds) {
+  __asm__ volatile("1: subs %0, %0, #1\n b.ne 1b" : "+r"(rounds)::"cc");
+}
+
+static void walk(long bytes, char write) {
+  for (long i = 0; i < bytes; i += 64) {
+    if (write) {
+      buffer[i] = 1;
+    } else {
+      (void)buffer[i];
+    }
+  }
+}
+
 __attribute__((used)) static void run(const char* word) {
   if (word[0] == 'd') {
     __asm__ volatile(".inst 0x4e829420" ::: "v0");  // sdot v0.4s, v1.16b, v2.16b
+  } else if (word[0] == 'r' || word[0] == 'w') {
+    const long bytes = number(word + 1) << 10;
+    call(kClose, kWarmCaches, 0, 0);
+    walk(bytes, word[0] == 'w');
+    call(kClose, kStart, 0, 0);
+    walk(bytes, word[0] == 'w');
+    call(kClose, kEnd, 0, 0);
   } else {
-    long rounds = 0;
-    for (; *word != '\0'; ++word) rounds = rounds * 10 + (*word - '0');
-    call(kClose, 7777777, 0, 0);
-    __asm__ volatile("1: subs %0, %0, #1\n b.ne 1b" : "+r"(rounds)::"cc");
-    call(kClose, 7777778, 0, 0);
+    const char layers = word[0] == 'l';
+    const long rounds = number(word + layers);
+    call(kClose, kStart, 0, 0);
+    loop(rounds);
+    if (layers) {
+      call(kClose, kLayerEnded, 0, 0);
+      loop(2 * rounds);
+      call(kClose, kLayerEnded + 1, 0, 0);
+    }
+    call(kClose, kEnd, 0, 0);
   }
   call(kWrite, 1, "done\n", 5);
   call(kExit, 0, 0, 0);

@@ -41,22 +41,6 @@ def board(engine: docker.DockerClient) -> Iterator[EmulatedBoard]:
         yield board
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """marked.c as an arm64 program."""
-    output = tmp_path_factory.mktemp("program") / "marked"
-    source = Path(__file__).with_name("marked.c")
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-O2", "-nostdlib"),
-            *("-static", "-ffreestanding", "-fno-sanitize=all", "-o", str(output), str(source)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return output
-
-
 def containers(engine: docker.DockerClient, board: EmulatedBoard) -> list[Any]:
     return engine.containers.list(
         all=True, filters={"label": OWNER_LABEL, "name": f"^{board.container_name}$"}
@@ -75,20 +59,20 @@ def test_it_is_reachable_from_this_machine_only(engine: docker.DockerClient, boa
     assert {binding["HostIp"] for binding in bindings} == {"127.0.0.1"}
 
 
-def test_the_core_has_its_own_instructions_only(board: EmulatedBoard, program: Path) -> None:
-    path = board.deploy({"engine": program})["engine"]
+def test_the_core_has_its_own_instructions_only(board: EmulatedBoard, marked: Path) -> None:
+    path = board.deploy({"engine": marked})["engine"]
     assert board.run([path, "dot"], timeout=30).status == -signal.SIGILL
     with EmulatedBoard(load_target("pi5")) as newer:
-        path = newer.deploy({"engine": program})["engine"]
+        path = newer.deploy({"engine": marked})["engine"]
         assert newer.run([path, "dot"], timeout=30).stdout == "done\n"
 
 
 def test_instructions_between_the_marks_are_counted(
-    board: EmulatedBoard, program: Path, tmp_path: Path
+    board: EmulatedBoard, marked: Path, tmp_path: Path
 ) -> None:
     if missing := profiling_missing():
         pytest.skip("; ".join(missing))
-    path = board.deploy({"engine": program})["engine"]
+    path = board.deploy({"engine": marked})["engine"]
     counts = []
     for rounds in ("1000", "1000", "51000"):
         assert board.profile([path, rounds], tmp_path / "profile", timeout=60)

@@ -1,0 +1,101 @@
+"""QEMU's plugin: what it counts, and the caches that it simulates."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.boards.block_profiler import MOUNT_POINT, prepare_profiler, profiling_missing
+from harness.configuration.board_data import Cache
+from harness.configuration.targets import load_target
+from harness.errors import HarnessError
+from harness.prediction.profile import RUN_ENDED, Profile, read_profile
+
+TARGET = load_target("pi4")
+LINES = 16  # of a KiB
+
+Run = Callable[..., Profile]
+
+
+@pytest.fixture
+def run(marked: Path, tmp_path: Path) -> Run:
+    if missing := profiling_missing():
+        pytest.skip("; ".join(missing))
+    profiler = prepare_profiler()
+    assert profiler is not None
+
+    def profiled(word: str, *, caches: tuple[Cache, ...] | None = None) -> Profile:
+        board = TARGET.board
+        assert board is not None
+        board = replace(board, caches=caches or board.caches)
+        output = tmp_path / "profile"
+        command = profiler.command(replace(TARGET, board=board), [str(marked), word], {}, str(output))
+        here = [part.replace(MOUNT_POINT, str(profiler.folder)) for part in command]
+        done = subprocess.run(here, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "done\n"
+        return read_profile(output)
+
+    return profiled
+
+
+def missed(profile: Profile, level: int) -> int:
+    return int(sum((part.misses + part.streamed)[:, level].sum() for part in profile.segments))
+
+
+def test_what_fits_into_the_first_cache_is_not_missed_again(run: Run) -> None:
+    assert missed(run("r16"), 0) <= 4  # the stack and what else the program itself touches
+
+
+def test_what_fits_into_the_second_cache_is_missed_in_the_first(run: Run) -> None:
+    profile = run("r512")
+    assert missed(profile, 0) == pytest.approx(512 * LINES, abs=8)
+    assert missed(profile, 1) <= 8
+    # In order: a prefetcher sees all but the first coming.
+    assert sum(part.streamed[:, 0].sum() for part in profile.segments) >= 512 * LINES - 8
+
+
+def test_what_fits_nowhere_comes_from_memory_each_time(run: Run) -> None:
+    profile = run("r4096")
+    assert missed(profile, 1) == pytest.approx(4096 * LINES, abs=8)
+    assert sum(part.written_back for part in profile.segments) <= 4
+
+
+def test_written_lines_are_written_back_when_others_need_their_place(run: Run) -> None:
+    profile = run("w4096")
+    assert missed(profile, 1) == pytest.approx(4096 * LINES, abs=8)
+    # As many as come in go out: the caches were full of written lines when it began.
+    assert sum(part.written_back for part in profile.segments) == pytest.approx(4096 * LINES, abs=600)
+
+
+def test_the_least_recently_used_line_of_a_set_makes_room(run: Run) -> None:
+    # 48 KiB are three lines for each set of two: each is gone when its turn comes again. In a direct-mapped
+    # cache of the same size only those sets are short that two of the lines share.
+    assert missed(run("r48"), 0) == pytest.approx(48 * LINES, abs=8)
+    direct = (Cache(kib=32, ways=1), Cache(kib=1024, ways=16))
+    assert missed(run("r48", caches=direct), 0) == pytest.approx(32 * LINES, abs=8)
+
+
+def test_segments_are_the_layers(run: Run) -> None:
+    profile = run("l1000")
+    assert [part.layer for part in profile.segments] == [0, 1, None]
+    assert profile.segments[-1].mark == RUN_ENDED
+    lengths = [len(block) // 4 for block in profile.blocks]
+    executed = [
+        sum(lengths[block] * int(runs) for block, runs in zip(part.blocks, part.runs, strict=True))
+        for part in profile.segments
+    ]
+    assert executed[0] == pytest.approx(2 * 1000, abs=30)
+    assert executed[1] == pytest.approx(2 * 2000, abs=30)
+
+
+def test_without_marks_there_is_no_profile(run: Run, tmp_path: Path) -> None:
+    run("10")
+    (tmp_path / "profile").unlink()
+    with pytest.raises((HarnessError, AssertionError)):
+        run("dot")
+    assert not (tmp_path / "profile").exists()
