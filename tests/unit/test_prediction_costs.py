@@ -86,6 +86,19 @@ def test_a_file_that_is_no_database_says_what_to_do(
     assert "remove it" in caught.value.cure
 
 
+def test_a_database_that_was_damaged_says_what_to_do(
+    calculations: Calculations, core: CoreModel, tmp_path: Path
+) -> None:
+    blocks = [i * NOP for i in range(1, 500)]
+    block_cycles(blocks, core, Scripted())
+    database = tmp_path / "cache" / "costs.sqlite"
+    whole = database.read_bytes()
+    database.write_bytes(whole[:4096] + b"\x55" * (len(whole) - 4096))
+    with pytest.raises(HarnessError, match=r"costs\.sqlite") as caught:
+        block_cycles(blocks, core, Scripted())
+    assert "remove it" in caught.value.cure
+
+
 class Analysed(Llvm):
     """An LLVM to which a block costs a cycle, and that shows three instructions."""
 
