@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -58,22 +58,27 @@ class _Kept:
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
+        self.path = cache_directory() / "costs.sqlite"
 
     def __enter__(self) -> Self:
-        path = cache_directory() / "costs.sqlite"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._readable():
+            self._database = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS costs (model TEXT NOT NULL, block BLOB NOT NULL, "
                 "cycles REAL NOT NULL, PRIMARY KEY (model, block)) WITHOUT ROWID"
             )
+        return self
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.Error as error:
             raise HarnessError(
-                f"{path}: {error}", cure="It only keeps what can be calculated again: remove it."
+                f"{self.path}: {error}", cure="It only keeps what can be calculated again: remove it."
             ) from None
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._database.close()
@@ -83,11 +88,12 @@ class _Kept:
         for start in range(0, len(names), _NAMED_AT_ONCE):
             part = names[start : start + _NAMED_AT_ONCE]
             marks = ", ".join("?" * len(part))
-            rows = self._database.execute(
-                f"SELECT block, cycles FROM costs WHERE model = ? AND block IN ({marks})",
-                (self.fingerprint, *part),
-            )
-            found.update(rows)
+            with self._readable():
+                rows = self._database.execute(
+                    f"SELECT block, cycles FROM costs WHERE model = ? AND block IN ({marks})",
+                    (self.fingerprint, *part),
+                )
+                found.update(rows)
         return found
 
     def add(self, costs: dict[bytes, float]) -> None:

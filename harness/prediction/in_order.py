@@ -63,7 +63,7 @@ class _Scoreboard:
     def issue(self, instruction: Instruction) -> None:
         start = self._operands_ready(instruction)
         accesses = instruction.kind in ACCESSES
-        occupies_vector_unit = instruction.wide or instruction.kind is Kind.VECTOR_MULTIPLY
+        occupies_vector_unit = instruction.wide or instruction.kind in (Kind.VECTOR_MULTIPLY, Kind.DIVIDE)
         if accesses or instruction.kind is Kind.PREFETCH:
             start = max(start, self.memory_free)
         if occupies_vector_unit:

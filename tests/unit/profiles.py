@@ -43,7 +43,7 @@ def write_profile(
     path: Path, blocks: Sequence[bytes], segments: Sequence[tuple[int, int, Sequence[Row]]]
 ) -> None:
     """Segments are marks, lines written back and rows."""
-    data = MAGIC
+    data = bytearray(MAGIC)
     for block in blocks:
         data += struct.pack("<IIQ", 1, len(block) // 4, 0x1000) + block
     for mark, written_back, rows in segments:

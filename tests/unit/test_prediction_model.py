@@ -1,0 +1,112 @@
+"""From profiles to milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from profiles import BOARD, NOP, Row, write_profile
+
+from harness.configuration.board_data import Coefficients
+from harness.prediction.model import (
+    UNVALIDATED_ERROR,
+    Costs,
+    Work,
+    coefficients_for,
+    features,
+    hot_blocks,
+    predict,
+    work_of,
+)
+from harness.prediction.profile import LAYER_ENDED, RUN_ENDED, Profile, read_profile
+
+COSTS = Costs(blocks={0: 2.0, 1: 10.0}, line_fill=4.0)
+FIRST: Row = (0, 1000, (10, 6, 99), (20, 12, 99))  # the board has two levels: the third counts for nothing
+SECOND: Row = (1, 500)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    """Two layers: 1000 rounds of 2 instructions with misses, then 500 of 5."""
+    write_profile(
+        tmp_path / "profile",
+        [2 * NOP, 5 * NOP],
+        [(LAYER_ENDED, 3, [FIRST]), (LAYER_ENDED + 1, 0, [SECOND]), (RUN_ENDED, 1, [])],
+    )
+    return read_profile(tmp_path / "profile")
+
+
+def test_work_is_rounds_lines_taken_in_and_lines_moved(profile: Profile) -> None:
+    assert work_of(profile, COSTS, levels=2) == Work(
+        instructions=1000 * 2 + 500 * 5,
+        cycles=1000 * 2.0 + 500 * 10.0 + 30 * 4.0,
+        bytes_moved=64 * (6 + 12 + 3 + 1),
+    )
+
+
+def test_the_last_level_that_a_board_has_is_the_one_that_memory_serves(profile: Profile) -> None:
+    assert work_of(profile, COSTS, levels=3).bytes_moved == 64 * (99 + 99 + 3 + 1)
+
+
+def test_time_is_made_of_cycles_and_bytes(profile: Profile) -> None:
+    found = predict(profile, COSTS, BOARD)
+    assert found.compute_ms == pytest.approx(1e3 * 7120 / 1e9)
+    assert found.memory_ms == pytest.approx(1e3 * 0.5 * 64 * 22 / 2e9)
+    assert found.milliseconds == pytest.approx(found.compute_ms + found.memory_ms)
+    assert found.work == work_of(profile, COSTS, levels=2)
+
+
+def test_layers_make_up_the_whole_but_for_what_is_between_them(profile: Profile) -> None:
+    found = predict(profile, COSTS, BOARD)
+    written_back_after = 1e3 * 0.5 * 64 / 2e9
+    assert sorted(found.layers) == [0, 1]
+    assert found.layers[1] == pytest.approx(1e3 * 5000 / 1e9)
+    assert sum(found.layers.values()) == pytest.approx(found.milliseconds - written_back_after)
+
+
+def test_the_interval_is_where_an_error_of_its_size_leads(profile: Profile) -> None:
+    found = predict(profile, COSTS, BOARD)
+    low, high = found.interval_ms
+    assert found.validated
+    assert found.error == 0.1
+    assert found.milliseconds / low - 1 == pytest.approx(0.1)
+    assert found.milliseconds / high - 1 == pytest.approx(-0.1)
+
+
+def test_a_board_that_nothing_was_measured_on_has_the_wider_interval(profile: Profile) -> None:
+    guessed = replace(BOARD, coefficients=Coefficients(compute=1.0, memory=0.5), coefficients_all_cores=None)
+    found = predict(profile, COSTS, guessed)
+    assert (found.validated, found.error) == (False, UNVALIDATED_ERROR)
+
+
+def test_what_is_not_hot_costs_what_the_rest_does(profile: Profile) -> None:
+    found = work_of(profile, Costs(blocks={1: 10.0}, line_fill=0.0), levels=2)
+    assert found.cycles == 2000 + 5000  # the first layer has nothing hot: a cycle an instruction
+
+
+def test_hot_blocks_are_those_that_executed_most(tmp_path: Path) -> None:
+    rows: list[Row] = [(0, 10), (1, 100_000), (2, 1), (3, 5_000)]
+    write_profile(tmp_path / "profile", [NOP] * 4, [(LAYER_ENDED, 0, rows), (RUN_ENDED, 0, [(3, 5_000)])])
+    assert hot_blocks(read_profile(tmp_path / "profile")).tolist() == [1, 3]
+
+
+def test_threads_share_cycles_and_not_memory() -> None:
+    work = Work(instructions=0, cycles=1e6, bytes_moved=1_000_000)
+    assert features(work, BOARD, 1) == pytest.approx((1.0, 0.5))
+    assert features(work, BOARD, 2) == pytest.approx((0.5, 0.5))
+    assert features(work, BOARD, 8) == features(work, BOARD, 2)  # it has two cores
+
+
+def test_coefficients_of_some_cores_lie_between_those_of_one_and_of_all() -> None:
+    board = replace(BOARD, cores=3)
+    assert coefficients_for(board, 1) == board.coefficients
+    assert coefficients_for(board, 3) == board.coefficients_all_cores
+    between = coefficients_for(board, 2)
+    assert (between.compute, between.memory, between.error_90) == pytest.approx((1.25, 0.75, 0.2))
+
+
+def test_threads_without_coefficients_of_their_own_are_unvalidated() -> None:
+    found = coefficients_for(replace(BOARD, coefficients_all_cores=None), 2)
+    assert not found.validated
+    assert (found.compute, found.memory) == (1.0, 0.5)

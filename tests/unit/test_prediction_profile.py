@@ -1,0 +1,120 @@
+"""Reading what QEMU's plugin wrote."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from profiles import NOP, Row, write_profile
+
+from harness.errors import HarnessError
+from harness.prediction.profile import LAYER_ENDED, MAGIC, RUN_ENDED, read_profile
+
+MISSED: Row = (1, 7, (3, 2, 1), (30, 20, 10))
+
+writes_a_file = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def written(path: Path) -> bytes:
+    write_profile(path, [NOP, 2 * NOP], [(LAYER_ENDED, 5, [(0, 100), MISSED]), (RUN_ENDED, 1, [(1, 2)])])
+    return path.read_bytes()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "profile"
+
+
+def test_blocks_and_segments_are_read(file: Path) -> None:
+    written(file)
+    profile = read_profile(file)
+    assert list(profile.blocks) == [NOP, 2 * NOP]
+    layer, rest = profile.segments
+    assert (layer.layer, rest.layer) == (0, None)
+    assert (layer.written_back, rest.written_back) == (5, 1)
+    assert (layer.blocks.tolist(), layer.runs.tolist()) == ([0, 1], [100, 7])
+    assert layer.misses.tolist() == [[0, 0, 0], [3, 2, 1]]
+    assert layer.streamed.tolist() == [[0, 0, 0], [30, 20, 10]]
+    assert profile.instructions == 100 + 2 * 7 + 2 * 2
+
+
+def test_a_profile_that_is_cut_short_anywhere_says_so(file: Path) -> None:
+    whole = written(file)
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(HarnessError, match=r"at byte \d+: it is cut short"):
+            read_profile(file)
+
+
+def test_what_follows_the_end_is_refused(file: Path) -> None:
+    file.write_bytes(written(file) + b"more")
+    with pytest.raises(HarnessError, match="4 bytes follow its end"):
+        read_profile(file)
+
+
+def test_another_file_is_no_profile(file: Path) -> None:
+    file.write_bytes(b"#!/bin/sh\nexit 1\n")
+    with pytest.raises(HarnessError, match="at byte 0: this is no block profile"):
+        read_profile(file)
+
+
+def test_a_file_that_is_not_there_says_so(file: Path) -> None:
+    with pytest.raises(HarnessError, match="cannot be read: No such file"):
+        read_profile(file)
+
+
+def test_a_segment_names_only_blocks_before_it(file: Path) -> None:
+    write_profile(file, [NOP], [(RUN_ENDED, 0, [(1, 1)])])
+    with pytest.raises(HarnessError, match="names block 1 of 1"):
+        read_profile(file)
+
+
+def test_a_record_of_an_unknown_kind_is_refused_where_it_stands(file: Path) -> None:
+    file.write_bytes(MAGIC + struct.pack("<II", 9, 0))
+    with pytest.raises(HarnessError, match="at byte 8: there is no record of kind 9"):
+        read_profile(file)
+
+
+@pytest.mark.parametrize("word", [1, 3, 8])
+def test_a_count_that_nothing_can_have_counted_is_refused(file: Path, word: int) -> None:
+    row = [0] * 9
+    row[word] = 1 << 60
+    segment = struct.pack("<IIQQ9Q", 2, 1, RUN_ENDED, 0, *row)
+    file.write_bytes(MAGIC + struct.pack("<IIQ", 1, 1, 0) + NOP + segment + struct.pack("<II", 3, 0))
+    with pytest.raises(HarnessError, match="a count is out of range"):
+        read_profile(file)
+
+
+@writes_a_file
+@given(garbage=st.binary(max_size=200))
+def test_no_bytes_do_worse_than_an_error(file: Path, garbage: bytes) -> None:
+    file.write_bytes(MAGIC + garbage)
+    with pytest.raises(HarnessError):
+        read_profile(file)
+
+
+@writes_a_file
+@given(at=st.integers(min_value=0), value=st.integers(min_value=0, max_value=255))
+def test_a_byte_that_changed_is_an_error_or_another_profile(file: Path, at: int, value: int) -> None:
+    data = bytearray(written(file))
+    data[at % len(data)] = value
+    file.write_bytes(data)
+    try:
+        profile = read_profile(file)
+    except HarnessError:
+        return
+    assert len(profile.segments) <= 2
+
+
+def test_twenty_thousand_blocks_are_read_in_well_under_a_second(file: Path) -> None:
+    write_profile(
+        file, [10 * NOP] * 20_000, [(RUN_ENDED, 0, [(i, i, (1, 1, 1), (2, 2, 2)) for i in range(20_000)])]
+    )
+    start = time.process_time()
+    profile = read_profile(file)
+    assert time.process_time() - start < 1.0
+    assert profile.instructions == 10 * sum(range(20_000))
