@@ -89,8 +89,8 @@ def test_coefficients_are_found_from_a_sweep_that_was_measured(
     words = ["--calibrate", str(sweep), "--results", str(results), "--target", "pi4"]
     assert cli.main(["predict", *words]) == 2
     assert "measured nothing on a real pi4" in capsys.readouterr().err
-    # No board is here to measure on: what was emulated is declared measured, with the times of a board half as
-    # fast as predicted.
+    # No board is here to measure on: what was emulated is declared measured, with the times of a board that
+    # is half as fast as predicted.
     with sqlite3.connect(results / "results.sqlite") as database:
         database.execute("UPDATE plan SET emulated = 0")
         for key, text in database.execute("SELECT key, result FROM cells").fetchall():
