@@ -63,8 +63,9 @@ def profiling_missing() -> list[str]:
     emulator = shutil.which("qemu-aarch64")
     if emulator is None:
         return ["nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"]
-    if not _libraries(Path(emulator)):
-        return [f"nothing is profiled: {emulator} takes no plugins: apt-get install qemu-user"]
+    if not _takes_plugins(Path(emulator)):
+        reason = f"nothing is profiled: {emulator} takes no plugins: Debian 12's qemu-user has one that does"
+        return [f"{reason}, Debian 13's has none; put one of QEMU 7.2 or newer, not static, first in PATH"]
     return []
 
 
@@ -100,6 +101,13 @@ def _key(files: Sequence[Path]) -> str:
         status = file.stat()
         digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _takes_plugins(emulator: Path) -> bool:
+    """Whether it was built with them, and loads libraries at all."""
+    said = subprocess.run([str(emulator), "--help"], capture_output=True, text=True, check=False).stdout
+    return bool(re.search(r"^-plugin\b", said, re.MULTILINE)) and bool(_libraries(emulator))
 
 
 @cache

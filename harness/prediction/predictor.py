@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class PredictionError(HarnessError):
     """Nothing can be predicted, for want of a tool or of data."""
 
+    exit_status = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,8 +66,14 @@ def test_a_missing_emulator_is_said_with_its_cure(monkeypatch: pytest.MonkeyPatc
     assert block_profiler.prepare_profiler() is None
 
 
-def test_a_static_emulator_takes_no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: sys.executable)
-    monkeypatch.setattr(block_profiler, "_libraries", lambda _: {})
+@pytest.mark.parametrize(("said", "libraries"), [("-cpu", {"libc.so.6": Path("c")}), ("-plugin [file=]", {})])
+def test_an_emulator_without_plugins_or_a_loader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, libraries: dict[str, Path]
+) -> None:
+    emulator = tmp_path / "qemu-aarch64"
+    emulator.write_text(f"#!/bin/sh\necho '{said}'\n")
+    emulator.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda _: str(emulator))
+    monkeypatch.setattr(block_profiler, "_libraries", lambda _: libraries)
     (line,) = block_profiler.profiling_missing()
-    assert "takes no plugins" in line
+    assert f"{emulator} takes no plugins" in line
