@@ -51,7 +51,7 @@ def test_the_calibration_is_of_these_weights(host_engine: HostEngine, tmp_path: 
         assert ours["max"] == pytest.approx(theirs["max"], abs=0.05 * width)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "digits-layers"])
+@pytest.mark.parametrize("name", ["quickstart", "boards", "digits-layers"])
 def test_the_sweeps_that_ship_are_valid(name: str) -> None:
     sweep = read_sweep(resource("cfg", "sweeps", f"{name}.yaml"))
     assert "host" in sweep.targets

@@ -51,6 +51,11 @@ def test_an_emulated_board_computes_what_the_host_evaluated(sweep: Path) -> None
         assert (cell["policy"], cell["accuracy"]) == (other["policy"], other["accuracy"])
         assert cell["instructions"] > 10_000
         assert other["instructions"] is None
+        assert 0 < cell["predicted_low_ms"] < cell["predicted_ms"] < cell["predicted_high_ms"]
+        assert cell["predicted_fps"] == pytest.approx(1e3 / cell["predicted_ms"])
+        assert cell["prediction_validated"] is True
+        assert cell["bytes_moved"] >= 0
+        assert other["predicted_ms"] is None
         if cell["policy"] == "int8":
             assert cell["exact"]
             assert cell["digest"] == other["digest"]
@@ -60,16 +65,28 @@ def test_an_emulated_board_computes_what_the_host_evaluated(sweep: Path) -> None
     for policy in ("fp32", "int8", "dynamic"):
         assert counts[policy, 1] == pytest.approx(counts[policy, 2], rel=0.01)
     assert any(cell["pareto_optimal"] for cell in emulated)
+    layers = query(
+        sweep,
+        "SELECT count(*), count(predicted_nanoseconds) FROM layers JOIN plan USING (cell) "
+        "WHERE plan.target = 'pi4'",
+    )
+    assert layers[0][0] == layers[0][1] > 0
+    text = (sweep.parent / "results" / "report.md").read_text()
+    assert "PREDICTED: what a real board would take" in text
 
     before = results(sweep)
     again = run(sweep, environment=WITHOUT_DOCKER)  # nothing is left to do: nobody asks for Docker
     assert again["cells"] == data["cells"]
     assert results(sweep) == before
 
+    repeated = on("pi4", run(sweep, "--fresh"))
+    for cell, other in zip(emulated, repeated, strict=True):
+        assert cell["predicted_ms"] == pytest.approx(other["predicted_ms"], rel=0.001)
+
     lost = run(
         sweep, "--fresh", environment=WITHOUT_DOCKER
     )  # what cannot be done now does not replace results
-    assert on("pi4", lost) == emulated
+    assert on("pi4", lost) == repeated
 
 
 def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
