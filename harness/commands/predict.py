@@ -13,8 +13,6 @@ from harness.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.table import Table
-
     from harness.configuration.targets import Target
     from harness.prediction.engine_run import LayerDescription
     from harness.prediction.model import Prediction
@@ -201,6 +199,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
     from rich.table import Table
 
     from harness import console
+    from harness.report.layers import print_layers
     from harness.report.tables import figure
 
     table = Table(box=box.SIMPLE_HEAD)
@@ -224,25 +223,15 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
         "are expected within the interval.",
         soft_wrap=True,
     )
-    if layers:
-        for row in rows:
-            output.print(_layer_table(row))
-
-
-def _layer_table(row: Mapping[str, Any]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    from harness.report.tables import figure
-
-    title = f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}: predicted, by layer"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for heading in ("layer", "type", "executed", "instruction set", "algorithm", "predicted ms", "share %"):
-        numeric = heading in ("layer", "predicted ms", "share %")
-        table.add_column(heading, justify="right" if numeric else "left")
-    for layer in row["layers"]:
-        ms = layer["predicted_ms"]
-        share = None if ms is None else 100 * ms / row["predicted_ms"]
-        names = (layer["type"], layer["executed"], layer["isa"], layer["algorithm"])
-        table.add_row(str(layer["index"]), *names, figure(ms), figure(share))
-    return table
+    for row in rows if layers else ():
+        print_layers(
+            f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}",
+            "predicted ms",
+            [
+                (
+                    *(layer["index"], layer["type"], layer["executed"], layer["isa"], layer["algorithm"]),
+                    layer["predicted_ms"],
+                )
+                for layer in row["layers"]
+            ],
+        )

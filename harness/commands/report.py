@@ -17,12 +17,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("table", "markdown", "html"), default="table", help="what is printed (table)"
     )
+    parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="also what each layer took, or is predicted to take; with --json, or as tables",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness.configuration.schema import read_sweep
     from harness.report.data import data
     from harness.report.html import html
+    from harness.report.layers import print_report_layers
     from harness.report.markdown import markdown
     from harness.report.result import read_report
     from harness.report.terminal import print_report
@@ -37,11 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
         last = store.last_run()
         if last is None:
             raise ConfigurationError(f"{folder}: no run got as far as a result", cure="Run the sweep again.")
-        report = read_report(store, *last)
+        report = read_report(store, *last, layers=arguments.layers)
     if arguments.json:
         console.emit_json(data(report))
     elif arguments.format == "table":
         print_report(report)
+        print_report_layers(report)
     else:
         print({"markdown": markdown, "html": html}[arguments.format](report), end="")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.pareto import pareto_optimal
-from harness.sweep.store import Outcome, Place, Store
+from harness.sweep.store import LayerRow, Outcome, Place, Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,7 @@ class Row:
     accuracy_metric: str | None = None
     scores: Mapping[str, Any] = field(default_factory=dict)
     pareto_optimal: bool = False
+    layers: Sequence[LayerRow] = ()  # where they were asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +77,9 @@ _RESULT_KEYS = (
 _HEADLINES = ("map50", "top1")
 
 
-def read_report(store: Store, run: int, sweep: str) -> Report:
-    """Reads a run's rows and marks the Pareto-optimal ones."""
-    rows = [_row(store, place) for place in store.places(run)]
+def read_report(store: Store, run: int, sweep: str, *, layers: bool = False) -> Report:
+    """Reads a run's rows, with `layers` those of each too, and marks the Pareto-optimal ones."""
+    rows = [_row(store, place, layers) for place in store.places(run)]
     optimal = pareto_optimal(rows)
     return Report(
         sweep=sweep,
@@ -88,7 +89,7 @@ def read_report(store: Store, run: int, sweep: str) -> Report:
     )
 
 
-def _row(store: Store, place: Place) -> Row:
+def _row(store: Store, place: Place, layers: bool) -> Row:
     cell = store.outcome("cells", place.key) or Outcome(status="pending")
     accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
     status, error = cell.status, cell.error
@@ -113,5 +114,6 @@ def _row(store: Store, place: Place) -> Row:
         accuracy=scores[metric] if metric else None,
         accuracy_metric=metric,
         predicted_fps=1e3 / results["predicted_ms"] if results["predicted_ms"] else None,
+        layers=store.layers(place.key) if layers else (),
         **results,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_sweep import query, results, run, write_tiny_sweep
 
+from harness import cli
 from harness.boards import emulation_missing, profiling_missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
@@ -40,7 +42,9 @@ def on(target: str, data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("emulation")
-def test_an_emulated_board_computes_what_the_host_evaluated(sweep: Path) -> None:
+def test_an_emulated_board_computes_what_the_host_evaluated(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = run(sweep)
     emulated, measured = on("pi4", data), on("host", data)
     assert len(emulated) == len(measured) == 6
@@ -73,6 +77,17 @@ def test_an_emulated_board_computes_what_the_host_evaluated(sweep: Path) -> None
     assert layers[0][0] == layers[0][1] > 0
     text = (sweep.parent / "results" / "report.md").read_text()
     assert "PREDICTED: what a real board would take" in text
+
+    words = ["report", str(sweep.parent / "results"), "--layers"]
+    assert cli.main([*words, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    layers = on("pi4", shown)[0]["layers"]
+    assert [layer["type"] for layer in layers] == ["convolutional"] * 3 + ["yolo"]
+    assert sum(layer["predicted_ns"] for layer in layers) / 1e6 == pytest.approx(
+        on("pi4", shown)[0]["predicted_ms"], rel=0.05
+    )
+    assert cli.main(words) == 0
+    assert "pi4 (emulated) tiny fp32 zig 1 thread" in capsys.readouterr().out
 
     before = results(sweep)
     again = run(sweep, environment=WITHOUT_DOCKER)  # nothing is left to do: nobody asks for Docker

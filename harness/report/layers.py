@@ -1,0 +1,57 @@
+"""What each layer of a cell takes, for whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.report.tables import figure
+
+if TYPE_CHECKING:
+    from harness.report.result import Report, Row
+    from harness.sweep.store import LayerRow
+
+# index, type, executed precision, instruction set, algorithm, milliseconds
+LayerTime = tuple[int, str, str, str, str, float | None]
+
+
+def print_layers(title: str, heading: str, layers: Sequence[LayerTime]) -> None:
+    """A table with each layer's share of their sum; `heading` says what kind of time it is."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left")
+    for name in ("layer", "type", "executed", "instruction set", "algorithm", heading, "share %"):
+        numeric = name in ("layer", heading, "share %")
+        table.add_column(name, justify="right" if numeric else "left")
+    total = sum(layer[-1] or 0.0 for layer in layers)
+    for index, *names, milliseconds in layers:
+        share = None if milliseconds is None or total == 0 else 100 * milliseconds / total
+        table.add_row(str(index), *map(str, names), figure(milliseconds), figure(share))
+    console.stdout().print(table)
+
+
+def print_report_layers(report: Report) -> None:
+    """A table for each cell: predicted times of those that were emulated, measured ones of the others."""
+    for row in report.rows:
+        if row.layers:
+            heading = "predicted ms" if row.emulated else "ms"
+            print_layers(
+                f"{report.sweep}: {_name(row)}", heading, [_time(row, layer) for layer in row.layers]
+            )
+
+
+def _time(row: Row, layer: LayerRow) -> LayerTime:
+    nanoseconds = layer.predicted_ns if row.emulated else layer.ns
+    milliseconds = None if nanoseconds is None else nanoseconds / 1e6
+    return layer.index, layer.type, layer.executed, layer.isa, layer.algorithm, milliseconds
+
+
+def _name(row: Row) -> str:
+    threads = f"{row.threads} thread{'s'[: row.threads > 1]}"
+    target = f"{row.target} (emulated)" if row.emulated else row.target
+    return " ".join(
+        part for part in (target, row.model, row.policy, row.toolchain, threads, row.options) if part
+    )
