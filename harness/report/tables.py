@@ -97,14 +97,14 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
     if errors:
         validated = all(row.prediction_validated for row in rows if row.predicted_ms is not None)
         found = (
-            "an error that was found on published measurements of this kind of board"
+            "the error that was found on published measurements of this kind of board"
             if validated
-            else "UNVALIDATED: nothing measured on this kind of board was compared"
+            else "an assumption: UNVALIDATED, since nothing measured on this kind of board was compared"
         )
         notes.append(
             "PREDICTED: what a real board would take, from the instructions and the cache misses of the "
-            "emulated run. Nine of ten measured times are expected within the interval, which an error of "
-            f"{100 * max(errors):.0f} % makes: {found}."
+            "emulated run. Nine of ten measured times are expected within the interval, whose size, at most "
+            f"{100 * max(errors):.0f} % here, is {found}."
         )
     notes += dict.fromkeys(row.prediction_missing for row in rows if row.prediction_missing)
     return notes
