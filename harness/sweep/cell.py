@@ -47,7 +47,7 @@ class Inputs:
     libraries: str = ""  # that the engine loads
     samples: str = ""  # the images whose outputs are compared by digest
     machine: str = ""  # what the host is, where the host measures
-    prediction: str = ""  # what an emulated board's prediction depends on besides the profile
+    prediction: str = ""  # what an emulated board's prediction depends on, besides the profile
 
 
 def cell_key(cell: Cell, inputs: Inputs) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.boards.block_profiler import profiling_missing
 from harness.boards.board import library_path
 from harness.errors import HarnessError
 from harness.prediction.engine_run import profile_engine
@@ -20,7 +21,6 @@ from harness.sweep.store import LayerRow, Outcome
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
-    from harness.prediction.profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +68,8 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
     }
-    profiled = board.emulated and profile_engine(
-        board, paths, options, timeout=cell.protocol.timeout, environment=environment
-    )
-    if profiled:
-        profile, _ = profiled
-        result["instructions"] = profile.instructions
-        predicted, layers = _predict(board, cell, profile, layers)
+    if board.emulated:
+        predicted, layers = _predict(board, cell, paths, options, environment, layers)
         result |= predicted
     if "samples" in paths:
         result |= _compare(board, cell, paths, options, environment, expected, layers)
@@ -133,15 +128,25 @@ def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
 
 
 def _predict(
-    board: Board, cell: Cell, profile: Profile, layers: Sequence[LayerRow]
-) -> tuple[dict[str, Any], list[LayerRow]]:
-    """A real board's times for the cell and for its layers, or why there are none."""
+    board: Board,
+    cell: Cell,
+    paths: Mapping[str, str],
+    options: EngineOptions,
+    environment: Mapping[str, str],
+    layers: Sequence[LayerRow],
+) -> tuple[dict[str, Any], Sequence[LayerRow]]:
+    """What a real board would take for the cell and for its layers, or why that is not known."""
+    profiled = profile_engine(board, paths, options, timeout=cell.protocol.timeout, environment=environment)
+    if profiled is None:
+        return {"prediction_missing": "; ".join(profiling_missing())}, layers
+    profile, _ = profiled
+    instructions = {"instructions": profile.instructions}
     try:
         prediction = find_predictor(board.target).predict(profile, cell.threads)
     except PredictionError as error:
-        return {"prediction_missing": str(error)}, list(layers)
+        return instructions | {"prediction_missing": str(error)}, layers
     low, high = prediction.interval_ms
-    result = {
+    result = instructions | {
         "predicted_ms": prediction.milliseconds,
         "predicted_low_ms": low,
         "predicted_high_ms": high,

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from harness import console
+from harness.boards import profiling_missing
 from harness.configuration.matrix import Sweep
 from harness.configuration.targets import load_target
 from harness.errors import HarnessError
@@ -48,11 +49,14 @@ def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, 
 
 @cache
 def _prediction(target: str) -> str:
-    """What predictions for a target depend on besides the profile; "" where there are none."""
+    """What is known of an emulated cell besides its results: what predictions depend on, or that there are
+    none. When that changes, as when LLVM was installed, the cell is run again."""
+    if profiling_missing():
+        return "no profile"
     try:
         return find_predictor(load_target(target)).fingerprint
     except PredictionError:
-        return ""
+        return "no prediction"
 
 
 class _Execution:

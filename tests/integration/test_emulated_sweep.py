@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,39 @@ def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
     assert query(sweep, "SELECT count(*) FROM artifacts WHERE name LIKE 'engine for pi4%'") == [(0,)]
     page = (sweep.parent / "results" / "report.html").read_text()
     assert "pi4 (emulated)" in page
+
+
+@pytest.mark.usefixtures("emulation")
+@pytest.mark.parametrize(
+    ("left_out", "cure"),
+    [
+        (r"llvm-mca?(-\d+)?", "apt-get install llvm-19"),
+        (r"qemu-aarch64", "nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"),
+    ],
+)
+def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(
+    tmp_path: Path, left_out: str, cure: str
+) -> None:
+    sweep = write_tiny_sweep(
+        tmp_path,
+        "models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights}]\n"
+        "policies: [fp32]\ntargets: [pi4]\nemulated: {images: 0}\n",
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if not re.fullmatch(left_out, program.name):
+                link = programs / program.name
+                link.unlink(missing_ok=True)
+                link.symlink_to(program)
+    (cell,) = run(sweep, environment={"PATH": str(programs)})["cells"]
+    assert cell["status"] == "done"
+    assert cell["p50_ms"] > 0
+    assert cell["predicted_ms"] is None
+    assert cure in cell["prediction_missing"]
+    assert cure in (tmp_path / "results" / "report.html").read_text()
+    assert (cell["instructions"] is None) == (left_out == "qemu-aarch64")
+    (cell,) = run(sweep)["cells"]
+    assert cell["predicted_ms"] > 0
+    assert cell["prediction_missing"] is None
