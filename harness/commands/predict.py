@@ -81,13 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
             cure="Name a network and a board: --cfg C --weights W --target pi4.",
         )
     from harness import console
+    from harness.prediction.llvm import find_llvm
 
     threads = arguments.threads or [1]
     rows = []
     for target in map(load_target, arguments.target):
         rows += _predict(target, arguments, threads)
     if arguments.json:
-        console.emit_json({"predictions": rows})
+        console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
     else:
         _print(rows, layers=arguments.layers)
     return 0

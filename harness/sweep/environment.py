@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from harness import __version__
+from harness.prediction.llvm import find_llvm
 
 
 @cache
@@ -35,6 +36,7 @@ def environment() -> dict[str, str]:
         "memory": memory,
         "governor": next(iter(_lines(governor)), "unknown"),
         "load": " ".join(f"{value:.2f}" for value in os.getloadavg()),
+        "llvm": str(find_llvm() or "none"),  # whose models of cores predictions use
         "virtual": "yes" if any("hypervisor" in line for line in _lines(Path("/proc/cpuinfo"))) else "no",
     }
 
