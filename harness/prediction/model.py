@@ -53,7 +53,7 @@ class Prediction:
     compute_ms: float
     memory_ms: float
     error: float  # fraction of the measured time that nine of ten predictions stay within
-    validated: bool  # whether that error was found on this kind of board
+    validated: bool  # whether that error was found on this kind of board, with so many threads
     work: Work
     layers: Mapping[int, float] = field(default_factory=dict)  # milliseconds, by index
 
@@ -90,7 +90,8 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         compute_ms=compute,
         memory_ms=memory,
         error=UNVALIDATED_ERROR if coefficients.error_90 is None else coefficients.error_90,
-        validated=coefficients.validated,
+        # Between one thread and all cores nothing was compared.
+        validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
         work=total,
         layers={
             segment.layer: sum(_times(work, board, coefficients, threads))

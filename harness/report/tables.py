@@ -93,18 +93,20 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 def _prediction_notes(rows: Sequence[Row]) -> list[str]:
     """How far predicted figures are to be trusted, and why some are missing."""
     notes = []
-    errors = {row.prediction_error for row in rows if row.prediction_error is not None}
-    if errors:
-        validated = all(row.prediction_validated for row in rows if row.predicted_ms is not None)
-        found = (
-            "the error that was found on published measurements of this kind of board"
-            if validated
-            else "an assumption: UNVALIDATED, since nothing measured on this kind of board was compared"
-        )
+    predicted = [row for row in rows if row.prediction_error is not None]
+    if predicted:
+        unchecked = [row.threads for row in predicted if not row.prediction_validated]
+        found = "the error that was found on published measurements of this kind of board"
+        if len(unchecked) == len(predicted):
+            found = "an assumption: UNVALIDATED, since nothing measured on this kind of board was compared"
+        elif unchecked:
+            threads = " and ".join(str(number) for number in dict.fromkeys(unchecked))
+            found += f"; UNVALIDATED with {threads} threads, which nothing published was compared with"
+        largest = max(row.prediction_error or 0.0 for row in predicted)
         notes.append(
             "PREDICTED: what a real board would take, from the instructions and the cache misses of the "
             "emulated run. Nine of ten measured times are expected within the interval, whose size, at most "
-            f"{100 * max(errors):.0f} % here, is {found}."
+            f"{100 * largest:.0f} % here, is {found}."
         )
     notes += dict.fromkeys(row.prediction_missing for row in rows if row.prediction_missing)
     return notes

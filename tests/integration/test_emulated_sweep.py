@@ -59,7 +59,7 @@ def test_an_emulated_board_computes_what_the_host_evaluated(
         assert other["instructions"] is None
         assert 0 < cell["predicted_low_ms"] < cell["predicted_ms"] < cell["predicted_high_ms"]
         assert cell["predicted_fps"] == pytest.approx(1e3 / cell["predicted_ms"])
-        assert cell["prediction_validated"] is True
+        assert cell["prediction_validated"] is (cell["threads"] == 1)  # two of four were not compared
         assert cell["bytes_moved"] >= 0
         assert other["predicted_ms"] is None
         if cell["policy"] == "int8":

@@ -229,3 +229,34 @@ def test_toolchains_are_told_apart_where_there_are_several() -> None:
     assert any("gcc -O2" in note for note in table.notes)
     (table,) = tables(report(row(), row("int8")))
     assert "toolchain" not in [column.heading for column in table.columns]
+
+
+@pytest.mark.parametrize(
+    ("validated", "said"),
+    [
+        (
+            (True, True),
+            "30 % here, is the error that was found on published measurements of this kind of board.",
+        ),
+        ((True, False), "this kind of board; UNVALIDATED with 2 threads, which nothing published"),
+        ((False, False), "an assumption: UNVALIDATED, since nothing measured"),
+    ],
+)
+def test_a_prediction_says_how_far_it_was_checked(validated: tuple[bool, bool], said: str) -> None:
+    rows = [
+        emulated(
+            threads=number + 1,
+            predicted_ms=5.0,
+            predicted_fps=200.0,
+            predicted_low_ms=4.0,
+            predicted_high_ms=7.0,
+            prediction_error=0.1 * (2 * number + 1),
+            prediction_validated=known,
+        )
+        for number, known in enumerate(validated)
+    ]
+    (table,) = tables(report(*rows))
+    (note,) = [note for note in table.notes if note.startswith("PREDICTED")]
+    assert said in note
+    headings = [column.heading for column in table.columns]
+    assert table.cells(table.rows[0])[headings.index("interval ms")] == "4.00 to 7.00"
