@@ -7,6 +7,7 @@
 #include "kernels/neon/vectors.h"
 // clang-format on
 #include "kernels/generic/float_kernels.h"
+#include "kernels/neon/int8_tile.h"
 
 namespace mpe {
 namespace {
@@ -67,7 +68,6 @@ struct Int8Product {
   static inline __attribute__((always_inline)) void step(I32 (&sums)[kRows][kUsed],
                                                          const std::int8_t* panel,
                                                          const std::int8_t* weights) {
-    const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(weights));
     int8x8_t first[kUsed];
     int8x8_t second[kUsed];
     unroll<kUsed>([&](auto v) MPE_UNROLLED {
@@ -75,20 +75,29 @@ struct Int8Product {
       second[v.value] = vld1_s8(panel + v.value * 16 + 8);
     });
     unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const int8x8_t first_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value));
-      const int8x8_t second_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value + 1));
+      const int8x8_t first_weights = load_pair(weights + r.value * kUnit);
+      const int8x8_t second_weights = load_pair(weights + r.value * kUnit + 2);
+      int16x8_t products[kUsed];
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        int16x8_t products = vmull_s8(first[v.value], first_weights);
-        products = vmlal_s8(products, second[v.value], second_weights);
+        products[v.value] = vmull_s8(first[v.value], first_weights);
+      });
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        products[v.value] = vmlal_s8(products[v.value], second[v.value], second_weights);
+      });
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
         int32x4_t& sum = sums[r.value][v.value].value;
-        sum = vpadalq_s16(sum, products);
+        sum = vpadalq_s16(sum, products[v.value]);
       });
     });
   }
   template <int kUsed>
   static void accumulate(const std::int8_t* panel, const std::int8_t* weights, int units,
                          std::int32_t* tile, bool fresh) {
-    accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+    if constexpr (kUsed == kVectors) {
+      accumulate_int8_tile(panel, weights, units, tile, fresh);
+    } else {
+      accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+    }
   }
 
   static void interleave(const std::int8_t* rows, std::int8_t* panel) {
@@ -101,6 +110,13 @@ struct Int8Product {
   }
 
  private:
+  // Two terms' weights for every pixel: a load that repeats costs no arithmetic.
+  static int8x8_t load_pair(const std::int8_t* pair) {
+    std::int16_t bits;
+    __builtin_memcpy(&bits, pair, sizeof(bits));
+    return vreinterpret_s8_s16(vdup_n_s16(bits));
+  }
+
   // Eight pixels' first and second pairs of terms.
   static void interleave_eight(int8x16_t first, int8x16_t second, std::int8_t* panel) {
     const int64x2_t a = vreinterpretq_s64_s8(first);
