@@ -8,6 +8,9 @@
 // clang-format on
 #include "kernels/generic/float_kernels.h"
 #include "kernels/neon/int8_tile.h"
+#include "kernels/neon/int8_winograd.h"
+// Over the vectors of the header before.
+#include "kernels/generic/int8_winograd.h"
 
 namespace mpe {
 namespace {
@@ -204,6 +207,9 @@ constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
+constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
+                                              Int8Winograd<NeonWinograd>::multiply};
+
 bool supported(const CpuFeatures& features) { return features.neon; }
 
 }  // namespace
@@ -212,6 +218,7 @@ constexpr KernelSet kNeonKernels = {
     "neon",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
-    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    &kInt8Winograd};
 
 }  // namespace mpe
