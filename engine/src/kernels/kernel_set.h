@@ -157,12 +157,31 @@ struct Int8WinogradKernel {
   void (*multiply)(const Int8WinogradWork&) = nullptr;
 };
 
+// Runs of values; see generic/elementwise.h.
+struct ElementwiseKernels {
+  // Widens [low, high] to hold all values but NaN.
+  void (*measure)(const float* values, std::int64_t count, float& low, float& high);
+  // Rounding and limits as in quant/requantize.h: to = saturate_int8(from * inverse, zero_point),
+  // to = (from - zero_point) * scale, and the first of the second.
+  void (*quantize)(const float* from, std::int8_t* to, std::int64_t count, float inverse,
+                   std::int32_t zero_point);
+  void (*dequantize)(const std::int8_t* from, float* to, std::int64_t count, float scale,
+                     std::int32_t zero_point);
+  void (*requantize)(const std::int8_t* from, std::int8_t* to, std::int64_t count,
+                     std::int32_t from_zero_point, float ratio, std::int32_t zero_point);
+  // The largest of two neighbours in each of two rows: pooling of size and stride 2.
+  void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
+  void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,
+                     int count);
+};
+
 struct KernelSet {
   const char* name;
   bool (*supported)(const CpuFeatures&);
   // Indexed by Precision; null where a lower set serves as well.
   const GemmKernel* gemm[3];
   const DepthwiseKernel* depthwise[3];
+  const ElementwiseKernels* elementwise = nullptr;
   const Int8WinogradKernel* int8_winograd = nullptr;
 };
 

@@ -8,6 +8,7 @@
 #include "kernels/convolution.h"
 #include "kernels/cpu.h"
 #include "kernels/depthwise_convolution.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm_convolution.h"
 #include "kernels/int8_winograd_convolution.h"
 #include "kernels/kernel_set.h"
@@ -139,6 +140,13 @@ std::vector<KernelSetInfo> kernel_sets() {
 std::string_view best_kernel_set() {
   const auto sets = allowed_sets({});
   return sets.empty() ? kReference : std::string_view(sets.front()->name);
+}
+
+const ElementwiseKernels* elementwise_kernels() {
+  for (const KernelSet* set : kSets) {
+    if (set->elementwise != nullptr && supported(*set)) return set->elementwise;
+  }
+  return nullptr;
 }
 
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,

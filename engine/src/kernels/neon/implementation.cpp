@@ -6,6 +6,7 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
+#include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/neon/int8_tile.h"
 #include "kernels/neon/int8_winograd.h"
@@ -210,6 +211,8 @@ constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>
 constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
                                               Int8Winograd<NeonWinograd>::multiply};
 
+constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();
+
 bool supported(const CpuFeatures& features) { return features.neon; }
 
 }  // namespace
@@ -219,6 +222,7 @@ constexpr KernelSet kNeonKernels = {
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    &kElementwise,
     &kInt8Winograd};
 
 }  // namespace mpe
