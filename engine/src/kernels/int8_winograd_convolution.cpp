@@ -11,10 +11,10 @@
 namespace mpe {
 namespace {
 
-// A block of tiles, transformed, and the sums made from it should stay in the second-level cache;
-// but many channels are worth more bytes, as all weights are read once for every block.
-constexpr int kBlockBytes = 256 * 1024;
-constexpr int kLeastPanels = 2;
+// A block of tiles, transformed, and the sums made from it: what a second-level cache keeps of it,
+// and what scratch memory may be spent on it.
+constexpr std::int64_t kBlockBytes = 384 * 1024;
+constexpr std::int64_t kMostBlockBytes = 2048 * 1024;
 constexpr int kChunkBlocks = 8;  // row blocks whose sums wait for their output transform
 // Positions' panels begin this many values apart from a power of two: they would all be kept in
 // the same few lines of a cache otherwise.
@@ -106,15 +106,28 @@ class Int8WinogradConvolution final : public Convolution {
  private:
   int padded_width() const { return 4 * tiles_x_ + 4; }
 
+  // As many tiles as stay in the cache with their sums; or more, where reading the weights again
+  // for every block would cost more than what the cache cannot keep.
   void choose_block() {
     chunk_blocks_ = std::min(blocks_, kChunkBlocks);
-    const int panel_bytes =
-        kWinogradPositions * kWinogradTiles * (2 * depth_ + 4 * chunk_blocks_ * kWinogradRows);
+    const std::int64_t chunks = divide_up(blocks_, chunk_blocks_);
     const int panels = divide_up(tiles_, kWinogradTiles);
-    const int fitting = std::clamp(kBlockBytes / panel_bytes, kLeastPanels,
-                                   panels < kLeastPanels ? kLeastPanels : panels);
-    // Blocks of about the same size.
-    panels_ = divide_up(panels, divide_up(panels, fitting));
+    const std::int64_t tile = kWinogradPositions * kWinogradTiles;
+    const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
+    const std::int64_t sums = tile * chunk_blocks_ * kWinogradRows * 4;
+    const std::int64_t weights = std::int64_t{kWinogradPositions} * depth_ * rows_ * 2;
+    std::int64_t least = 0;
+    for (int count = 1; count <= panels; ++count) {
+      const bool kept = count * (values + sums) <= kBlockBytes;
+      if (count > 1 && !kept && count * (values + sums) > kMostBlockBytes) break;
+      const std::int64_t times = divide_up(panels, count);
+      const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
+      const std::int64_t moved = again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
+      if (count == 1 || moved < least || (kept && moved == least)) {
+        least = moved;
+        panels_ = divide_up(panels, static_cast<int>(times));  // blocks of about the same size
+      }
+    }
   }
 
   std::int64_t position_stride() const {

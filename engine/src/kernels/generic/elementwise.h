@@ -5,15 +5,18 @@
 
 #include <cstdint>
 
+#include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 #include "quant/requantize.h"
 
 namespace mpe {
 namespace {
 
+// Vectors side by side, so that none waits for its own results.
+constexpr int kAtOnce = 4;
+
 // NaN is never less nor more.
 inline void measure_values(const float* values, std::int64_t count, float& low, float& high) {
-  constexpr int kAtOnce = 4;
   std::int64_t i = 0;
   if (count >= kAtOnce * F32::kLanes) {
     F32 lows[kAtOnce];
@@ -51,6 +54,16 @@ inline void quantize_values(const float* from, std::int8_t* to, std::int64_t cou
   const F32 factor(inverse);
   const I32 zero(zero_point);
   std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      const F32 value = F32::load(from + i + v.value * F32::kLanes) * factor;
+      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
+  }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     const F32 value = limit_for_rounding(F32::load(from + i) * factor);
     store_int8(to + i, round_to_int(value) + zero, F32::kLanes);
@@ -63,6 +76,14 @@ inline void dequantize_values(const std::int8_t* from, float* to, std::int64_t c
   const F32 factor(scale);
   const I32 zero(-zero_point);
   std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    F32 values[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      values[v.value] = to_float(load_int8(from + i + v.value * F32::kLanes) + zero) * factor;
+    });
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { store(to + i + v.value * F32::kLanes, values[v.value]); });
+  }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     store(to + i, to_float(load_int8(from + i) + zero) * factor);
   }
@@ -75,6 +96,16 @@ inline void requantize_values(const std::int8_t* from, std::int8_t* to, std::int
   const I32 from_zero(-from_zero_point);
   const I32 zero(zero_point);
   std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      const F32 value = to_float(load_int8(from + i + v.value * F32::kLanes) + from_zero) * factor;
+      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
+  }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     const F32 value = to_float(load_int8(from + i) + from_zero) * factor;
     store_int8(to + i, round_to_int(limit_for_rounding(value)) + zero, F32::kLanes);

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/activation.h"
+#include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
@@ -114,6 +116,32 @@ inline void write_int8_sums(const OutputStage& stage, int channel, const std::in
   const Activation activation = stage.activation;
   auto constants = Constants::template load<kActivation>(stage, channel, 0);
   int i = 0;
+  if constexpr (kChannels == Channels::kOne && kActivation != Activation::kLogistic) {
+    // Several vectors side by side, so that none waits for its own results.
+    constexpr int kAtOnce = 4;
+    for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+      F32 values[kAtOnce];
+      unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+        const I32 sum = I32::load(sums + i + v.value * F32::kLanes) + constants.offset;
+        values[v.value] = to_float(sum) * constants.multiplier;
+      });
+      if constexpr (std::is_same_v<Output, float>) {
+        unroll<kAtOnce>(
+            [&](auto v) MPE_UNROLLED { values[v.value] = activate(kActivation, values[v.value]); });
+        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+          store(output + i + v.value * F32::kLanes, values[v.value]);
+        });
+      } else {
+        I32 steps[kAtOnce];
+        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+          steps[v.value] = requantized<kActivation>(activation, constants, values[v.value]);
+        });
+        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+          store_int8(output + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+        });
+      }
+    }
+  }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     if constexpr (kChannels == Channels::kSuccessive) {
       constants = Constants::template load<kActivation>(stage, channel, i);
