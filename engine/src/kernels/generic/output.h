@@ -109,6 +109,31 @@ inline void write_vector(Activation activation, const Int8Constants<kChannels>& 
   store(output, activate_vector<kActivation>(activation, value), count);
 }
 
+// Several vectors side by side, so that none waits for its own results.
+template <Activation kActivation, int kAtOnce, typename Output>
+inline __attribute__((always_inline)) void write_vectors(
+    const Int8Constants<Channels::kOne>& constants, const std::int32_t* sums, Output* output) {
+  F32 values[kAtOnce];
+  unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+    const I32 sum = I32::load(sums + v.value * F32::kLanes) + constants.offset;
+    values[v.value] = to_float(sum) * constants.multiplier;
+  });
+  if constexpr (std::is_same_v<Output, float>) {
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { values[v.value] = activate(kActivation, values[v.value]); });
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { store(output + v.value * F32::kLanes, values[v.value]); });
+  } else {
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      steps[v.value] = requantized<kActivation>(kActivation, constants, values[v.value]);
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(output + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
+  }
+}
+
 template <Activation kActivation, Channels kChannels, typename Output>
 inline void write_int8_sums(const OutputStage& stage, int channel, const std::int32_t* sums,
                             int count, Output* output) {
@@ -117,29 +142,12 @@ inline void write_int8_sums(const OutputStage& stage, int channel, const std::in
   auto constants = Constants::template load<kActivation>(stage, channel, 0);
   int i = 0;
   if constexpr (kChannels == Channels::kOne && kActivation != Activation::kLogistic) {
-    // Several vectors side by side, so that none waits for its own results.
-    constexpr int kAtOnce = 4;
-    for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
-      F32 values[kAtOnce];
-      unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-        const I32 sum = I32::load(sums + i + v.value * F32::kLanes) + constants.offset;
-        values[v.value] = to_float(sum) * constants.multiplier;
-      });
-      if constexpr (std::is_same_v<Output, float>) {
-        unroll<kAtOnce>(
-            [&](auto v) MPE_UNROLLED { values[v.value] = activate(kActivation, values[v.value]); });
-        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-          store(output + i + v.value * F32::kLanes, values[v.value]);
-        });
-      } else {
-        I32 steps[kAtOnce];
-        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-          steps[v.value] = requantized<kActivation>(activation, constants, values[v.value]);
-        });
-        unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-          store_int8(output + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
-        });
-      }
+    for (; i + 4 * F32::kLanes <= count; i += 4 * F32::kLanes) {
+      write_vectors<kActivation, 4>(constants, sums + i, output + i);
+    }
+    if (i + 3 * F32::kLanes <= count) {
+      write_vectors<kActivation, 3>(constants, sums + i, output + i);
+      i += 3 * F32::kLanes;
     }
   }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
