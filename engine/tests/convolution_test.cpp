@@ -80,7 +80,7 @@ bool set_output(ConvolutionShape& s) {
   return true;
 }
 
-enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep };
+enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThreeByThree };
 
 ConvolutionShape random_shape(Random& random, Form form) {
   for (;;) {
@@ -128,6 +128,12 @@ ConvolutionShape random_shape(Random& random, Form form) {
         s.kernel_y = s.kernel_x = 3;
         s.padding = 1;
         s.dilation = 1;
+        break;
+      case Form::kThreeByThree:  // what Winograd serves
+        s.in = {random.integer(1, 70), random.integer(1, 40), random.integer(1, 70)};
+        s.out.channels = random.integer(1, 100);
+        s.kernel_y = s.kernel_x = 3;
+        s.stride_y = s.stride_x = s.dilation = 1;
         break;
     }
     if (set_output(s)) return s;
@@ -315,6 +321,8 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "gemm", expected, pool, random.chance(30), tally);
+      if (form != Form::kThreeByThree) continue;
+      compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
     }
   }
   CHECK(tally.compared > 0);
@@ -336,6 +344,7 @@ TEST(connected_int8) { compare_everywhere(Form::kConnected, Precision::kInt8, 80
 TEST(deep_fp32) { compare_everywhere(Form::kDeep, Precision::kFp32, 6, 13); }
 TEST(deep_fp16) { compare_everywhere(Form::kDeep, Precision::kFp16, 6, 14); }
 TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
+TEST(three_by_three_int8) { compare_everywhere(Form::kThreeByThree, Precision::kInt8, 60, 19); }
 
 TEST(unknown_names_are_errors) {
   Random random(16);

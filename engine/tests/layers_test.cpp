@@ -1,7 +1,9 @@
 // The plain loops of layers without weights, on small maps worked out by hand.
 #include "kernels/reference/layers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -91,6 +93,43 @@ TEST(maxpool_compares_halves_and_int8_as_the_numbers_they_are) {
   run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 2, 3}},
               {byte_result.data(), Precision::kInt8, &step}, pool);
   CHECK(byte_result == (std::vector<std::int8_t>{5, 5}));
+}
+
+// Rows longer than a vector, with an odd column and row outside every window, and what comparisons
+// are particular about.
+TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
+  for (const int width : {2, 5, 17, 33, 64, 131}) {
+    const int out_width = width / 2;
+    const Case of({1, 3, width}, "[maxpool]\nsize=2\nstride=2\npadding=0\n");
+    CHECK(of.layer.out == (Shape{1, 1, out_width}));
+    const auto count = static_cast<std::size_t>(3 * width);
+    const float special[] = {-0.0F, 0.0F, NAN, -INFINITY, INFINITY};
+    Values values(count);
+    std::vector<std::int8_t> bytes(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = i % 3 == 0 ? special[i * 31 % 5] : static_cast<float>(i * 71 % 13) - 12.0F;
+      bytes[i] = static_cast<std::int8_t>(i * 59 % 256);
+    }
+    const Values result = run(run_maxpool, of, values);
+    const Quantization step{{1.0F}, {0}};
+    std::vector<std::int8_t> byte_result(size_of(of.layer.out));
+    ThreadPool pool(1);
+    run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 3, width}},
+                {byte_result.data(), Precision::kInt8, &step}, pool);
+    for (int x = 0; x < out_width; ++x) {
+      float largest = -std::numeric_limits<float>::max();
+      std::int8_t largest_byte = -128;
+      for (const int place : {2 * x, 2 * x + 1, width + 2 * x, width + 2 * x + 1}) {
+        const auto i = static_cast<std::size_t>(place);
+        largest = values[i] > largest ? values[i] : largest;
+        largest_byte = std::max(largest_byte, bytes[i]);
+      }
+      const auto i = static_cast<std::size_t>(x);
+      CHECK_EQUAL(result[i], largest);
+      CHECK_EQUAL(std::signbit(result[i]), std::signbit(largest));
+      CHECK_EQUAL(int{byte_result[i]}, int{largest_byte});
+    }
+  }
 }
 
 TEST(avgpool_is_the_mean_of_a_channel) {

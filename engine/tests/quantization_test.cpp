@@ -149,6 +149,44 @@ TEST(a_measured_range_passes_over_nan) {
   CHECK_EQUAL(measure_range({nothing.data(), Precision::kFp32, nullptr}, 1, 2, pool).max, 0.0F);
 }
 
+// Runs long and short enough for whole vectors and for what is left over, with everything in them
+// that rounding and limits have to do with.
+TEST(long_runs_have_the_bits_of_single_values) {
+  ThreadPool pool(1);
+  const std::vector<float> special = {kNan,   -kNan, kInfinity, -kInfinity, 0.0F, -0.0F, 1e30F,
+                                      -1e30F, 0.5F,  -0.5F,     1.5F,       2.5F, 1e-40F};
+  for (const std::size_t count : {1, 3, 4, 7, 15, 16, 31, 63, 64, 65, 200, 1021}) {
+    const Quantization step{{0.37F}, {-11}};
+    const Quantization other{{0.21F}, {90}};
+    std::vector<float> values(count);
+    std::vector<std::int8_t> bytes(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = i % 5 == 2 ? special[i / 5 % special.size()]
+                             : (static_cast<float>(i * 7919 % 2003) - 1001) * 0.0925F;
+      bytes[i] = static_cast<std::int8_t>(i * 37 % 256);
+    }
+    const auto size = static_cast<std::int64_t>(count);
+    const std::vector<std::int8_t> steps = quantized(values, step);
+    const std::vector<float> back = dequantized(bytes, step);
+    std::vector<std::int8_t> again(count);
+    convert_tensor({bytes.data(), Precision::kInt8, &step},
+                   {again.data(), Precision::kInt8, &other}, 1, size, pool);
+    const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, size, pool);
+    float low = std::numeric_limits<float>::max();
+    float high = -low;
+    for (std::size_t i = 0; i < count; ++i) {
+      CHECK_EQUAL(int{steps[i]}, int{saturate_int8(values[i] * inverse_scale(0.37F), -11)});
+      CHECK_EQUAL(back[i], static_cast<float>(bytes[i] + 11) * 0.37F);
+      const float ratio = requantize_multiplier(0.37F, 1.0F, 0.21F);
+      CHECK_EQUAL(int{again[i]}, int{saturate_int8(static_cast<float>(bytes[i] + 11) * ratio, 90)});
+      low = values[i] < low ? values[i] : low;
+      high = values[i] > high ? values[i] : high;
+    }
+    CHECK_EQUAL(range.min, low);
+    CHECK_EQUAL(range.max, high);
+  }
+}
+
 TEST(halves_convert_to_and_from_every_precision) {
   ThreadPool pool(1);
   const std::vector<float> values = {1.0F, -0.3F, 70000.0F};

@@ -124,12 +124,65 @@ struct DepthwiseKernel {
   void (*run)(const DepthwiseWork&) = nullptr;
 };
 
+// Winograd's F(4x4, 3x3) for int8, exact in whole numbers (generic/int8_winograd.h).
+inline constexpr int kWinogradTiles = 8;                   // of a panel
+inline constexpr int kWinogradRows = 8;                    // output channels of a block
+inline constexpr int kWinogradPositions = 36;              // values of a transformed tile
+inline constexpr std::int32_t kInverseOfNine = 954437177;  // modulo 2^32
+
+// A share of a block of tiles: input channels to transform, or blocks of output channels.
+struct Int8WinogradWork {
+  const ConvolutionGeometry* geometry = nullptr;
+  const OutputStage* stage = nullptr;
+  const std::int8_t* input = nullptr;
+  const std::int16_t* weights = nullptr;  // [block][position][depth][rows of a block]
+  void* output = nullptr;
+  int tiles_x = 0;     // tiles in a row of the output
+  int tile_begin = 0;  // the block of tiles
+  int tile_count = 0;  // no more than fit in `panels`
+  int rows = 0;        // output channels
+  int depth = 0;       // input channels, made even
+  int begin = 0;       // this share
+  int end = 0;
+  int chunk_blocks = 0;  // row blocks whose sums are kept at once
+  int padded_width = 0;  // of the rows that are copied to be transformed
+  std::int8_t padding_value = 0;
+  std::int16_t* panels = nullptr;    // [position][panel][depth][kWinogradTiles]
+  std::int64_t position_stride = 0;  // values from one position's panels to the next
+  std::byte* scratch = nullptr;      // the thread's own: padded rows, or sums
+};
+
+struct Int8WinogradKernel {
+  void (*transform_input)(const Int8WinogradWork&) = nullptr;
+  void (*multiply)(const Int8WinogradWork&) = nullptr;
+};
+
+// Runs of values; see generic/elementwise.h.
+struct ElementwiseKernels {
+  // Widens [low, high] to hold all values but NaN.
+  void (*measure)(const float* values, std::int64_t count, float& low, float& high);
+  // Rounding and limits as in quant/requantize.h: to = saturate_int8(from * inverse, zero_point),
+  // to = (from - zero_point) * scale, and the first of the second.
+  void (*quantize)(const float* from, std::int8_t* to, std::int64_t count, float inverse,
+                   std::int32_t zero_point);
+  void (*dequantize)(const std::int8_t* from, float* to, std::int64_t count, float scale,
+                     std::int32_t zero_point);
+  void (*requantize)(const std::int8_t* from, std::int8_t* to, std::int64_t count,
+                     std::int32_t from_zero_point, float ratio, std::int32_t zero_point);
+  // The largest of two neighbours in each of two rows: pooling of size and stride 2.
+  void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
+  void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,
+                     int count);
+};
+
 struct KernelSet {
   const char* name;
   bool (*supported)(const CpuFeatures&);
   // Indexed by Precision; null where a lower set serves as well.
   const GemmKernel* gemm[3];
   const DepthwiseKernel* depthwise[3];
+  const ElementwiseKernels* elementwise = nullptr;
+  const Int8WinogradKernel* int8_winograd = nullptr;
 };
 
 #if defined(__aarch64__)

@@ -8,7 +8,9 @@
 #include "kernels/convolution.h"
 #include "kernels/cpu.h"
 #include "kernels/depthwise_convolution.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm_convolution.h"
+#include "kernels/int8_winograd_convolution.h"
 #include "kernels/kernel_set.h"
 #include "kernels/kernel_sets.h"
 
@@ -19,6 +21,7 @@ constexpr std::string_view kReference = "reference";
 constexpr std::string_view kGemm = "gemm";
 constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
+constexpr std::string_view kWinograd4 = "winograd4";
 
 // Best first.
 #if defined(__aarch64__)
@@ -57,11 +60,11 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 
 void check_algorithm(std::string_view algorithm) {
   if (algorithm.empty() || algorithm == kReference || algorithm == kGemm || algorithm == kGemv ||
-      algorithm == kDepthwise) {
+      algorithm == kDepthwise || algorithm == kWinograd4) {
     return;
   }
   throw Error("there is no algorithm '" + std::string(algorithm) +
-              "'; the algorithms are reference, gemm, gemv and depthwise");
+              "'; the algorithms are reference, gemm, gemv, depthwise and winograd4");
 }
 
 // What suits a shape; a wish that cannot be met is passed over.
@@ -85,6 +88,23 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
     return gemm != nullptr && (algorithm == kGemm || gemm->run_vector != nullptr);
   });
   return found == sets.end() ? nullptr : *found;
+}
+
+// The set for int8 by Winograd: the one that would multiply otherwise, unless it is asked for. Null
+// where it cannot be, or would not pay.
+const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
+                                   const ConvolutionRequest& request,
+                                   const ConvolutionChoice& choice) {
+  const bool asked = choice.algorithm == kWinograd4;
+  if (!asked && (!choice.algorithm.empty() || choice.small_scratch)) return nullptr;
+  if (request.precision != Precision::kInt8 || !int8_winograd_is_exact(request)) return nullptr;
+  if (!asked && !int8_winograd_pays(request.shape)) return nullptr;
+  const auto index = static_cast<std::size_t>(Precision::kInt8);
+  for (const KernelSet* set : sets) {
+    if (set->int8_winograd != nullptr) return set;
+    if (!asked && set->gemm[index] != nullptr) return nullptr;
+  }
+  return nullptr;
 }
 
 KernelUse use_for(std::span<const KernelSet* const> sets, std::string_view kind,
@@ -122,10 +142,20 @@ std::string_view best_kernel_set() {
   return sets.empty() ? kReference : std::string_view(sets.front()->name);
 }
 
+const ElementwiseKernels* elementwise_kernels() {
+  for (const KernelSet* set : kSets) {
+    if (set->elementwise != nullptr && supported(*set)) return set->elementwise;
+  }
+  return nullptr;
+}
+
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice) {
   check_algorithm(choice.algorithm);
   const auto sets = allowed_sets(choice.isa);
+  if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
+    return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name);
+  }
   const std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
   const KernelSet* set =
       algorithm == kReference ? nullptr : find_set(sets, algorithm, request.precision);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "exec/options.h"
+#include "kernels/elementwise.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -50,6 +52,31 @@ struct Int8 {
   }
 };
 
+// A run of values from one storage to another: vector code where there is some.
+template <typename From, typename To>
+void convert_run(const typename From::Stored* in, const Step& from, typename To::Stored* out,
+                 const Step& to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = To::store(From::load(in[i], from), to);
+}
+
+template <>
+void convert_run<Float, Int8>(const float* in, const Step& from, std::int8_t* out, const Step& to,
+                              std::int64_t count) {
+  if (const ElementwiseKernels* kernels = elementwise_kernels()) {
+    return kernels->quantize(in, out, count, to.inverse, to.zero_point);
+  }
+  for (std::int64_t i = 0; i < count; ++i) out[i] = Int8::store(Float::load(in[i], from), to);
+}
+
+template <>
+void convert_run<Int8, Float>(const std::int8_t* in, const Step& from, float* out, const Step& to,
+                              std::int64_t count) {
+  if (const ElementwiseKernels* kernels = elementwise_kernels()) {
+    return kernels->dequantize(in, out, count, from.scale, from.zero_point);
+  }
+  for (std::int64_t i = 0; i < count; ++i) out[i] = Float::store(Int8::load(in[i], from), to);
+}
+
 bool per_channel(const Quantization* quantization) {
   return quantization != nullptr && quantization->per_channel();
 }
@@ -88,11 +115,7 @@ void convert(const TensorView& from, const MutableTensorView& to, const Runs& ru
   for_runs(runs, pool, [&](int, int channel, std::int64_t offset, std::int64_t length) {
     const Step from_step = step_of(from.quantization, channel);
     const Step to_step = step_of(to.quantization, channel);
-    const auto* in = source + offset;
-    auto* out = target + offset;
-    for (std::int64_t i = 0; i < length; ++i) {
-      out[i] = To::store(From::load(in[i], from_step), to_step);
-    }
+    convert_run<From, To>(source + offset, from_step, target + offset, to_step, length);
   });
 }
 
@@ -110,6 +133,9 @@ void requantize(const TensorView& from, const MutableTensorView& to, const Runs&
       return;
     }
     const float ratio = requantize_multiplier(a.scale, 1.0F, b.scale);
+    if (const ElementwiseKernels* kernels = elementwise_kernels()) {
+      return kernels->requantize(in, out, length, a.zero_point, ratio, b.zero_point);
+    }
     for (std::int64_t i = 0; i < length; ++i) {
       out[i] = saturate_int8(static_cast<float>(in[i] - a.zero_point) * ratio, b.zero_point);
     }
@@ -147,6 +173,12 @@ Range range_of(const typename From::Stored* values, std::int64_t count, const St
                Range range) {
   float low = range.min;
   float high = range.max;
+  if constexpr (std::is_same_v<From, Float>) {
+    if (const ElementwiseKernels* kernels = elementwise_kernels()) {
+      kernels->measure(values, count, low, high);
+      return {low, high};
+    }
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const float value = From::load(values[i], step);
     low = value < low ? value : low;
@@ -163,7 +195,7 @@ void load_values(const TensorView& from, int channel, std::int64_t offset, int c
                  float* values) {
   const Step step = step_of(from.quantization, channel);
   with_values(from, offset, [&]<typename From>(From, const typename From::Stored* in) {
-    for (int i = 0; i < count; ++i) values[i] = From::load(in[i], step);
+    convert_run<From, Float>(in, step, values, {}, count);
   });
 }
 
@@ -171,7 +203,7 @@ void store_values(const float* values, const MutableTensorView& to, int channel,
                   std::int64_t offset, int count) {
   const Step step = step_of(to.quantization, channel);
   const auto run = [&]<typename To>(To, typename To::Stored* out) {
-    for (int i = 0; i < count; ++i) out[i] = To::store(values[i], step);
+    convert_run<Float, To>(values, {}, out, step, count);
   };
   switch (to.precision) {
     case Precision::kFp32:
@@ -235,9 +267,7 @@ void quantize_tensor(const TensorView& from, std::int8_t* to, ScaleAndZero quant
     const Step from_step = step_of(from.quantization, channel);
     std::int8_t* out = to + offset;
     with_values(from, offset, [&]<typename From>(From, const typename From::Stored* values) {
-      for (std::int64_t i = 0; i < length; ++i) {
-        out[i] = Int8::store(From::load(values[i], from_step), to_step);
-      }
+      convert_run<From, Int8>(values, from_step, out, to_step, length);
     });
   });
 }

@@ -1,5 +1,6 @@
 // Kernels for x86-64 with AVX2, FMA and F16C. fp16 is storage: sums are formed in float.
 #include "kernels/avx2/vectors.h"
+#include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 
 namespace mpe {
@@ -145,6 +146,8 @@ constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
+constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();
+
 bool supported(const CpuFeatures& features) { return features.avx2; }
 
 }  // namespace
@@ -153,6 +156,7 @@ constexpr KernelSet kAvx2Kernels = {
     "avx2",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
-    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    &kElementwise};
 
 }  // namespace mpe

@@ -91,6 +91,32 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
   }
 }
 
+inline void load_pairs(const float* from, F32& even, F32& odd) {
+  const __m256 a = _mm256_loadu_ps(from);
+  const __m256 b = _mm256_loadu_ps(from + 8);
+  const auto in_order = [](__m256 x) {
+    return F32(_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xD8)));
+  };
+  even = in_order(_mm256_shuffle_ps(a, b, 0x88));
+  odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+}
+
+inline I32 load_int8(const std::int8_t* from) {
+  return I32(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+}
+
+inline constexpr int kPooledBytes = 16;
+inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to) {
+  const __m256i larger =
+      _mm256_max_epi8(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper)),
+                      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lower)));
+  const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(larger, 8), 8);
+  const __m256i largest = _mm256_max_epi16(even, _mm256_srai_epi16(larger, 8));
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   const __m128i half =

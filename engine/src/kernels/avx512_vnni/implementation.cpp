@@ -1,6 +1,7 @@
 // Kernels for x86-64 with AVX-512 and its integer dot products (VNNI). fp16 is storage: sums are
 // formed in float.
 #include "kernels/avx512_vnni/vectors.h"
+#include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 
 namespace mpe {
@@ -152,6 +153,8 @@ constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
+constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();
+
 bool supported(const CpuFeatures& features) { return features.avx512_vnni; }
 
 }  // namespace
@@ -160,6 +163,7 @@ constexpr KernelSet kAvx512VnniKernels = {
     "avx512_vnni",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
-    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    &kElementwise};
 
 }  // namespace mpe

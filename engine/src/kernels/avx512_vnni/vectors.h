@@ -73,6 +73,28 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
                            _mm512_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT));
 }
 
+inline void load_pairs(const float* from, F32& even, F32& odd) {
+  const __m512 a = _mm512_loadu_ps(from);
+  const __m512 b = _mm512_loadu_ps(from + 16);
+  const __m512i evens =
+      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
+  even = F32(_mm512_permutex2var_ps(a, evens, b));
+  odd = F32(_mm512_permutex2var_ps(a, odds, b));
+}
+
+inline I32 load_int8(const std::int8_t* from) {
+  return I32(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+inline constexpr int kPooledBytes = 32;
+inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to) {
+  const __m512i larger = _mm512_max_epi8(_mm512_loadu_si512(upper), _mm512_loadu_si512(lower));
+  const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(larger, 8), 8);
+  const __m512i largest = _mm512_max_epi16(even, _mm512_srai_epi16(larger, 8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(largest));
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   _mm512_mask_cvtsepi32_storeu_epi8(to, first_lanes(count), x.value);

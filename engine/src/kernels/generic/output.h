@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/activation.h"
+#include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
@@ -40,21 +42,45 @@ inline F32 activate_vector(Activation activation, F32 x) {
   }
 }
 
+// What int8 sums become outputs by, in registers: a store of an output might change them in memory.
+template <Channels kChannels>
+struct Int8Constants {
+  I32 offset;
+  F32 multiplier;
+  I32 zero_point;
+  F32 six;
+  F32 inverse_scale;
+
+  template <Activation kActivation>
+  static inline Int8Constants load(const OutputStage& stage, int channel, int index) {
+    Int8Constants constants;
+    constants.offset = int_constant<kChannels>(stage.offset + channel, index);
+    constants.multiplier = float_constant<kChannels>(stage.multiplier + channel, index);
+    if (stage.kind != OutputKind::kInt8) return constants;
+    constants.zero_point = int_constant<kChannels>(stage.zero_point + channel, index);
+    if constexpr (kActivation == Activation::kRelu6) {
+      constants.six = float_constant<kChannels>(stage.six + channel, index);
+    } else if constexpr (kActivation == Activation::kLogistic) {
+      constants.inverse_scale = float_constant<kChannels>(stage.inverse_scale + channel, index);
+    }
+    return constants;
+  }
+};
+
 // Values in output steps to int8; limits and rounding as in quant/requantize.h.
 template <Activation kActivation, Channels kChannels>
-inline I32 requantized(const OutputStage& stage, int channel, int index, F32 value) {
+inline I32 requantized(Activation activation, const Int8Constants<kChannels>& constants,
+                       F32 value) {
   if constexpr (kActivation == Activation::kLogistic) {
-    value = activate_costly(stage.activation, value) *
-            float_constant<kChannels>(stage.inverse_scale + channel, index);
+    value = activate_costly(activation, value) * constants.inverse_scale;
   } else if constexpr (kActivation == Activation::kRelu6) {
-    const F32 six = float_constant<kChannels>(stage.six + channel, index);
     value = relu(value);
-    value = choose(less(value, six), value, six);
+    value = choose(less(value, constants.six), value, constants.six);
   } else {
     value = activate(kActivation, value);
   }
   value = limit_for_rounding(value);
-  return round_to_int(value) + int_constant<kChannels>(stage.zero_point + channel, index);
+  return round_to_int(value) + constants.zero_point;
 }
 
 template <Activation kActivation, Channels kChannels>
@@ -70,21 +96,87 @@ inline void write_vector(const OutputStage& stage, int channel, int index, int c
 }
 
 template <Activation kActivation, Channels kChannels>
-inline void write_vector(const OutputStage& stage, int channel, int index, int count,
-                         const std::int32_t* sums, void* output) {
-  const I32 sum = I32::load(sums + index) + int_constant<kChannels>(stage.offset + channel, index);
-  const F32 value = to_float(sum) * float_constant<kChannels>(stage.multiplier + channel, index);
-  if (stage.kind == OutputKind::kInt8) {
-    const I32 q = requantized<kActivation, kChannels>(stage, channel, index, value);
-    store_int8(static_cast<std::int8_t*>(output) + index, q, count);
+inline void write_vector(Activation activation, const Int8Constants<kChannels>& constants,
+                         const std::int32_t* sums, int count, std::int8_t* output) {
+  const F32 value = to_float(I32::load(sums) + constants.offset) * constants.multiplier;
+  store_int8(output, requantized<kActivation>(activation, constants, value), count);
+}
+
+template <Activation kActivation, Channels kChannels>
+inline void write_vector(Activation activation, const Int8Constants<kChannels>& constants,
+                         const std::int32_t* sums, int count, float* output) {
+  const F32 value = to_float(I32::load(sums) + constants.offset) * constants.multiplier;
+  store(output, activate_vector<kActivation>(activation, value), count);
+}
+
+// Several vectors side by side, so that none waits for its own results.
+template <Activation kActivation, int kAtOnce, typename Output>
+inline __attribute__((always_inline)) void write_vectors(
+    const Int8Constants<Channels::kOne>& constants, const std::int32_t* sums, Output* output) {
+  F32 values[kAtOnce];
+  unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+    const I32 sum = I32::load(sums + v.value * F32::kLanes) + constants.offset;
+    values[v.value] = to_float(sum) * constants.multiplier;
+  });
+  if constexpr (std::is_same_v<Output, float>) {
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { values[v.value] = activate(kActivation, values[v.value]); });
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { store(output + v.value * F32::kLanes, values[v.value]); });
   } else {
-    store(static_cast<float*>(output) + index,
-          activate_vector<kActivation>(stage.activation, value), count);
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      steps[v.value] = requantized<kActivation>(kActivation, constants, values[v.value]);
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(output + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
   }
 }
 
-template <Activation kActivation, Channels kChannels, typename Sum>
-void write_run(const OutputStage& stage, int channel, const Sum* sums, int count, void* output) {
+template <Activation kActivation, Channels kChannels, typename Output>
+inline void write_int8_sums(const OutputStage& stage, int channel, const std::int32_t* sums,
+                            int count, Output* output) {
+  using Constants = Int8Constants<kChannels>;
+  const Activation activation = stage.activation;
+  auto constants = Constants::template load<kActivation>(stage, channel, 0);
+  int i = 0;
+  if constexpr (kChannels == Channels::kOne && kActivation != Activation::kLogistic) {
+    for (; i + 4 * F32::kLanes <= count; i += 4 * F32::kLanes) {
+      write_vectors<kActivation, 4>(constants, sums + i, output + i);
+    }
+    if (i + 3 * F32::kLanes <= count) {
+      write_vectors<kActivation, 3>(constants, sums + i, output + i);
+      i += 3 * F32::kLanes;
+    }
+  }
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    if constexpr (kChannels == Channels::kSuccessive) {
+      constants = Constants::template load<kActivation>(stage, channel, i);
+    }
+    write_vector<kActivation>(activation, constants, sums + i, F32::kLanes, output + i);
+  }
+  if (i == count) return;
+  if constexpr (kChannels == Channels::kSuccessive) {
+    constants = Constants::template load<kActivation>(stage, channel, i);
+  }
+  write_vector<kActivation>(activation, constants, sums + i, count - i, output + i);
+}
+
+template <Activation kActivation, Channels kChannels>
+void write_run(const OutputStage& stage, int channel, const std::int32_t* sums, int count,
+               void* output) {
+  if (stage.kind == OutputKind::kInt8) {
+    write_int8_sums<kActivation, kChannels>(stage, channel, sums, count,
+                                            static_cast<std::int8_t*>(output));
+  } else {
+    write_int8_sums<kActivation, kChannels>(stage, channel, sums, count,
+                                            static_cast<float*>(output));
+  }
+}
+
+template <Activation kActivation, Channels kChannels>
+void write_run(const OutputStage& stage, int channel, const float* sums, int count, void* output) {
   int i = 0;
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     write_vector<kActivation, kChannels>(stage, channel, i, F32::kLanes, sums, output);

@@ -6,7 +6,12 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
+#include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
+#include "kernels/neon/int8_tile.h"
+#include "kernels/neon/int8_winograd.h"
+// Over the vectors of the header before.
+#include "kernels/generic/int8_winograd.h"
 
 namespace mpe {
 namespace {
@@ -67,7 +72,6 @@ struct Int8Product {
   static inline __attribute__((always_inline)) void step(I32 (&sums)[kRows][kUsed],
                                                          const std::int8_t* panel,
                                                          const std::int8_t* weights) {
-    const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(weights));
     int8x8_t first[kUsed];
     int8x8_t second[kUsed];
     unroll<kUsed>([&](auto v) MPE_UNROLLED {
@@ -75,20 +79,29 @@ struct Int8Product {
       second[v.value] = vld1_s8(panel + v.value * 16 + 8);
     });
     unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const int8x8_t first_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value));
-      const int8x8_t second_weights = vreinterpret_s8_s16(vdup_laneq_s16(pairs, 2 * r.value + 1));
+      const int8x8_t first_weights = load_pair(weights + r.value * kUnit);
+      const int8x8_t second_weights = load_pair(weights + r.value * kUnit + 2);
+      int16x8_t products[kUsed];
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        int16x8_t products = vmull_s8(first[v.value], first_weights);
-        products = vmlal_s8(products, second[v.value], second_weights);
+        products[v.value] = vmull_s8(first[v.value], first_weights);
+      });
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        products[v.value] = vmlal_s8(products[v.value], second[v.value], second_weights);
+      });
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
         int32x4_t& sum = sums[r.value][v.value].value;
-        sum = vpadalq_s16(sum, products);
+        sum = vpadalq_s16(sum, products[v.value]);
       });
     });
   }
   template <int kUsed>
   static void accumulate(const std::int8_t* panel, const std::int8_t* weights, int units,
                          std::int32_t* tile, bool fresh) {
-    accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+    if constexpr (kUsed == kVectors) {
+      accumulate_int8_tile(panel, weights, units, tile, fresh);
+    } else {
+      accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
+    }
   }
 
   static void interleave(const std::int8_t* rows, std::int8_t* panel) {
@@ -101,6 +114,13 @@ struct Int8Product {
   }
 
  private:
+  // Two terms' weights for every pixel: a load that repeats costs no arithmetic.
+  static int8x8_t load_pair(const std::int8_t* pair) {
+    std::int16_t bits;
+    __builtin_memcpy(&bits, pair, sizeof(bits));
+    return vreinterpret_s8_s16(vdup_n_s16(bits));
+  }
+
   // Eight pixels' first and second pairs of terms.
   static void interleave_eight(int8x16_t first, int8x16_t second, std::int8_t* panel) {
     const int64x2_t a = vreinterpretq_s64_s8(first);
@@ -188,6 +208,11 @@ constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
+constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
+                                              Int8Winograd<NeonWinograd>::multiply};
+
+constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();
+
 bool supported(const CpuFeatures& features) { return features.neon; }
 
 }  // namespace
@@ -196,6 +221,8 @@ constexpr KernelSet kNeonKernels = {
     "neon",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
-    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    &kElementwise,
+    &kInt8Winograd};
 
 }  // namespace mpe

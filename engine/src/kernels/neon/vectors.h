@@ -74,6 +74,26 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
   __builtin_memcpy(to, &half, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
+inline void load_pairs(const float* from, F32& even, F32& odd) {
+  const float32x4x2_t pairs = vld2q_f32(from);
+  even = F32(pairs.val[0]);
+  odd = F32(pairs.val[1]);
+}
+
+inline I32 load_int8(const std::int8_t* from) {
+  std::int32_t bits;
+  __builtin_memcpy(&bits, from, sizeof(bits));
+  const int16x8_t halves = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(bits)));
+  return I32(vmovl_s16(vget_low_s16(halves)));
+}
+
+inline constexpr int kPooledBytes = 16;
+inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to) {
+  const int8x16x2_t a = vld2q_s8(upper);
+  const int8x16x2_t b = vld2q_s8(lower);
+  vst1q_s8(to, vmaxq_s8(vmaxq_s8(a.val[0], a.val[1]), vmaxq_s8(b.val[0], b.val[1])));
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   const int16x4_t half = vqmovn_s32(x.value);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/elementwise.h"
 #include "kernels/reference/layers.h"
 #include "kernels/reference/typed.h"
 
@@ -39,8 +40,32 @@ Span inside(int offset, int stride, int size, int count) {
   return {std::min(begin, count), std::min(end, count)};
 }
 
+// The vector code for windows of 2x2 that do not overlap.
+auto pool_of(const ElementwiseKernels& kernels, const float*) { return kernels.pool_floats; }
+auto pool_of(const ElementwiseKernels& kernels, const std::int8_t*) { return kernels.pool_bytes; }
+
+bool maxpool_pairs(const Layer&, const Half*, Half*) { return false; }
+
+// Pooling of 2x2 windows wholly inside the map. Returns whether that was it.
+template <typename T>
+bool maxpool_pairs(const Layer& layer, const T* in, T* out) {
+  const ElementwiseKernels* kernels = elementwise_kernels();
+  if (kernels == nullptr || layer.size_y != 2 || layer.size_x != 2 || layer.stride_y != 2 ||
+      layer.stride_x != 2 || layer.padding / 2 != 0 || layer.in.width < 2 * layer.out.width ||
+      layer.in.height < 2 * layer.out.height) {
+    return false;
+  }
+  const auto pool = pool_of(*kernels, in);
+  const int width = layer.in.width;
+  for (int row = 0; row < layer.out.height; ++row, in += 2 * width, out += layer.out.width) {
+    pool(in, in + width, out, layer.out.width);
+  }
+  return true;
+}
+
 template <typename T>
 void maxpool_plane(const Layer& layer, const T* in, T* out) {
+  if (maxpool_pairs(layer, in, out)) return;
   const int width = layer.out.width;
   const int before = layer.padding / 2;
   const int stride = layer.stride_x;

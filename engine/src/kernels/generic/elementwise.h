@@ -1,0 +1,165 @@
+// The loops of ElementwiseKernels over the vectors F32 and I32 of the including unit, which also
+// has load_int8(from), load_pairs(from, even, odd) and maximum_of_four(upper, lower, to) for
+// kPooledBytes outputs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+// Vectors side by side, so that none waits for its own results.
+constexpr int kAtOnce = 4;
+
+// NaN is never less nor more.
+inline void measure_values(const float* values, std::int64_t count, float& low, float& high) {
+  std::int64_t i = 0;
+  if (count >= kAtOnce * F32::kLanes) {
+    F32 lows[kAtOnce];
+    F32 highs[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) {
+      lows[k] = F32(low);
+      highs[k] = F32(high);
+    }
+    for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+      for (int k = 0; k < kAtOnce; ++k) {
+        const F32 value = F32::load(values + i + k * F32::kLanes);
+        lows[k] = choose(less(value, lows[k]), value, lows[k]);
+        highs[k] = choose(less(highs[k], value), value, highs[k]);
+      }
+    }
+    float all_lows[kAtOnce * F32::kLanes];
+    float all_highs[kAtOnce * F32::kLanes];
+    for (int k = 0; k < kAtOnce; ++k) {
+      store(all_lows + k * F32::kLanes, lows[k]);
+      store(all_highs + k * F32::kLanes, highs[k]);
+    }
+    for (int k = 0; k < kAtOnce * F32::kLanes; ++k) {
+      low = all_lows[k] < low ? all_lows[k] : low;
+      high = all_highs[k] > high ? all_highs[k] : high;
+    }
+  }
+  for (; i < count; ++i) {
+    low = values[i] < low ? values[i] : low;
+    high = values[i] > high ? values[i] : high;
+  }
+}
+
+inline void quantize_values(const float* from, std::int8_t* to, std::int64_t count, float inverse,
+                            std::int32_t zero_point) {
+  const F32 factor(inverse);
+  const I32 zero(zero_point);
+  std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      const F32 value = F32::load(from + i + v.value * F32::kLanes) * factor;
+      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
+  }
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    const F32 value = limit_for_rounding(F32::load(from + i) * factor);
+    store_int8(to + i, round_to_int(value) + zero, F32::kLanes);
+  }
+  for (; i < count; ++i) to[i] = saturate_int8(from[i] * inverse, zero_point);
+}
+
+inline void dequantize_values(const std::int8_t* from, float* to, std::int64_t count, float scale,
+                              std::int32_t zero_point) {
+  const F32 factor(scale);
+  const I32 zero(-zero_point);
+  std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    F32 values[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      values[v.value] = to_float(load_int8(from + i + v.value * F32::kLanes) + zero) * factor;
+    });
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { store(to + i + v.value * F32::kLanes, values[v.value]); });
+  }
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    store(to + i, to_float(load_int8(from + i) + zero) * factor);
+  }
+  for (; i < count; ++i) to[i] = static_cast<float>(from[i] - zero_point) * scale;
+}
+
+inline void requantize_values(const std::int8_t* from, std::int8_t* to, std::int64_t count,
+                              std::int32_t from_zero_point, float ratio, std::int32_t zero_point) {
+  const F32 factor(ratio);
+  const I32 from_zero(-from_zero_point);
+  const I32 zero(zero_point);
+  std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      const F32 value = to_float(load_int8(from + i + v.value * F32::kLanes) + from_zero) * factor;
+      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+    });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
+    });
+  }
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    const F32 value = to_float(load_int8(from + i) + from_zero) * factor;
+    store_int8(to + i, round_to_int(limit_for_rounding(value)) + zero, F32::kLanes);
+  }
+  for (; i < count; ++i) {
+    to[i] = saturate_int8(static_cast<float>(from[i] - from_zero_point) * ratio, zero_point);
+  }
+}
+
+// Takes the values in the order of the plain loops, in which the first of equals (zeros of either
+// sign) stays.
+inline void pool_floats(const float* upper, const float* lower, float* to, int count) {
+  constexpr float kLowest = -3.402823466e38F;
+  int i = 0;
+  for (; i + F32::kLanes <= count; i += F32::kLanes) {
+    F32 values[4];
+    load_pairs(upper + 2 * i, values[0], values[1]);
+    load_pairs(lower + 2 * i, values[2], values[3]);
+    F32 largest(kLowest);
+    for (const F32 value : values) largest = choose(less(largest, value), value, largest);
+    store(to + i, largest);
+  }
+  for (; i < count; ++i) {
+    float largest = kLowest;
+    for (const float* row : {upper, lower}) {
+      for (int k = 0; k < 2; ++k) {
+        if (row[2 * i + k] > largest) largest = row[2 * i + k];
+      }
+    }
+    to[i] = largest;
+  }
+}
+
+inline void pool_bytes(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,
+                       int count) {
+  int i = 0;
+  for (; i + kPooledBytes <= count; i += kPooledBytes) {
+    maximum_of_four(upper + 2 * i, lower + 2 * i, to + i);
+  }
+  for (; i < count; ++i) {
+    std::int8_t largest = -128;
+    for (const std::int8_t* row : {upper, lower}) {
+      for (int k = 0; k < 2; ++k) {
+        if (row[2 * i + k] > largest) largest = row[2 * i + k];
+      }
+    }
+    to[i] = largest;
+  }
+}
+
+constexpr ElementwiseKernels elementwise_kernels_of_set() {
+  return {measure_values,    quantize_values, dequantize_values,
+          requantize_values, pool_floats,     pool_bytes};
+}
+
+}  // namespace
+}  // namespace mpe

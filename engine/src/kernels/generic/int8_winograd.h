@@ -1,0 +1,245 @@
+// Winograd's F(4x4, 3x3) in whole numbers, exact. A tile of 6x6 input bytes becomes 36 values of 16
+// bits (B^T d B, at most 100 times a byte), the weights another 36 of 16 bits (with the rows of G
+// scaled so that they are whole), the products are added modulo 2^32, and the output transform,
+// with the scales taken back, gives 576 times the sum, modulo 2^32. Its odd factor 9 is undone by
+// 9's inverse modulo 2^32, the other 64 by a shift, which is exact as long as the sum is below 2^25
+// in magnitude: make_int8_winograd() asks that of the weights.
+//
+// The set K offers
+//   I16         vector of kWinogradTiles 16-bit lanes: + - and
+//               multiply_add(sum, a, constant), store(to, a),
+//               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
+//   I32         + - and multiply_add(sum, a, constant), shift_left<n>(a), load,
+//               divide_by_576(a), store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j
+//   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+template <typename K>
+class Int8Winograd {
+ public:
+  static constexpr int kTiles = kWinogradTiles;
+  static constexpr int kRows = kWinogradRows;
+  static constexpr int kTileValues = kTiles * kRows;
+
+  // Input channels [work.begin, work.end) of the block of tiles, transformed.
+  static void transform_input(const Int8WinogradWork& work) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const int first_row = work.tile_begin / work.tiles_x;
+    const int last_row = (work.tile_begin + work.tile_count - 1) / work.tiles_x;
+    const int rows = 4 * (last_row - first_row) + 6;
+    auto* padded = reinterpret_cast<std::int8_t*>(work.scratch);
+    for (int channel = work.begin; channel < work.end; ++channel) {
+      copy_rows(work, work.input + channel * plane, 4 * first_row - geometry.padding, rows, padded);
+      for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
+        std::int32_t offsets[kTiles];
+        const bool neighbours = tile_offsets(work, panel, first_row, offsets);
+        std::int16_t* to =
+            work.panels + (static_cast<std::int64_t>(panel) * work.depth + channel) * kTiles;
+        transform_panel(work, padded, offsets, neighbours, to);
+      }
+    }
+  }
+
+  // Output channels of row blocks [work.begin, work.end) for the block of tiles.
+  static void multiply(const Int8WinogradWork& work) {
+    const int panels = (work.tile_count + kTiles - 1) / kTiles;
+    auto* sums = reinterpret_cast<std::int32_t*>(work.scratch);
+    for (int first = work.begin; first < work.end; first += work.chunk_blocks) {
+      const int left = work.end - first;
+      const int blocks = left < work.chunk_blocks ? left : work.chunk_blocks;
+      for (int position = 0; position < kWinogradPositions; ++position) {
+        for (int block = 0; block < blocks; ++block) {
+          const std::int16_t* weights =
+              work.weights +
+              (static_cast<std::int64_t>(first + block) * kWinogradPositions + position) *
+                  work.depth * kRows;
+          for (int panel = 0; panel < panels; ++panel) {
+            K::multiply(work.panels + position * work.position_stride +
+                            static_cast<std::int64_t>(panel) * work.depth * kTiles,
+                        weights, work.depth,
+                        tile_of(sums, block * panels + panel) + position * kTileValues);
+          }
+        }
+      }
+      for (int block = 0; block < blocks; ++block) {
+        for (int panel = 0; panel < panels; ++panel) {
+          write_panel(work, first + block, panel, tile_of(sums, block * panels + panel));
+        }
+      }
+    }
+  }
+
+ private:
+  using I16 = typename K::I16;
+
+  static std::int32_t* tile_of(std::int32_t* sums, int index) {
+    return sums + static_cast<std::int64_t>(index) * kWinogradPositions * kTileValues;
+  }
+
+  // `rows` input rows from `y` on with their padding, of work.padded_width values.
+  static void copy_rows(const Int8WinogradWork& work, const std::int8_t* input, int y, int rows,
+                        std::int8_t* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int width = work.padded_width;
+    const int before = geometry.padding < width ? geometry.padding : width;
+    const int count = limited(geometry.in_width, 0, width - before);
+    for (int row = 0; row < rows; ++row, ++y, to += width) {
+      if (y < 0 || y >= geometry.in_height) {
+        fill_run(to, work.padding_value, width);
+        continue;
+      }
+      fill_run(to, work.padding_value, before);
+      copy_run(to + before, input + static_cast<std::int64_t>(y) * geometry.in_width, count);
+      fill_run(to + before + count, work.padding_value, width - before - count);
+    }
+  }
+
+  // Where the tiles of a panel begin in the padded rows. Returns whether they are neighbours.
+  static bool tile_offsets(const Int8WinogradWork& work, int panel, int first_row,
+                           std::int32_t (&offsets)[kTiles]) {
+    for (int lane = 0; lane < kTiles; ++lane) {
+      const int index = panel * kTiles + lane;
+      const int tile = work.tile_begin + (index < work.tile_count ? index : 0);
+      const int row = tile / work.tiles_x;
+      offsets[lane] = 4 * ((row - first_row) * work.padded_width + tile - row * work.tiles_x);
+    }
+    bool neighbours = true;
+    for (int lane = 1; lane < kTiles; ++lane) {
+      neighbours = neighbours && offsets[lane] == offsets[lane - 1] + 4;
+    }
+    return neighbours;
+  }
+
+  static void transform_panel(const Int8WinogradWork& work, const std::int8_t* padded,
+                              const std::int32_t (&offsets)[kTiles], bool neighbours,
+                              std::int16_t* to) {
+    I16 across[6][6];
+    unroll<6>([&](auto i) MPE_UNROLLED {
+      const std::int8_t* row = padded + i.value * work.padded_width;
+      I16 first[4];
+      I16 rest[4];
+      if (neighbours) {
+        K::load_four_apart(row + offsets[0], first);
+        K::load_four_apart(row + offsets[0] + 4, rest);
+      } else {
+        std::int8_t first_bytes[4 * kTiles];
+        std::int8_t rest_bytes[4 * kTiles];
+        for (int lane = 0; lane < kTiles; ++lane) {
+          copy_block<4>(first_bytes + 4 * lane, row + offsets[lane]);
+          copy_block<4>(rest_bytes + 4 * lane, row + offsets[lane] + 4);
+        }
+        K::load_four_apart(first_bytes, first);
+        K::load_four_apart(rest_bytes, rest);
+      }
+      const I16 values[6] = {first[0], first[1], first[2], first[3], rest[0], rest[1]};
+      transform_six(values, across[i.value]);
+    });
+    unroll<6>([&](auto j) MPE_UNROLLED {
+      const I16 values[6] = {across[0][j.value], across[1][j.value], across[2][j.value],
+                             across[3][j.value], across[4][j.value], across[5][j.value]};
+      I16 results[6];
+      transform_six(values, results);
+      unroll<6>([&](auto i) MPE_UNROLLED {
+        store(to + (i.value * 6 + j.value) * work.position_stride, results[i.value]);
+      });
+    });
+  }
+
+  // B^T d.
+  static inline __attribute__((always_inline)) void transform_six(const I16 (&d)[6], I16 (&r)[6]) {
+    r[0] = multiply_add(multiply_add(d[4], d[0], 4), d[2], -5);
+    const I16 even = multiply_add(d[4], d[2], -4);
+    const I16 odd = multiply_add(d[3], d[1], -4);
+    r[1] = even + odd;
+    r[2] = even - odd;
+    const I16 outer = d[4] - d[2];
+    const I16 inner = d[3] - d[1];
+    const I16 twice = inner + inner;
+    r[3] = outer + twice;
+    r[4] = outer - twice;
+    r[5] = multiply_add(multiply_add(d[5], d[1], 4), d[3], -5);
+  }
+
+  // A^T m, with the columns of A^T times the scales that G lacks: 24 (1/4, -1/6, -1/6, 1/24, 1/24,
+  // 1).
+  static inline __attribute__((always_inline)) void transform_back(const I32 (&m)[6], I32 (&y)[4]) {
+    const I32 sum = m[1] + m[2];
+    const I32 difference = m[1] - m[2];
+    const I32 far_sum = m[3] + m[4];
+    const I32 far_difference = m[3] - m[4];
+    y[0] = multiply_add(multiply_add(far_sum, m[0], 6), sum, -4);
+    y[1] = shift_left<1>(multiply_add(far_difference, difference, -2));
+    y[2] = shift_left<2>(far_sum - sum);
+    y[3] = multiply_add(multiply_add(shift_left<3>(far_difference), difference, -4), m[5], 24);
+  }
+
+  static void write_panel(const Int8WinogradWork& work, int block, int panel,
+                          const std::int32_t* tiles) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int first = block * kRows;
+    const int rows = work.rows - first < kRows ? work.rows - first : kRows;
+    const int begin = panel * kTiles;
+    const int count = work.tile_count - begin < kTiles ? work.tile_count - begin : kTiles;
+    const int bytes = output_bytes(work.stage->kind);
+    auto* output = static_cast<std::byte*>(work.output);
+    alignas(64) std::int32_t pixels[4][4 * kTiles + 16];
+    for (int r = 0; r < rows; ++r) {
+      for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
+        restore(tiles + r * kTiles + lane, pixels, 4 * lane);
+      }
+      const std::int64_t plane = static_cast<std::int64_t>(first + r) * geometry.pixels();
+      for (int lane = 0; lane < count;) {
+        const int tile = work.tile_begin + begin + lane;
+        const int y = tile / work.tiles_x;
+        const int x = tile - y * work.tiles_x;
+        const int left = work.tiles_x - x;
+        const int length = left < count - lane ? left : count - lane;
+        const int width = limited(geometry.out_width - 4 * x, 0, 4 * length);
+        const int height = limited(geometry.out_height - 4 * y, 0, 4);
+        for (int i = 0; i < height; ++i) {
+          const std::int64_t position =
+              plane + static_cast<std::int64_t>(4 * y + i) * geometry.out_width + 4 * x;
+          write_outputs<Channels::kOne>(*work.stage, first + r, pixels[i] + 4 * lane, width,
+                                        output + position * bytes);
+        }
+        lane += length;
+      }
+    }
+  }
+
+  // One output channel's sums of a vector of tiles, from position to position a tile apart, to
+  // four rows of pixels.
+  static void restore(const std::int32_t* sums, std::int32_t (&pixels)[4][4 * kTiles + 16],
+                      int column) {
+    I32 down[4][6];
+    unroll<6>([&](auto j) MPE_UNROLLED {
+      I32 values[6];
+      unroll<6>([&](auto i) MPE_UNROLLED {
+        values[i.value] = I32::load(sums + (i.value * 6 + j.value) * kTileValues);
+      });
+      I32 results[4];
+      transform_back(values, results);
+      unroll<4>([&](auto i) MPE_UNROLLED { down[i.value][j.value] = results[i.value]; });
+    });
+    unroll<4>([&](auto i) MPE_UNROLLED {
+      I32 y[4];
+      transform_back(down[i.value], y);
+      unroll<4>([&](auto j) MPE_UNROLLED { y[j.value] = divide_by_576(y[j.value]); });
+      store_four_apart(pixels[i.value] + column, y[0], y[1], y[2], y[3]);
+    });
+  }
+};
+
+}  // namespace
+}  // namespace mpe

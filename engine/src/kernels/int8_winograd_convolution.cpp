@@ -1,0 +1,237 @@
+#include "kernels/int8_winograd_convolution.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "kernels/aligned_buffer.h"
+#include "kernels/geometry.h"
+#include "kernels/output_constants.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+// A block of tiles, transformed, and the sums made from it: what a second-level cache keeps of it,
+// and what scratch memory may be spent on it.
+constexpr std::int64_t kBlockBytes = 384 * 1024;
+constexpr std::int64_t kMostBlockBytes = 2048 * 1024;
+constexpr int kChunkBlocks = 8;  // row blocks whose sums wait for their output transform
+// Positions' panels begin this many values apart from a power of two: they would all be kept in
+// the same few lines of a cache otherwise.
+constexpr std::int64_t kStagger = 32;
+// The kernel reads one step beyond its weights.
+constexpr std::size_t kWeightSlack = kCacheLine;
+
+template <typename T>
+T divide_up(T value, T step) {
+  return (value + step - 1) / step;
+}
+
+int tiles_across(int size) { return divide_up(size, 4); }
+
+// G w, with rows scaled to whole numbers.
+void transform_three(const std::int32_t* w, int step, std::int32_t* to, int to_step) {
+  const std::int32_t a = w[0];
+  const std::int32_t b = w[step];
+  const std::int32_t c = w[2 * step];
+  to[0] = a;
+  to[to_step] = a + b + c;
+  to[2 * to_step] = a - b + c;
+  to[3 * to_step] = a + 2 * b + 4 * c;
+  to[4 * to_step] = a - 2 * b + 4 * c;
+  to[5 * to_step] = c;
+}
+
+class Int8WinogradConvolution final : public Convolution {
+ public:
+  Int8WinogradConvolution(const ConvolutionRequest& request, const Int8WinogradKernel& kernel,
+                          std::string_view isa)
+      : kernel_(kernel),
+        isa_(isa),
+        channels_(request.shape.in.channels),
+        rows_(request.shape.out.channels),
+        depth_(divide_up(channels_, 2) * 2),
+        blocks_(divide_up(rows_, kWinogradRows)),
+        tiles_x_(tiles_across(request.shape.out.width)),
+        tiles_(tiles_x_ * tiles_across(request.shape.out.height)),
+        geometry_(request.shape),
+        constants_(request) {
+    choose_block();
+    pack_weights(request);
+  }
+
+  std::string_view isa() const override { return isa_; }
+  std::string_view algorithm() const override { return "winograd4"; }
+  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+
+  std::size_t scratch_bytes(int threads) const override {
+    return constants_bytes() + panels_bytes() + static_cast<std::size_t>(threads) * thread_bytes();
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    Int8WinogradWork work;
+    work.geometry = &*geometry_;
+    work.stage = &stage;
+    work.input = static_cast<const std::int8_t*>(call.input);
+    work.weights = weights_.as<std::int16_t>();
+    work.output = call.output;
+    work.tiles_x = tiles_x_;
+    work.rows = rows_;
+    work.depth = depth_;
+    work.chunk_blocks = chunk_blocks_;
+    work.padded_width = padded_width();
+    work.padding_value =
+        static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
+    work.panels = reinterpret_cast<std::int16_t*>(call.scratch + constants_bytes());
+    work.position_stride = position_stride();
+    std::byte* scratch = call.scratch + constants_bytes() + panels_bytes();
+    const int step = panels_ * kWinogradTiles;
+    for (work.tile_begin = 0; work.tile_begin < tiles_; work.tile_begin += step) {
+      work.tile_count = std::min(step, tiles_ - work.tile_begin);
+      const auto share = [&](auto function) {
+        return [&work, scratch, function, this](int thread, int begin, int end) {
+          Int8WinogradWork mine = work;
+          mine.begin = begin;
+          mine.end = end;
+          mine.scratch = scratch + static_cast<std::size_t>(thread) * thread_bytes();
+          function(mine);
+        };
+      };
+      pool.parallel_for(channels_, share(kernel_.transform_input));
+      pool.parallel_for(blocks_, share(kernel_.multiply));
+    }
+  }
+
+ private:
+  int padded_width() const { return 4 * tiles_x_ + 4; }
+
+  // As many tiles as stay in the cache with their sums; or more, where reading the weights again
+  // for every block would cost more than what the cache cannot keep.
+  void choose_block() {
+    chunk_blocks_ = std::min(blocks_, kChunkBlocks);
+    const std::int64_t chunks = divide_up(blocks_, chunk_blocks_);
+    const int panels = divide_up(tiles_, kWinogradTiles);
+    const std::int64_t tile = kWinogradPositions * kWinogradTiles;
+    const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
+    const std::int64_t sums = tile * chunk_blocks_ * kWinogradRows * 4;
+    const std::int64_t weights = std::int64_t{kWinogradPositions} * depth_ * rows_ * 2;
+    std::int64_t least = 0;
+    for (int count = 1; count <= panels; ++count) {
+      const bool kept = count * (values + sums) <= kBlockBytes;
+      if (count > 1 && !kept && count * (values + sums) > kMostBlockBytes) break;
+      const std::int64_t times = divide_up(panels, count);
+      const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
+      const std::int64_t moved = again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
+      if (count == 1 || moved < least || (kept && moved == least)) {
+        least = moved;
+        panels_ = divide_up(panels, static_cast<int>(times));  // blocks of about the same size
+      }
+    }
+  }
+
+  std::int64_t position_stride() const {
+    return static_cast<std::int64_t>(panels_) * depth_ * kWinogradTiles + kStagger;
+  }
+  std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
+  std::size_t panels_bytes() const {
+    return round_up(
+        static_cast<std::size_t>(kWinogradPositions * position_stride()) * sizeof(std::int16_t),
+        kCacheLine);
+  }
+  std::size_t thread_bytes() const {
+    const int tile_rows = (panels_ * kWinogradTiles - 1 + tiles_x_ - 1) / tiles_x_ + 1;
+    const auto padded = static_cast<std::size_t>((4 * tile_rows + 2) * padded_width());
+    const auto sums = static_cast<std::size_t>(chunk_blocks_ * panels_ * kWinogradPositions *
+                                               kWinogradTiles * kWinogradRows) *
+                      sizeof(std::int32_t);
+    return round_up(std::max(padded, sums), kCacheLine);
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    const auto depth = static_cast<std::size_t>(depth_);
+    weights_ = AlignedBuffer(static_cast<std::size_t>(blocks_) * kWinogradPositions * depth *
+                                 kWinogradRows * sizeof(std::int16_t) +
+                             kWeightSlack);
+    auto* packed = weights_.as<std::int16_t>();
+    const float* filter = request.weights.data();
+    for (int row = 0; row < rows_; ++row) {
+      std::int32_t total = 0;
+      const auto start = static_cast<std::size_t>(row / kWinogradRows) * kWinogradPositions * depth;
+      for (int channel = 0; channel < channels_; ++channel, filter += 9) {
+        std::int32_t w[9];
+        std::int32_t down[18];
+        std::int32_t both[kWinogradPositions];
+        for (int i = 0; i < 9; ++i) {
+          w[i] = quantize_weight(filter[i], constants_.weight_scale(row));
+          total += w[i];
+        }
+        for (int j = 0; j < 3; ++j) transform_three(w + j, 3, down + j, 3);
+        for (int i = 0; i < 6; ++i) transform_three(down + 3 * i, 1, both + 6 * i, 1);
+        for (std::size_t p = 0; p < kWinogradPositions; ++p) {
+          const std::size_t index =
+              (start + p * depth + static_cast<std::size_t>(channel)) * kWinogradRows +
+              static_cast<std::size_t>(row % kWinogradRows);
+          packed[index] = static_cast<std::int16_t>(both[p]);
+        }
+      }
+      constants_.set_weight_total(row, total);
+    }
+    constants_.finish(0);
+  }
+
+  const Int8WinogradKernel& kernel_;
+  const std::string_view isa_;
+  const int channels_;
+  const int rows_;
+  const int depth_;
+  const int blocks_;
+  const int tiles_x_;
+  const int tiles_;
+  GroupGeometry geometry_;
+  OutputConstants constants_;
+  AlignedBuffer weights_;
+  int panels_ = 0;  // of a block of tiles
+  int chunk_blocks_ = 0;
+};
+
+}  // namespace
+
+bool int8_winograd_is_exact(const ConvolutionRequest& request) {
+  const ConvolutionShape& shape = request.shape;
+  if (shape.kernel_y != 3 || shape.kernel_x != 3 || shape.stride_y != 1 || shape.stride_x != 1 ||
+      shape.dilation != 1 || shape.groups != 1) {
+    return false;
+  }
+  // Sums below 2^25 in magnitude, of inputs up to 128.
+  constexpr std::int32_t kLargestTotal = (1 << 25) / 128 - 1;
+  const auto depth = static_cast<std::size_t>(shape.depth());
+  for (std::size_t row = 0; row < request.bias.size(); ++row) {
+    const auto filter = request.weights.subspan(row * depth, depth);
+    const float scale = weight_scale_of(filter, request.bias[row]);
+    std::int32_t total = 0;
+    for (const float weight : filter) total += std::abs(int{quantize_weight(weight, scale)});
+    if (total > kLargestTotal) return false;
+  }
+  return true;
+}
+
+bool int8_winograd_pays(const ConvolutionShape& shape) {
+  // In vector operations, and a byte of weights as one of them.
+  const double in = shape.in.channels;
+  const double out = shape.out.channels;
+  const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
+  const double panels =
+      divide_up(tiles_across(shape.out.width) * tiles_across(shape.out.height), kWinogradTiles);
+  const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
+  const double winograd = panels * (72 * in * out + 400 * in + 400 * out) + in * out * 72;
+  return winograd < multiply;
+}
+
+std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
+                                                            const Int8WinogradKernel& kernel,
+                                                            std::string_view isa) {
+  return std::make_unique<Int8WinogradConvolution>(request, kernel, isa);
+}
+
+}  // namespace mpe

@@ -1,0 +1,53 @@
+// Advanced SIMD for generic/int8_winograd.h.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "kernels/neon/int16_tile.h"
+#include "kernels/neon/vectors.h"
+
+namespace mpe {
+namespace {
+
+struct I16 {
+  int16x8_t value;
+};
+
+inline I16 operator+(I16 a, I16 b) { return {vaddq_s16(a.value, b.value)}; }
+inline I16 operator-(I16 a, I16 b) { return {vsubq_s16(a.value, b.value)}; }
+inline I16 multiply_add(I16 sum, I16 a, std::int16_t constant) {
+  return {vmlaq_n_s16(sum.value, a.value, constant)};
+}
+inline void store(std::int16_t* to, I16 x) { vst1q_s16(to, x.value); }
+
+inline I32 operator-(I32 a, I32 b) { return I32(vsubq_s32(a.value, b.value)); }
+inline I32 multiply_add(I32 sum, I32 a, std::int32_t constant) {
+  return I32(vmlaq_n_s32(sum.value, a.value, constant));
+}
+template <int kBits>
+inline I32 shift_left(I32 a) {
+  return I32(vshlq_n_s32(a.value, kBits));
+}
+inline I32 divide_by_576(I32 a) {
+  return I32(vshrq_n_s32(vmulq_n_s32(a.value, kInverseOfNine), 6));
+}
+inline void store_four_apart(std::int32_t* to, I32 a, I32 b, I32 c, I32 d) {
+  const int32x4x4_t all = {{a.value, b.value, c.value, d.value}};
+  vst4q_s32(to, all);
+}
+
+struct NeonWinograd {
+  using I16 = mpe::I16;
+
+  static void load_four_apart(const std::int8_t* from, I16 (&to)[4]) {
+    const int8x8x4_t bytes = vld4_s8(from);
+    for (int j = 0; j < 4; ++j) to[j] = {vmovl_s8(bytes.val[j])};
+  }
+  static void multiply(const std::int16_t* panel, const std::int16_t* weights, int depth,
+                       std::int32_t* tile) {
+    multiply_int16_tile(panel, weights, depth, tile);
+  }
+};
+
+}  // namespace
+}  // namespace mpe
