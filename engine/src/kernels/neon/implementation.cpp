@@ -42,8 +42,10 @@ struct Fp32Product {
   }
   template <int kUsed>
   static void accumulate(const float* panel, const float* weights, int units, float* tile,
-                         bool fresh) {
-    accumulate_in_registers<Fp32Product, kUsed>(panel, weights, units, tile, fresh);
+                         bool fresh, int panel_stride = kVectors * kLanes,
+                         int tile_stride = kVectors * kLanes) {
+    accumulate_in_registers<Fp32Product, kUsed>(panel, weights, units, tile, fresh, panel_stride,
+                                                tile_stride);
   }
 };
 
@@ -184,6 +186,8 @@ constexpr GemmKernel kFp16Gemm =
     with_vector_product<HalfVectorProduct>(gemm_kernel<StoredAsHalf<Fp32Product>>(256));
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
+constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(256);
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(256);
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
@@ -196,6 +200,7 @@ constexpr KernelSet kNeonKernels = {
     "neon",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
-    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel}};
+    {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
+    {&kFp32Winograd, &kFp16Winograd, nullptr}};
 
 }  // namespace mpe

@@ -74,6 +74,28 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
   __builtin_memcpy(to, &half, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
+inline void deinterleave(const float* from, F32 (&columns)[4]) {
+  const float32x4x4_t loaded = vld4q_f32(from);
+  for (int i = 0; i < 4; ++i) columns[i].value = loaded.val[i];
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[2]) {
+  const float32x4x2_t loaded = vld2q_f32(from);
+  for (int i = 0; i < 2; ++i) columns[i].value = loaded.val[i];
+}
+
+inline void interleave(float* to, const F32 (&columns)[4]) {
+  float32x4x4_t stored;
+  for (int i = 0; i < 4; ++i) stored.val[i] = columns[i].value;
+  vst4q_f32(to, stored);
+}
+
+inline void interleave(float* to, const F32 (&columns)[2]) {
+  float32x4x2_t stored;
+  for (int i = 0; i < 2; ++i) stored.val[i] = columns[i].value;
+  vst2q_f32(to, stored);
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   const int16x4_t half = vqmovn_s32(x.value);
