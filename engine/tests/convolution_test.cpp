@@ -257,10 +257,9 @@ float value_at(const std::vector<std::byte>& values, Precision precision, std::s
   return mpe::half_to_float(half);
 }
 
-// The largest difference, as a fraction of the largest expected value.
+// The largest difference, as a fraction of the largest expected value (or of `largest`).
 double relative_error(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected,
-                      Precision precision) {
-  double largest = 1e-6;
+                      Precision precision, double largest = 1e-6) {
   double difference = 0.0;
   for (std::size_t i = 0; i < expected.size() / value_size(precision); ++i) {
     const double want = value_at(expected, precision, i);
@@ -279,6 +278,18 @@ double tolerance(Precision precision, std::string_view isa, std::string_view alg
   if (isa.find("fp16") != std::string_view::npos) return 2e-2;
   // Transformed weights are rounded to half, and their errors meet the sums' own magnitude.
   return winograd ? 1e-2 : 1e-3;
+}
+
+// The largest value before the activation.
+double largest_sum(const Problem& problem, mpe::ThreadPool& pool) {
+  Problem linear = problem;
+  linear.request.activation = Activation::kLinear;
+  const auto sums = run(*mpe::make_reference_convolution(linear.request), linear, pool);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < sums.size() / value_size(problem.request.precision); ++i) {
+    largest = std::max(largest, std::abs(double{value_at(sums, problem.request.precision, i)}));
+  }
+  return largest;
 }
 
 struct Tally {
@@ -305,7 +316,12 @@ void compare(const Problem& problem, std::string_view isa, std::string_view algo
     if (actual != expected) check::fail(__FILE__, __LINE__, "other bits: " + where);
     return;
   }
-  const double error = relative_error(actual, expected, problem.request.precision);
+  // Winograd's sums of halves are as wrong as the largest ones make them, whatever an activation
+  // leaves of those.
+  const bool by_sums = problem.request.precision == Precision::kFp16 &&
+                       convolution->algorithm().starts_with("winograd");
+  const double error = relative_error(actual, expected, problem.request.precision,
+                                      by_sums ? largest_sum(problem, pool) : 1e-6);
   double& worst =
       tally.worst[std::string(convolution->isa()) + " " + std::string(convolution->algorithm())];
   worst = std::max(worst, error);
