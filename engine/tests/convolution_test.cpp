@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,7 +81,7 @@ bool set_output(ConvolutionShape& s) {
   return true;
 }
 
-enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThreeByThree };
+enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThree };
 
 ConvolutionShape random_shape(Random& random, Form form) {
   for (;;) {
@@ -122,18 +123,18 @@ ConvolutionShape random_shape(Random& random, Form form) {
           s.dilation = 1;
         }
         break;
+      case Form::kThree:  // what Winograd's algorithm computes
+        s.in = {random.integer(1, 70), random.integer(1, 40), random.integer(1, 70)};
+        s.out.channels = random.integer(1, 100);
+        s.kernel_y = s.kernel_x = 3;
+        s.stride_y = s.stride_x = s.dilation = 1;
+        break;
       case Form::kDeep:  // more terms than are packed at once, more pixels than a few panels
         s.in = {random.integer(150, 300), random.integer(6, 13), random.integer(6, 13)};
         s.out.channels = random.integer(8, 48);
         s.kernel_y = s.kernel_x = 3;
         s.padding = 1;
         s.dilation = 1;
-        break;
-      case Form::kThreeByThree:  // what Winograd serves
-        s.in = {random.integer(1, 70), random.integer(1, 40), random.integer(1, 70)};
-        s.out.channels = random.integer(1, 100);
-        s.kernel_y = s.kernel_x = 3;
-        s.stride_y = s.stride_x = s.dilation = 1;
         break;
     }
     if (set_output(s)) return s;
@@ -257,10 +258,9 @@ float value_at(const std::vector<std::byte>& values, Precision precision, std::s
   return mpe::half_to_float(half);
 }
 
-// The largest difference, as a fraction of the largest expected value.
+// The largest difference, as a fraction of the largest expected value (or of `largest`).
 double relative_error(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected,
-                      Precision precision) {
-  double largest = 1e-6;
+                      Precision precision, double largest = 1e-6) {
   double difference = 0.0;
   for (std::size_t i = 0; i < expected.size() / value_size(precision); ++i) {
     const double want = value_at(expected, precision, i);
@@ -272,15 +272,31 @@ double relative_error(const std::vector<std::byte>& actual, const std::vector<st
   return difference / largest;
 }
 
-double tolerance(Precision precision, std::string_view isa) {
-  if (precision == Precision::kFp32) return 1e-5;
+double tolerance(Precision precision, std::string_view isa, std::string_view algorithm) {
+  const bool winograd = algorithm.starts_with("winograd");
+  if (precision == Precision::kFp32) return winograd ? 1e-4 : 1e-5;
   // Half arithmetic has 11 bits, and up to 32 terms are added in it.
-  return isa.find("fp16") != std::string_view::npos ? 2e-2 : 1e-3;
+  if (isa.find("fp16") != std::string_view::npos) return 2e-2;
+  // Transformed weights are rounded to half, and their errors meet the sums' own magnitude.
+  return winograd ? 1e-2 : 1e-3;
+}
+
+// The largest value before the activation.
+double largest_sum(const Problem& problem, mpe::ThreadPool& pool) {
+  Problem linear = problem;
+  linear.request.activation = Activation::kLinear;
+  const auto sums = run(*mpe::make_reference_convolution(linear.request), linear, pool);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < sums.size() / value_size(problem.request.precision); ++i) {
+    largest = std::max(largest, std::abs(double{value_at(sums, problem.request.precision, i)}));
+  }
+  return largest;
 }
 
 struct Tally {
   int compared = 0;
   int own_kernels = 0;
+  std::map<std::string, double> worst;  // error by instruction set and algorithm
 };
 
 void compare(const Problem& problem, std::string_view isa, std::string_view algorithm,
@@ -301,8 +317,17 @@ void compare(const Problem& problem, std::string_view isa, std::string_view algo
     if (actual != expected) check::fail(__FILE__, __LINE__, "other bits: " + where);
     return;
   }
-  const double error = relative_error(actual, expected, problem.request.precision);
-  if (!(error <= tolerance(problem.request.precision, convolution->isa()))) {
+  // Winograd's sums of halves are as wrong as the largest ones make them, whatever an activation
+  // leaves of those.
+  const bool by_sums = problem.request.precision == Precision::kFp16 &&
+                       convolution->algorithm().starts_with("winograd");
+  const double error = relative_error(actual, expected, problem.request.precision,
+                                      by_sums ? largest_sum(problem, pool) : 1e-6);
+  double& worst =
+      tally.worst[std::string(convolution->isa()) + " " + std::string(convolution->algorithm())];
+  worst = std::max(worst, error);
+  if (!(error <=
+        tolerance(problem.request.precision, convolution->isa(), convolution->algorithm()))) {
     check::fail(__FILE__, __LINE__, "error " + std::to_string(error) + ": " + where);
   }
 }
@@ -321,12 +346,17 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "gemm", expected, pool, random.chance(30), tally);
-      if (form != Form::kThreeByThree) continue;
+      if (form != Form::kThree && form != Form::kDeep) continue;
+      compare(problem, set.name, "winograd2", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
     }
   }
   CHECK(tally.compared > 0);
   CHECK_EQUAL(tally.own_kernels, tally.compared);
+  for (const auto& [kernel, error] : tally.worst) {
+    std::printf("%s %s: error at most %.1e\n", std::string(mpe::name_of(precision)).c_str(),
+                kernel.c_str(), error);
+  }
 }
 
 TEST(general_shapes_fp32) { compare_everywhere(Form::kGeneral, Precision::kFp32, 150, 1); }
@@ -344,7 +374,10 @@ TEST(connected_int8) { compare_everywhere(Form::kConnected, Precision::kInt8, 80
 TEST(deep_fp32) { compare_everywhere(Form::kDeep, Precision::kFp32, 6, 13); }
 TEST(deep_fp16) { compare_everywhere(Form::kDeep, Precision::kFp16, 6, 14); }
 TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
-TEST(three_by_three_int8) { compare_everywhere(Form::kThreeByThree, Precision::kInt8, 60, 19); }
+
+TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 150, 19); }
+TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 100, 20); }
+TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 60, 21); }
 
 TEST(unknown_names_are_errors) {
   Random random(16);
@@ -371,7 +404,7 @@ TEST(sets_end_with_the_reference) {
   const auto sets = mpe::kernel_sets();
   CHECK_EQUAL(sets.back().name, "reference");
   CHECK(sets.back().supported);
-  for (const auto& set : sets) CHECK_EQUAL(set.kernels.size(), std::size_t{9});
+  for (const auto& set : sets) CHECK_EQUAL(set.kernels.size(), std::size_t{13});
 }
 
 TEST(every_set_has_a_kernel_of_its_own) {

@@ -9,7 +9,7 @@ inline constexpr int kMaxThreads = 256;
 
 enum class Preference {
   kSpeed,   // kernels' scratch as large as caches like it; the arena may grow to save copies
-  kMemory,  // small scratch, at the price of reading weights more often; the smallest arena
+  kMemory,  // small scratch and weights, at the price of time; the smallest arena
 };
 
 struct Options {

@@ -68,7 +68,7 @@ class Convolution {
 struct ConvolutionChoice {
   std::string_view isa;        // empty: the best this machine has
   std::string_view algorithm;  // empty: chosen by the engine; "reference": the plain loops
-  bool small_scratch = false;  // less scratch memory, at the price of reading weights more often
+  bool small_scratch = false;  // less memory for scratch and weights, at the price of time
 };
 
 // Prepares the convolution with the best kernel that the choice allows; a set without a kernel for

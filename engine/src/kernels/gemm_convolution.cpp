@@ -6,6 +6,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
+#include "kernels/sizes.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -15,26 +16,6 @@ namespace {
 // smallest board has 512 KiB for four cores.
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
-
-std::size_t weight_size(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kFloat:
-      return sizeof(float);
-    case WeightFormat::kInt8:
-      return sizeof(std::int8_t);
-    default:
-      return sizeof(std::int16_t);
-  }
-}
-
-std::size_t value_size(Precision precision) {
-  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
-}
-
-template <typename T>
-T divide_up(T value, T step) {
-  return (value + step - 1) / step;
-}
 
 class GemmConvolution final : public Convolution {
  public:

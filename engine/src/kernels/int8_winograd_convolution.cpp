@@ -6,6 +6,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
+#include "kernels/sizes.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -21,11 +22,6 @@ constexpr int kChunkBlocks = 8;  // row blocks whose sums wait for their output 
 constexpr std::int64_t kStagger = 32;
 // The kernel reads one step beyond its weights.
 constexpr std::size_t kWeightSlack = kCacheLine;
-
-template <typename T>
-T divide_up(T value, T step) {
-  return (value + step - 1) / step;
-}
 
 int tiles_across(int size) { return divide_up(size, 4); }
 

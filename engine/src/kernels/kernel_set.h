@@ -175,12 +175,59 @@ struct ElementwiseKernels {
                      int count);
 };
 
+// A share of Winograd's convolution: of one block of tiles, the input's channels, the products or
+// the output's rows.
+struct WinogradWork {
+  const ConvolutionGeometry* geometry = nullptr;
+  const OutputStage* stage = nullptr;
+  const void* input = nullptr;
+  const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
+  void* output = nullptr;
+  int depth = 0;        // input channels
+  int blocks = 0;       // of output channels
+  int padded_rows = 0;  // output channels, made whole blocks
+  int depth_step = 0;
+  int tiles_x = 0;     // tiles in a row
+  int tile_begin = 0;  // the block's tiles
+  int tile_count = 0;
+  int channel_begin = 0;  // for transform_input
+  int channel_end = 0;
+  int unit_begin = 0;  // for multiply: [position][block]
+  int unit_end = 0;
+  int row_begin = 0;  // for transform_output
+  int row_end = 0;
+  int panel_stride = 0;              // values from channel to channel; has slack for a vector
+  std::int64_t position_stride = 0;  // values from position to position
+  int sum_stride = 0;                // sums from row to row
+  int line_width = 0;
+  std::byte* panels = nullptr;       // scratch: transformed input [position][channel][tile]
+  std::byte* sums = nullptr;         // scratch: [position][row][tile]
+  std::byte* multipliers = nullptr;  // scratch: depth_step terms of one block's weights, widened
+  std::byte* lines = nullptr;        // scratch: line_width values for every row of a tile, and one
+};
+
+struct WinogradKernel {
+  int rows = 0;       // output channels of a register tile
+  int lanes = 0;      // tiles of a vector
+  int sum_lanes = 0;  // tiles of a vector of sums
+  int vectors = 0;    // vectors of a register tile
+  int panel_bytes = 0;
+  int multiplier_bytes = 0;  // 0: weights are used as they are stored
+  int depth_step = 0;
+  WeightFormat weights = WeightFormat::kFloat;
+  // For output tiles of 2 x 2 and of 4 x 4.
+  void (*transform_input[2])(const WinogradWork&) = {};
+  void (*multiply)(const WinogradWork&) = nullptr;
+  void (*transform_output[2])(const WinogradWork&) = {};
+};
+
 struct KernelSet {
   const char* name;
   bool (*supported)(const CpuFeatures&);
   // Indexed by Precision; null where a lower set serves as well.
   const GemmKernel* gemm[3];
   const DepthwiseKernel* depthwise[3];
+  const WinogradKernel* winograd[3] = {};
   const ElementwiseKernels* elementwise = nullptr;
   const Int8WinogradKernel* int8_winograd = nullptr;
 };

@@ -13,6 +13,7 @@
 #include "kernels/int8_winograd_convolution.h"
 #include "kernels/kernel_set.h"
 #include "kernels/kernel_sets.h"
+#include "kernels/winograd_convolution.h"
 
 namespace mpe {
 namespace {
@@ -21,7 +22,10 @@ constexpr std::string_view kReference = "reference";
 constexpr std::string_view kGemm = "gemm";
 constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
+constexpr std::string_view kWinograd2 = "winograd2";
 constexpr std::string_view kWinograd4 = "winograd4";
+constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,
+                                            kDepthwise, kWinograd2, kWinograd4};
 
 // Best first.
 #if defined(__aarch64__)
@@ -59,13 +63,15 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 }
 
 void check_algorithm(std::string_view algorithm) {
-  if (algorithm.empty() || algorithm == kReference || algorithm == kGemm || algorithm == kGemv ||
-      algorithm == kDepthwise || algorithm == kWinograd4) {
-    return;
-  }
+  if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0) return;
   throw Error("there is no algorithm '" + std::string(algorithm) +
-              "'; the algorithms are reference, gemm, gemv, depthwise and winograd4");
+              "'; the algorithms are reference, gemm, gemv, depthwise, winograd2 and winograd4");
 }
+
+bool is_winograd(std::string_view algorithm) {
+  return algorithm == kWinograd2 || algorithm == kWinograd4;
+}
+int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4; }
 
 // What suits a shape; a wish that cannot be met is passed over.
 std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view wish) {
@@ -74,6 +80,7 @@ std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view w
   if (wish == kGemm) return kGemm;
   if (wish == kGemv && single_pixel) return kGemv;
   if (wish == kReference) return kReference;
+  if (is_winograd(wish) && suits_winograd(shape)) return wish;
   if (depthwise) return kDepthwise;
   return single_pixel ? kGemv : kGemm;
 }
@@ -84,6 +91,7 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
   const auto index = static_cast<std::size_t>(precision);
   const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
     if (algorithm == kDepthwise) return set->depthwise[index] != nullptr;
+    if (is_winograd(algorithm)) return set->winograd[index] != nullptr;
     const GemmKernel* gemm = set->gemm[index];
     return gemm != nullptr && (algorithm == kGemm || gemm->run_vector != nullptr);
   });
@@ -122,7 +130,42 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
     info.kernels.push_back(use_for(sets, "depthwise", kDepthwise, precision));
     info.kernels.push_back(use_for(sets, "connected", kGemv, precision));
   }
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
+    info.kernels.push_back(use_for(sets, "convolutional", kWinograd2, precision));
+    info.kernels.push_back(use_for(sets, "convolutional", kWinograd4, precision));
+  }
+  const auto exact = std::ranges::find_if(
+      sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });
+  if (exact != sets.end()) {
+    info.kernels.push_back({"convolutional", Precision::kInt8, (*exact)->name, kWinograd4});
+  }
   return info;
+}
+
+// Winograd's algorithm where it is cheaper than the packed product. It needs up to four times the
+// memory for its weights, so that small memory is never spent on it unasked.
+std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionChoice& choice,
+                          std::span<const KernelSet* const> sets) {
+  if (!choice.algorithm.empty() || choice.small_scratch || !suits_winograd(request.shape)) {
+    return kGemm;
+  }
+  const auto index = static_cast<std::size_t>(request.precision);
+  const KernelSet* gemm = find_set(sets, kGemm, request.precision);
+  if (gemm == nullptr) return kGemm;
+  double least = gemm_cost(request.shape, *gemm->gemm[index]);
+  std::string_view best = kGemm;
+  for (const std::string_view algorithm : {kWinograd2, kWinograd4}) {
+    const KernelSet* set = find_set(sets, algorithm, request.precision);
+    // A kernel of a lesser set would lose what the better one's arithmetic gains.
+    if (set != gemm) continue;
+    const double cost = choose_winograd(request.shape, *set->winograd[index], tile_of(algorithm),
+                                        choice.small_scratch)
+                            .cost;
+    if (cost >= least) continue;
+    least = cost;
+    best = algorithm;
+  }
+  return best;
 }
 
 }  // namespace
@@ -156,14 +199,25 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
     return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name);
   }
-  const std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
+  std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
+  if (algorithm == kGemm) algorithm = cheapest(request, choice, sets);
   const KernelSet* set =
       algorithm == kReference ? nullptr : find_set(sets, algorithm, request.precision);
+  if (set == nullptr && is_winograd(algorithm)) {
+    algorithm = kGemm;
+    set = find_set(sets, algorithm, request.precision);
+  }
   if (set == nullptr) return make_reference_convolution(request);
 
   const auto index = static_cast<std::size_t>(request.precision);
   if (algorithm == kDepthwise) {
     return make_depthwise_convolution(request, *set->depthwise[index], set->name);
+  }
+  if (is_winograd(algorithm)) {
+    const WinogradKernel& kernel = *set->winograd[index];
+    const WinogradPlan plan =
+        choose_winograd(request.shape, kernel, tile_of(algorithm), choice.small_scratch);
+    return make_winograd_convolution(request, kernel, set->name, plan);
   }
   const GemmForm form = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;
   return make_gemm_convolution(request, *set->gemm[index], set->name, form, choice.small_scratch);

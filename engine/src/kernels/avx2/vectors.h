@@ -91,14 +91,53 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
   }
 }
 
-inline void load_pairs(const float* from, F32& even, F32& odd) {
-  const __m256 a = _mm256_loadu_ps(from);
-  const __m256 b = _mm256_loadu_ps(from + 8);
-  const auto in_order = [](__m256 x) {
-    return F32(_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xD8)));
-  };
-  even = in_order(_mm256_shuffle_ps(a, b, 0x88));
-  odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+// Transposes the four by four values of each half.
+inline void transpose(const __m256 (&rows)[4], __m256 (&columns)[4]) {
+  const __m256 low_01 = _mm256_unpacklo_ps(rows[0], rows[1]);
+  const __m256 high_01 = _mm256_unpackhi_ps(rows[0], rows[1]);
+  const __m256 low_23 = _mm256_unpacklo_ps(rows[2], rows[3]);
+  const __m256 high_23 = _mm256_unpackhi_ps(rows[2], rows[3]);
+  columns[0] = _mm256_shuffle_ps(low_01, low_23, 0x44);
+  columns[1] = _mm256_shuffle_ps(low_01, low_23, 0xEE);
+  columns[2] = _mm256_shuffle_ps(high_01, high_23, 0x44);
+  columns[3] = _mm256_shuffle_ps(high_01, high_23, 0xEE);
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[4]) {
+  __m256 rows[4];
+  __m256 transposed[4];
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + 4 * i)),
+                                   _mm_loadu_ps(from + 16 + 4 * i), 1);
+  }
+  transpose(rows, transposed);
+  for (int i = 0; i < 4; ++i) columns[i].value = transposed[i];
+}
+
+inline void interleave(float* to, const F32 (&columns)[4]) {
+  __m256 rows[4];
+  const __m256 values[4] = {columns[0].value, columns[1].value, columns[2].value, columns[3].value};
+  transpose(values, rows);
+  for (int i = 0; i < 4; ++i) {
+    _mm_storeu_ps(to + 4 * i, _mm256_castps256_ps128(rows[i]));
+    _mm_storeu_ps(to + 16 + 4 * i, _mm256_extractf128_ps(rows[i], 1));
+  }
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[2]) {
+  const __m256 first = _mm256_loadu_ps(from);
+  const __m256 second = _mm256_loadu_ps(from + 8);
+  const __m256 low = _mm256_permute2f128_ps(first, second, 0x20);
+  const __m256 high = _mm256_permute2f128_ps(first, second, 0x31);
+  columns[0].value = _mm256_shuffle_ps(low, high, 0x88);
+  columns[1].value = _mm256_shuffle_ps(low, high, 0xDD);
+}
+
+inline void interleave(float* to, const F32 (&columns)[2]) {
+  const __m256 low = _mm256_unpacklo_ps(columns[0].value, columns[1].value);
+  const __m256 high = _mm256_unpackhi_ps(columns[0].value, columns[1].value);
+  _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+  _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
 }
 
 inline I32 load_int8(const std::int8_t* from) {

@@ -73,14 +73,64 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
                            _mm512_cvtps_ph(x.value, _MM_FROUND_TO_NEAREST_INT));
 }
 
-inline void load_pairs(const float* from, F32& even, F32& odd) {
-  const __m512 a = _mm512_loadu_ps(from);
-  const __m512 b = _mm512_loadu_ps(from + 16);
-  const __m512i evens =
-      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
-  even = F32(_mm512_permutex2var_ps(a, evens, b));
-  odd = F32(_mm512_permutex2var_ps(a, odds, b));
+// Transposes the four by four values of each quarter.
+inline void transpose(const __m512 (&rows)[4], __m512 (&columns)[4]) {
+  const __m512 low_01 = _mm512_unpacklo_ps(rows[0], rows[1]);
+  const __m512 high_01 = _mm512_unpackhi_ps(rows[0], rows[1]);
+  const __m512 low_23 = _mm512_unpacklo_ps(rows[2], rows[3]);
+  const __m512 high_23 = _mm512_unpackhi_ps(rows[2], rows[3]);
+  columns[0] = _mm512_shuffle_ps(low_01, low_23, 0x44);
+  columns[1] = _mm512_shuffle_ps(low_01, low_23, 0xEE);
+  columns[2] = _mm512_shuffle_ps(high_01, high_23, 0x44);
+  columns[3] = _mm512_shuffle_ps(high_01, high_23, 0xEE);
+}
+
+// Transposes four by four quarters: it is its own inverse.
+inline void transpose_quarters(const __m512 (&rows)[4], __m512 (&columns)[4]) {
+  const __m512 low_01 = _mm512_shuffle_f32x4(rows[0], rows[1], 0x44);
+  const __m512 high_01 = _mm512_shuffle_f32x4(rows[0], rows[1], 0xEE);
+  const __m512 low_23 = _mm512_shuffle_f32x4(rows[2], rows[3], 0x44);
+  const __m512 high_23 = _mm512_shuffle_f32x4(rows[2], rows[3], 0xEE);
+  columns[0] = _mm512_shuffle_f32x4(low_01, low_23, 0x88);
+  columns[1] = _mm512_shuffle_f32x4(low_01, low_23, 0xDD);
+  columns[2] = _mm512_shuffle_f32x4(high_01, high_23, 0x88);
+  columns[3] = _mm512_shuffle_f32x4(high_01, high_23, 0xDD);
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[4]) {
+  __m512 loaded[4];
+  __m512 rows[4];
+  __m512 transposed[4];
+  for (int i = 0; i < 4; ++i) loaded[i] = _mm512_loadu_ps(from + 16 * i);
+  transpose_quarters(loaded, rows);
+  transpose(rows, transposed);
+  for (int i = 0; i < 4; ++i) columns[i].value = transposed[i];
+}
+
+inline void interleave(float* to, const F32 (&columns)[4]) {
+  const __m512 values[4] = {columns[0].value, columns[1].value, columns[2].value, columns[3].value};
+  __m512 rows[4];
+  __m512 stored[4];
+  transpose(values, rows);
+  transpose_quarters(rows, stored);
+  for (int i = 0; i < 4; ++i) _mm512_storeu_ps(to + 16 * i, stored[i]);
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[2]) {
+  const __m512 first = _mm512_loadu_ps(from);
+  const __m512 second = _mm512_loadu_ps(from + 16);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  columns[0].value = _mm512_permutex2var_ps(first, even, second);
+  columns[1].value = _mm512_permutex2var_ps(first, odd, second);
+}
+
+inline void interleave(float* to, const F32 (&columns)[2]) {
+  const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i second =
+      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  _mm512_storeu_ps(to, _mm512_permutex2var_ps(columns[0].value, first, columns[1].value));
+  _mm512_storeu_ps(to + 16, _mm512_permutex2var_ps(columns[0].value, second, columns[1].value));
 }
 
 inline I32 load_int8(const std::int8_t* from) {

@@ -1,5 +1,5 @@
 // The loops of ElementwiseKernels over the vectors F32 and I32 of the including unit, which also
-// has load_int8(from), load_pairs(from, even, odd) and maximum_of_four(upper, lower, to) for
+// has load_int8(from), deinterleave(from, columns) and maximum_of_four(upper, lower, to) for
 // kPooledBytes outputs.
 #pragma once
 
@@ -121,11 +121,12 @@ inline void pool_floats(const float* upper, const float* lower, float* to, int c
   constexpr float kLowest = -3.402823466e38F;
   int i = 0;
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
-    F32 values[4];
-    load_pairs(upper + 2 * i, values[0], values[1]);
-    load_pairs(lower + 2 * i, values[2], values[3]);
     F32 largest(kLowest);
-    for (const F32 value : values) largest = choose(less(largest, value), value, largest);
+    for (const float* row : {upper, lower}) {
+      F32 values[2];
+      deinterleave(row + 2 * i, values);
+      for (const F32 value : values) largest = choose(less(largest, value), value, largest);
+    }
     store(to + i, largest);
   }
   for (; i < count; ++i) {

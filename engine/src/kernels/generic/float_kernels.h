@@ -8,6 +8,7 @@
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/halves.h"
 #include "kernels/generic/vector_product.h"
+#include "kernels/generic/winograd.h"
 
 namespace mpe {
 namespace {
@@ -88,8 +89,10 @@ struct BroadcastFp32Product {
   }
   template <int kUsed>
   static void accumulate(const float* panel, const float* weights, int units, float* tile,
-                         bool fresh) {
-    accumulate_in_registers<BroadcastFp32Product, kUsed>(panel, weights, units, tile, fresh);
+                         bool fresh, int panel_stride = kVectors * kLanes,
+                         int tile_stride = kVectors * kLanes) {
+    accumulate_in_registers<BroadcastFp32Product, kUsed>(panel, weights, units, tile, fresh,
+                                                         panel_stride, tile_stride);
   }
 };
 
@@ -106,6 +109,19 @@ struct StoredAsHalf : Product {
   static void widen(const std::uint16_t* from, float* to, int count) {
     widen_halves(from, to, count);
   }
+};
+
+// The products of Winograd's convolution: the tensor's values are widened as they are transformed.
+template <typename Product>
+struct Fp32Tiles : Product {
+  using Transform = F32;
+  static F32 load_input(const float* from) { return F32::load(from); }
+};
+
+template <typename Product>
+struct HalfTiles : StoredAsHalf<Product> {
+  using Transform = F32;
+  static F32 load_input(const std::uint16_t* from) { return load_half(from); }
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 //   kRows, kLanes, kVectors   output channels of a tile, pixels of a vector, vectors of a tile
 //   kUnit       terms of a sum that lie together
 //   accumulate<V>(panel, weights, units, tile, fresh)   adds to the first V vectors of a tile of
-//               sums [kRows][kVectors * kLanes], or starts it
+//               sums [kRows][kVectors * kLanes], or starts it; kernels of floats also take the
+//               distances between the rows of the panel and of the tile
 //   interleave(rows, panel)   packs kUnit rows of gathered values; unused if kUnit is 1 and Panel
 //               is Input
 //   widen(from, to, count)    Weight to Multiplier; unused where they are the same
@@ -29,24 +30,25 @@ namespace {
 // vector type Accumulator, load_sums, store_sums, and step<V>(accumulators, panel, weights).
 template <typename K, int kVectorsUsed, typename Panel, typename Multiplier, typename Sum>
 inline void accumulate_in_registers(const Panel* panel, const Multiplier* weights, int units,
-                                    Sum* tile, bool fresh) {
-  constexpr int kColumns = K::kVectors * K::kLanes;
+                                    Sum* tile, bool fresh,
+                                    int panel_stride = K::kVectors * K::kLanes,
+                                    int tile_stride = K::kVectors * K::kLanes) {
   typename K::Accumulator sums[K::kRows][kVectorsUsed];
   unroll<K::kRows>([&](auto r) MPE_UNROLLED {
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      sums[r.value][v.value] = fresh
-                                   ? typename K::Accumulator(0)
-                                   : K::load_sums(tile + r.value * kColumns + v.value * K::kLanes);
+      sums[r.value][v.value] =
+          fresh ? typename K::Accumulator(0)
+                : K::load_sums(tile + r.value * tile_stride + v.value * K::kLanes);
     });
   });
   for (int unit = 0; unit < units; ++unit) {
     K::template step<kVectorsUsed>(sums, panel, weights);
-    panel += kColumns * K::kUnit;
+    panel += panel_stride * K::kUnit;
     weights += K::kRows * K::kUnit;
   }
   unroll<K::kRows>([&](auto r) MPE_UNROLLED {
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      K::store_sums(tile + r.value * kColumns + v.value * K::kLanes, sums[r.value][v.value]);
+      K::store_sums(tile + r.value * tile_stride + v.value * K::kLanes, sums[r.value][v.value]);
     });
   });
 }

@@ -74,10 +74,26 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
   __builtin_memcpy(to, &half, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
-inline void load_pairs(const float* from, F32& even, F32& odd) {
-  const float32x4x2_t pairs = vld2q_f32(from);
-  even = F32(pairs.val[0]);
-  odd = F32(pairs.val[1]);
+inline void deinterleave(const float* from, F32 (&columns)[4]) {
+  const float32x4x4_t loaded = vld4q_f32(from);
+  for (int i = 0; i < 4; ++i) columns[i].value = loaded.val[i];
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[2]) {
+  const float32x4x2_t loaded = vld2q_f32(from);
+  for (int i = 0; i < 2; ++i) columns[i].value = loaded.val[i];
+}
+
+inline void interleave(float* to, const F32 (&columns)[4]) {
+  float32x4x4_t stored;
+  for (int i = 0; i < 4; ++i) stored.val[i] = columns[i].value;
+  vst4q_f32(to, stored);
+}
+
+inline void interleave(float* to, const F32 (&columns)[2]) {
+  float32x4x2_t stored;
+  for (int i = 0; i < 2; ++i) stored.val[i] = columns[i].value;
+  vst2q_f32(to, stored);
 }
 
 inline I32 load_int8(const std::int8_t* from) {

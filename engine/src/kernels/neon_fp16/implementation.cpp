@@ -1,5 +1,6 @@
 // Kernels for arm64 cores with half arithmetic (FEAT_FP16): twice as many lanes for fp16. Sums of
-// up to kHalfTerms products are formed in half, these are added up in float.
+// up to kHalfTerms products are formed in half, these are added up in float. A sum of n halves is
+// off by at most n 2^-12 of the sum of its terms' magnitudes, in the mean by a root of that.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off
@@ -7,14 +8,42 @@
 // clang-format on
 #include "kernels/generic/depthwise.h"
 #include "kernels/generic/gemm.h"
+#include "kernels/generic/winograd.h"
 
 namespace mpe {
 namespace {
 
-constexpr int kHalfTerms = 32;
+constexpr int kHalfTerms = 48;
 
 inline float16x8_t load_halves(const std::uint16_t* from) {
   return vreinterpretq_f16_u16(vld1q_u16(from));
+}
+
+// Eight halves and their arithmetic, for Winograd's transforms.
+struct F16 {
+  static constexpr int kLanes = 8;
+  float16x8_t value;
+
+  F16() = default;
+  explicit F16(float16x8_t v) : value(v) {}
+  explicit F16(float scalar) : value(vdupq_n_f16(static_cast<float16_t>(scalar))) {}
+};
+
+inline F16 operator+(F16 a, F16 b) { return F16(vaddq_f16(a.value, b.value)); }
+inline F16 operator-(F16 a, F16 b) { return F16(vsubq_f16(a.value, b.value)); }
+inline F16 multiply_add(F16 sum, F16 a, F16 b) {
+  return F16(vfmaq_f16(sum.value, a.value, b.value));
+}
+inline void store(std::uint16_t* to, F16 x) { vst1q_u16(to, vreinterpretq_u16_f16(x.value)); }
+
+inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
+  const uint16x8x4_t loaded = vld4q_u16(from);
+  for (int i = 0; i < 4; ++i) columns[i].value = vreinterpretq_f16_u16(loaded.val[i]);
+}
+
+inline void deinterleave(const std::uint16_t* from, F16 (&columns)[2]) {
+  const uint16x8x2_t loaded = vld2q_u16(from);
+  for (int i = 0; i < 2; ++i) columns[i].value = vreinterpretq_f16_u16(loaded.val[i]);
 }
 
 // Adds eight halves to eight floats, or starts them.
@@ -37,10 +66,13 @@ struct Fp16Product {
   static constexpr int kLanes = 8;
   static constexpr int kUnit = 1;
 
+  using Transform = F16;
+  static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
+
   template <int kUsed>
   static void accumulate(const std::uint16_t* panel, const std::uint16_t* weights, int units,
-                         float* tile, bool fresh) {
-    constexpr int kColumns = kLanes * kVectors;
+                         float* tile, bool fresh, int panel_stride = kVectors * kLanes,
+                         int tile_stride = kVectors * kLanes) {
     for (int begin = 0; begin < units; begin += kHalfTerms) {
       const int left = units - begin;
       const int terms = left < kHalfTerms ? left : kHalfTerms;
@@ -61,13 +93,13 @@ struct Fp16Product {
             sum = vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
           });
         });
-        panel += kColumns;
+        panel += panel_stride;
         weights += kRows;
       }
       const bool starts = fresh && begin == 0;
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          add_to(tile + r.value * kColumns + v.value * kLanes, sums[r.value][v.value], starts);
+          add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value], starts);
         });
       });
     }
@@ -105,7 +137,8 @@ struct Fp16Depthwise {
   }
 };
 
-constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(512);
+constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(576);
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>(576);
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<Fp16Depthwise>();
 
 bool supported(const CpuFeatures& features) { return features.neon && features.fp16; }
@@ -115,6 +148,7 @@ bool supported(const CpuFeatures& features) { return features.neon && features.f
 constexpr KernelSet kNeonFp16Kernels = {"neon_fp16",
                                         supported,
                                         {nullptr, &kFp16Gemm, nullptr},
-                                        {nullptr, &kFp16DepthwiseKernel, nullptr}};
+                                        {nullptr, &kFp16DepthwiseKernel, nullptr},
+                                        {nullptr, &kFp16Winograd, nullptr}};
 
 }  // namespace mpe

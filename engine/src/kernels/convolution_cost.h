@@ -1,0 +1,38 @@
+// What an algorithm costs for a shape: operations on vectors, and the bytes that do not stay in the
+// second-level cache in the same unit. The numbers are the same on every machine with the same
+// instruction set, so that a network runs the same algorithms and needs the same memory on a board,
+// under emulation and wherever it is predicted.
+#pragma once
+
+#include "kernels/convolution.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+
+double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
+
+// Can F(m x m, 3 x 3) compute this shape?
+bool suits_winograd(const ConvolutionShape& shape);
+
+struct WinogradPlan {
+  int tile = 0;       // m: outputs of a tile, along each direction
+  int tiles = 0;      // tiles of a block
+  double cost = 0.0;  // as above
+};
+
+// The block size that costs least among those whose scratch is at most `scratch_bytes` (or the
+// smallest block, if none is).
+WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
+                           std::size_t scratch_bytes);
+
+// The scratch of a block of tiles: transformed input and sums.
+struct WinogradBlock {
+  int panel_stride = 0;  // values of a channel of the transformed input
+  int sum_stride = 0;    // sums of a row
+  std::size_t panel_bytes = 0;
+  std::size_t sum_bytes = 0;
+};
+WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
+                             int tiles);
+
+}  // namespace mpe

@@ -1,0 +1,348 @@
+// Winograd's convolution (kernels/winograd_tiles.h) for a block of tiles at a time: the input tiles
+// are transformed, at each of the (m + 2)^2 positions of a tile a matrix product runs over the
+// channels, and the sums are transformed back. Neighbouring tiles lie along the vectors everywhere.
+//
+// Tiles are taken in the order of their rows, and rows of tiles follow each other without a gap in
+// the products, so that small maps fill the vectors as well. The transforms go segment by segment
+// (a row's part of the block) and may write up to a vector beyond a segment's end, where the next
+// segment, or the slack behind a block, follows.
+//
+// A kernel K is one of generic/gemm.h with kUnit 1 and an accumulate() that takes the distances of
+// panel rows and tile rows, and beside that has
+//   Transform     the vector type of the input's transform; kLanes of it make a vector of a panel
+//   load_input(from)   Input to Transform
+// Vector types offer deinterleave(from, columns) and interleave(to, columns): column i of
+// `count` holds the values at i, i + count, i + 2 count, ...
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+#include "kernels/winograd_tiles.h"
+
+namespace mpe {
+namespace {
+
+// Tiles of the block in one row of tiles.
+struct TileSegment {
+  int first;  // tile of the block
+  int count;
+  int y;  // output row and column of the first one
+  int x;
+};
+
+template <typename Body>
+inline void for_segments(const WinogradWork& work, int tile_size, Body&& body) {
+  int y = work.tile_begin / work.tiles_x;
+  int x = work.tile_begin - y * work.tiles_x;
+  for (int first = 0; first < work.tile_count;) {
+    const int left = work.tile_count - first;
+    const int count = left < work.tiles_x - x ? left : work.tiles_x - x;
+    body(TileSegment{first, count, y * tile_size, x * tile_size});
+    first += count;
+    x = 0;
+    ++y;
+  }
+}
+
+template <typename K, int kTile>
+class WinogradInput {
+ public:
+  using Input = typename K::Input;
+  using Panel = typename K::Panel;
+  using Vector = typename K::Transform;
+  using Tiles = WinogradTiles<kTile>;
+  static constexpr int kInput = Tiles::kInput;
+  static constexpr int kLanes = Vector::kLanes;
+
+  static void run(const WinogradWork& work) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    auto* lines = reinterpret_cast<Panel*>(work.lines);
+    auto* zeros = reinterpret_cast<Input*>(lines + kInput * work.line_width);
+    fill_run(zeros, Input{}, work.line_width);
+    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
+      const Input* input = static_cast<const Input*>(work.input) + channel * plane;
+      Panel* panel = reinterpret_cast<Panel*>(work.panels) +
+                     static_cast<std::int64_t>(channel) * work.panel_stride;
+      for_segments(work, kTile, [&](const TileSegment& segment) {
+        transform_columns(work, segment, input, zeros, lines);
+        transform_rows(work, segment, lines, panel + segment.first);
+      });
+    }
+  }
+
+ private:
+  // Along y, all columns of the segment. lines: [kInput][line_width]
+  static void transform_columns(const WinogradWork& work, const TileSegment& segment,
+                                const Input* input, const Input* zeros, Panel* lines) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int x = segment.x - geometry.padding;
+    const int width = segment.count * kTile + kInput - kTile;
+    const int first = limited(-x, 0, width);
+    const int last = limited(geometry.in_width - x, first, width);
+    const Input* rows[kInput];
+    unroll<kInput>([&](auto i) MPE_UNROLLED {
+      const int y = segment.y + i.value - geometry.padding;
+      const bool inside = y >= 0 && y < geometry.in_height && last > first;
+      rows[i.value] =
+          inside ? input + static_cast<std::int64_t>(y) * geometry.in_width + x + first : zeros;
+    });
+    for (int i = 0; i < kInput; ++i) {
+      fill_run(lines + i * work.line_width, Panel{}, first);
+      fill_run(lines + i * work.line_width + last, Panel{}, width - last);
+    }
+    lines += first;
+    const int count = last - first;
+    if (count >= kLanes) {
+      // What is left over is covered by a last vector that overlaps the one before.
+      for (int i = 0; i < count - kLanes; i += kLanes) {
+        transform_column(rows, i, lines, work.line_width);
+      }
+      transform_column(rows, count - kLanes, lines, work.line_width);
+    } else if (count > 0) {
+      Input values[kInput][kLanes] = {};
+      const Input* copies[kInput];
+      for (int i = 0; i < kInput; ++i) {
+        copies[i] = values[i];
+        copy_run(values[i], rows[i], count);
+      }
+      transform_column(copies, 0, lines, work.line_width);
+      if (last < width) {
+        for (int i = 0; i < kInput; ++i) {
+          fill_run(lines + i * work.line_width + count, Panel{}, width - last);
+        }
+      }
+    }
+  }
+
+  static inline __attribute__((always_inline)) void transform_column(
+      const Input* const (&rows)[kInput], int x, Panel* lines, int line_width) {
+    Vector values[kInput];
+    Vector transformed[kInput];
+    unroll<kInput>([&](auto i)
+                       MPE_UNROLLED { values[i.value] = K::load_input(rows[i.value] + x); });
+    Tiles::transform_input(values, transformed);
+    unroll<kInput>([&](auto i) MPE_UNROLLED {
+      store(lines + i.value * line_width + x, transformed[i.value]);
+    });
+  }
+
+  // Along x, a vector of tiles at a time.
+  static void transform_rows(const WinogradWork& work, const TileSegment& segment,
+                             const Panel* lines, Panel* panel) {
+    const std::int64_t position = work.position_stride;
+    for (int i = 0; i < kInput; ++i) {
+      const Panel* line = lines + i * work.line_width;
+      Panel* to = panel + i * kInput * position;
+      for (int tile = 0; tile < segment.count; tile += kLanes) {
+        Vector values[kInput];
+        Vector transformed[kInput];
+        load_tiles(line + tile * kTile, values);
+        Tiles::transform_input(values, transformed);
+        unroll<kInput>([&](auto j) MPE_UNROLLED {
+          store(to + j.value * position + tile, transformed[j.value]);
+        });
+      }
+    }
+  }
+
+  static inline __attribute__((always_inline)) void load_tiles(const Panel* line,
+                                                               Vector (&values)[kInput]) {
+    Vector columns[kTile];
+    Vector following[kTile];
+    deinterleave(line, columns);
+    deinterleave(line + kTile, following);
+    unroll<kTile>([&](auto i) MPE_UNROLLED { values[i.value] = columns[i.value]; });
+    values[kTile] = following[0];
+    values[kTile + 1] = following[1];
+  }
+};
+
+template <int kTile>
+class WinogradOutput {
+ public:
+  using Tiles = WinogradTiles<kTile>;
+  static constexpr int kInput = Tiles::kInput;
+  static constexpr int kLanes = F32::kLanes;
+
+  static void run(const WinogradWork& work) {
+    switch (work.stage->activation) {
+      case Activation::kLinear:
+        return run_with<Activation::kLinear>(work);
+      case Activation::kLeaky:
+        return run_with<Activation::kLeaky>(work);
+      case Activation::kRelu:
+        return run_with<Activation::kRelu>(work);
+      case Activation::kRelu6:
+        return run_with<Activation::kRelu6>(work);
+      default:
+        return run_with<Activation::kLogistic>(work);
+    }
+  }
+
+ private:
+  template <Activation kActivation>
+  static void run_with(const WinogradWork& work) {
+    for (int row = work.row_begin; row < work.row_end; ++row) {
+      const float* sums = reinterpret_cast<const float*>(work.sums) +
+                          static_cast<std::int64_t>(row) * work.sum_stride;
+      for_segments(work, kTile, [&](const TileSegment& segment) {
+        for (int tile = 0; tile < segment.count; tile += kLanes) {
+          const int left = (segment.count - tile) * kTile;
+          const int x = segment.x + tile * kTile;
+          const int inside = work.geometry->out_width - x;
+          transform<kActivation>(work, row, sums + segment.first + tile, segment.y, x,
+                                 left < inside ? left : inside);
+        }
+      });
+    }
+  }
+
+  // A vector of tiles; `count` columns of pixels are wanted.
+  template <Activation kActivation>
+  static inline __attribute__((always_inline)) void transform(const WinogradWork& work, int row,
+                                                              const float* sums, int y, int x,
+                                                              int count) {
+    const std::int64_t position = static_cast<std::int64_t>(work.padded_rows) * work.sum_stride;
+    F32 columns[kTile][kInput];
+    unroll<kInput>([&](auto j) MPE_UNROLLED {
+      F32 values[kInput];
+      F32 transformed[kTile];
+      unroll<kInput>([&](auto i) MPE_UNROLLED {
+        values[i.value] = F32::load(sums + (i.value * kInput + j.value) * position);
+      });
+      Tiles::transform_output(values, transformed);
+      unroll<kTile>([&](auto i) MPE_UNROLLED { columns[i.value][j.value] = transformed[i.value]; });
+    });
+    const OutputStage& stage = *work.stage;
+    const F32 bias(stage.bias[row]);
+    const int rows = work.geometry->out_height - y;
+    unroll<kTile>([&](auto i) MPE_UNROLLED {
+      if (i.value < rows) {
+        F32 pixels[kTile];
+        Tiles::transform_output(columns[i.value], pixels);
+        unroll<kTile>([&](auto j) MPE_UNROLLED {
+          pixels[j.value] = activate_vector<kActivation>(stage.activation, pixels[j.value] + bias);
+        });
+        write_pixels(work, row, y + i.value, x, count, pixels);
+      }
+    });
+  }
+
+  static inline __attribute__((always_inline)) void write_pixels(const WinogradWork& work, int row,
+                                                                 int y, int x, int count,
+                                                                 const F32 (&pixels)[kTile]) {
+    constexpr int kPixels = kTile * kLanes;
+    const std::int64_t plane = work.geometry->pixels();
+    const std::int64_t position =
+        row * plane + static_cast<std::int64_t>(y) * work.geometry->out_width + x;
+    alignas(64) float values[kPixels];
+    if (work.stage->kind == OutputKind::kHalf) {
+      interleave(values, pixels);
+      auto* to = static_cast<std::uint16_t*>(work.output) + position;
+      for (int i = 0; i < kPixels && i < count; i += kLanes) {
+        store_half(to + i, F32::load(values + i), count - i < kLanes ? count - i : kLanes);
+      }
+    } else {
+      auto* to = static_cast<float*>(work.output) + position;
+      if (count >= kPixels) return interleave(to, pixels);
+      interleave(values, pixels);
+      copy_run(to, values, count);
+    }
+  }
+};
+
+template <typename K>
+class WinogradProduct {
+ public:
+  using Panel = typename K::Panel;
+  using Weight = typename K::Weight;
+  using Multiplier = typename K::Multiplier;
+  static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
+  static_assert(K::kUnit == 1);
+
+  // Units are row blocks, all blocks of one position after the other.
+  static void run(const WinogradWork& work) {
+    for (int unit = work.unit_begin; unit < work.unit_end;) {
+      const int position = unit / work.blocks;
+      const int first = unit - position * work.blocks;
+      const int left = work.unit_end - unit;
+      const int last = left < work.blocks - first ? first + left : work.blocks;
+      for (int depth = 0; depth < work.depth; depth += work.depth_step) {
+        multiply(work, position, first, last, depth);
+      }
+      unit += last - first;
+    }
+  }
+
+ private:
+  static void multiply(const WinogradWork& work, int position, int first, int last, int depth) {
+    const int left = work.depth - depth;
+    const int terms = left < work.depth_step ? left : work.depth_step;
+    const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
+                          position * work.position_stride +
+                          static_cast<std::int64_t>(depth) * work.panel_stride;
+    const int vectors = (work.tile_count + K::kLanes - 1) / K::kLanes;
+    const int count = (vectors + K::kVectors - 1) / K::kVectors;
+    for (int block = first; block < last; ++block) {
+      const Multiplier* weights = weights_of(work, position, block, depth, terms);
+      float* sums = reinterpret_cast<float*>(work.sums) +
+                    (static_cast<std::int64_t>(position) * work.padded_rows + block * K::kRows) *
+                        work.sum_stride;
+      // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
+      for (int i = 0; i < count; ++i) {
+        const int begin = i * vectors / count;
+        const int used = (i + 1) * vectors / count - begin;
+        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+          if (used == v.value + 1) {
+            K::template accumulate<v.value + 1>(panels + begin * K::kLanes, weights, terms,
+                                                sums + begin * K::kLanes, depth == 0,
+                                                work.panel_stride, work.sum_stride);
+          }
+        });
+      }
+    }
+  }
+
+  static const Multiplier* weights_of(const WinogradWork& work, int position, int block, int depth,
+                                      int terms) {
+    const auto* stored =
+        static_cast<const Weight*>(work.weights) +
+        ((static_cast<std::int64_t>(position) * work.blocks + block) * work.depth + depth) *
+            K::kRows;
+    if constexpr (kWidens) {
+      auto* widened = reinterpret_cast<Multiplier*>(work.multipliers);
+      K::widen(stored, widened, terms * K::kRows);
+      return widened;
+    } else {
+      return stored;
+    }
+  }
+};
+
+template <typename K>
+constexpr WinogradKernel winograd_kernel(int depth_step) {
+  WinogradKernel kernel;
+  kernel.rows = K::kRows;
+  kernel.lanes = K::kLanes;
+  kernel.sum_lanes = F32::kLanes;
+  kernel.vectors = K::kVectors;
+  kernel.panel_bytes = sizeof(typename K::Panel);
+  kernel.multiplier_bytes = WinogradProduct<K>::kWidens ? sizeof(typename K::Multiplier) : 0;
+  kernel.depth_step = depth_step;
+  kernel.weights = K::kWeights;
+  kernel.transform_input[0] = WinogradInput<K, 2>::run;
+  kernel.transform_input[1] = WinogradInput<K, 4>::run;
+  kernel.multiply = WinogradProduct<K>::run;
+  kernel.transform_output[0] = WinogradOutput<2>::run;
+  kernel.transform_output[1] = WinogradOutput<4>::run;
+  return kernel;
+}
+
+}  // namespace
+}  // namespace mpe

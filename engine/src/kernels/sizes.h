@@ -1,0 +1,31 @@
+// Small sums over sizes that every algorithm needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+
+template <typename T>
+constexpr T divide_up(T value, T step) {
+  return (value + step - 1) / step;
+}
+
+constexpr std::size_t weight_size(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFloat:
+      return sizeof(float);
+    case WeightFormat::kInt8:
+      return sizeof(std::int8_t);
+    default:
+      return sizeof(std::int16_t);
+  }
+}
+
+constexpr std::size_t value_size(Precision precision) {
+  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
+}
+
+}  // namespace mpe

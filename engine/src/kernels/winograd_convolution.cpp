@@ -1,0 +1,241 @@
+#include "kernels/winograd_convolution.h"
+
+#include <algorithm>
+
+#include "half.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/geometry.h"
+#include "kernels/output_constants.h"
+#include "kernels/sizes.h"
+#include "kernels/winograd_tiles.h"
+
+namespace mpe {
+namespace {
+
+// Transformed input and sums of a thread's block.
+constexpr std::size_t kBlockBytes = 6U << 20U;
+constexpr std::size_t kSmallBlockBytes = 256U << 10U;
+
+// G g G^T: a kernel's values at every position of a tile.
+template <int kTile>
+void transform_weights(const float* weights, double* transformed) {
+  using Tiles = WinogradTiles<kTile>;
+  constexpr int kInput = Tiles::kInput;
+  double rows[kInput][3];
+  for (int i = 0; i < kInput; ++i) {
+    for (int x = 0; x < 3; ++x) {
+      rows[i][x] = 0.0;
+      for (int y = 0; y < 3; ++y) {
+        rows[i][x] += Tiles::kWeights[i][y] * static_cast<double>(weights[y * 3 + x]);
+      }
+    }
+  }
+  for (int i = 0; i < kInput; ++i) {
+    for (int j = 0; j < kInput; ++j) {
+      double& value = transformed[i * kInput + j];
+      value = 0.0;
+      for (int x = 0; x < 3; ++x) value += rows[i][x] * Tiles::kWeights[j][x];
+    }
+  }
+}
+
+class WinogradConvolution final : public Convolution {
+ public:
+  WinogradConvolution(const ConvolutionRequest& request, const WinogradKernel& kernel,
+                      std::string_view isa, const WinogradPlan& plan)
+      : kernel_(kernel),
+        isa_(isa),
+        tile_(plan.tile),
+        positions_((plan.tile + 2) * (plan.tile + 2)),
+        rows_(request.shape.out.channels),
+        blocks_(divide_up(rows_, kernel.rows)),
+        tiles_x_(divide_up(request.shape.out.width, plan.tile)),
+        tiles_(tiles_x_ * divide_up(request.shape.out.height, plan.tile)),
+        block_tiles_(plan.tiles),
+        block_(winograd_block(request.shape, kernel, plan.tile, plan.tiles)),
+        geometry_(request.shape),
+        constants_(request) {
+    depth_step_ = std::min(geometry_->channels, kernel.depth_step);
+    const int longest = divide_up(std::min(block_tiles_, tiles_x_), kernel.lanes) * kernel.lanes;
+    line_width_ = tile_ * longest + tile_ + kernel.lanes;
+    pack_weights(request);
+  }
+
+  std::string_view isa() const override { return isa_; }
+  std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
+  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+
+  std::size_t scratch_bytes(int threads) const override {
+    const auto count = static_cast<std::size_t>(threads);
+    const std::size_t blocks = splits_blocks(threads) ? count : 1;
+    return blocks * (block_.panel_bytes + block_.sum_bytes) + count * thread_bytes();
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    const int threads = pool.threads();
+    const auto work_for = [&](int thread, int block) {
+      WinogradWork work = work_of(call, stage, thread, threads);
+      work.tile_begin = block * block_tiles_;
+      work.tile_count = std::min(block_tiles_, tiles_ - work.tile_begin);
+      return work;
+    };
+    if (splits_blocks(threads)) {
+      pool.parallel_for(block_count(), [&](int thread, int begin, int end) {
+        for (int block = begin; block < end; ++block) {
+          const WinogradWork work = work_for(thread, block);
+          kernel_.transform_input[form()](work);
+          kernel_.multiply(work);
+          kernel_.transform_output[form()](work);
+        }
+      });
+      return;
+    }
+    for (int block = 0; block < block_count(); ++block) {
+      pool.parallel_for(geometry_->channels, [&](int thread, int begin, int end) {
+        WinogradWork work = work_for(thread, block);
+        work.channel_begin = begin;
+        work.channel_end = end;
+        kernel_.transform_input[form()](work);
+      });
+      pool.parallel_for(positions_ * blocks_, [&](int thread, int begin, int end) {
+        WinogradWork work = work_for(thread, block);
+        work.unit_begin = begin;
+        work.unit_end = end;
+        kernel_.multiply(work);
+      });
+      pool.parallel_for(rows_, [&](int thread, int begin, int end) {
+        WinogradWork work = work_for(thread, block);
+        work.row_begin = begin;
+        work.row_end = end;
+        kernel_.transform_output[form()](work);
+      });
+    }
+  }
+
+ private:
+  std::size_t form() const { return tile_ == 2 ? 0 : 1; }
+  int block_count() const { return divide_up(tiles_, block_tiles_); }
+
+  // Every thread has blocks of its own, unless there are too few of them: then all threads work on
+  // one block after the other.
+  bool splits_blocks(int threads) const { return threads == 1 || block_count() >= 4 * threads; }
+
+  std::size_t multipliers_bytes() const {
+    return round_up(static_cast<std::size_t>(depth_step_ * kernel_.rows * kernel_.multiplier_bytes),
+                    kCacheLine);
+  }
+  // The lines of a segment of tiles, and one of zeros.
+  std::size_t lines_bytes() const {
+    return round_up(
+        static_cast<std::size_t>(tile_ + 3) * static_cast<std::size_t>(line_width_) * sizeof(float),
+        kCacheLine);
+  }
+  std::size_t thread_bytes() const { return multipliers_bytes() + lines_bytes(); }
+
+  WinogradWork work_of(const ConvolutionCall& call, const OutputStage& stage, int thread,
+                       int threads) const {
+    const auto index = static_cast<std::size_t>(thread);
+    const bool shared = !splits_blocks(threads);
+    WinogradWork work;
+    work.geometry = &*geometry_;
+    work.stage = &stage;
+    work.input = call.input;
+    work.weights = weights_.data();
+    work.output = call.output;
+    work.depth = geometry_->channels;
+    work.blocks = blocks_;
+    work.padded_rows = blocks_ * kernel_.rows;
+    work.depth_step = depth_step_;
+    work.tiles_x = tiles_x_;
+    work.channel_end = geometry_->channels;
+    work.unit_end = positions_ * blocks_;
+    work.row_end = rows_;
+    work.panel_stride = block_.panel_stride;
+    work.position_stride = static_cast<std::int64_t>(geometry_->channels) * block_.panel_stride;
+    work.sum_stride = block_.sum_stride;
+    work.line_width = line_width_;
+    work.multipliers = call.scratch + index * thread_bytes();
+    work.lines = work.multipliers + multipliers_bytes();
+    work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes() +
+                  (shared ? 0 : index) * (block_.panel_bytes + block_.sum_bytes);
+    work.sums = work.panels + block_.panel_bytes;
+    return work;
+  }
+
+  // Calls put(packed position, value) for every transformed weight.
+  template <int kTile, typename Put>
+  void for_weights(const ConvolutionRequest& request, Put&& put) const {
+    const auto depth = static_cast<std::size_t>(geometry_->channels);
+    const auto rows = static_cast<std::size_t>(kernel_.rows);
+    const std::size_t position = static_cast<std::size_t>(blocks_) * depth * rows;
+    const float* weights = request.weights.data();
+    double transformed[(kTile + 2) * (kTile + 2)];
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
+      for (std::size_t channel = 0; channel < depth; ++channel, weights += 9) {
+        transform_weights<kTile>(weights, transformed);
+        std::size_t to = (row / rows * depth + channel) * rows + row % rows;
+        for (const double value : transformed) {
+          put(to, static_cast<float>(value));
+          to += position;
+        }
+      }
+    }
+  }
+
+  template <int kTile>
+  void pack_tiles(const ConvolutionRequest& request) {
+    if (kernel_.weights == WeightFormat::kHalf) {
+      auto* packed = weights_.as<Half>();
+      for_weights<kTile>(request,
+                         [&](std::size_t i, float value) { packed[i] = half_from_float(value); });
+    } else {
+      auto* packed = weights_.as<float>();
+      for_weights<kTile>(request, [&](std::size_t i, float value) { packed[i] = value; });
+    }
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    weights_ = AlignedBuffer(
+        static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_ * kernel_.rows) *
+        static_cast<std::size_t>(geometry_->channels) * weight_size(kernel_.weights));
+    if (tile_ == 2) {
+      pack_tiles<2>(request);
+    } else {
+      pack_tiles<4>(request);
+    }
+    constants_.finish(0);
+  }
+
+  const WinogradKernel& kernel_;
+  const std::string_view isa_;
+  const int tile_;
+  const int positions_;
+  const int rows_;
+  const int blocks_;  // of rows
+  const int tiles_x_;
+  const int tiles_;
+  const int block_tiles_;
+  const WinogradBlock block_;
+  GroupGeometry geometry_;
+  OutputConstants constants_;
+  AlignedBuffer weights_;  // [position][block][channel][rows of a block]
+  int depth_step_ = 0;
+  int line_width_ = 0;
+};
+
+}  // namespace
+
+WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
+                             bool small_scratch) {
+  return plan_winograd(shape, kernel, tile, small_scratch ? kSmallBlockBytes : kBlockBytes);
+}
+
+std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
+                                                       const WinogradKernel& kernel,
+                                                       std::string_view isa,
+                                                       const WinogradPlan& plan) {
+  return std::make_unique<WinogradConvolution>(request, kernel, isa, plan);
+}
+
+}  // namespace mpe

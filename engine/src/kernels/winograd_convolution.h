@@ -1,0 +1,21 @@
+// Convolution 3x3 by Winograd's algorithm.
+#pragma once
+
+#include <memory>
+
+#include "kernels/convolution.h"
+#include "kernels/convolution_cost.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+
+// A plan for the shape, by the memory that may be used.
+WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
+                             bool small_scratch);
+
+std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
+                                                       const WinogradKernel& kernel,
+                                                       std::string_view isa,
+                                                       const WinogradPlan& plan);
+
+}  // namespace mpe
