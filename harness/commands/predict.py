@@ -38,6 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="threads; may be repeated (default: 1)",
     )
     parser.add_argument("--layers", action="store_true", help="also a row for every layer")
+    parser.add_argument(
+        "--loops",
+        type=Path,
+        metavar="DIR",
+        help="also a row for every inner loop that multiplies and adds, with what it reaches of the core's "
+        "peak; and its assembly as a file in this folder, with the command that analyses it",
+    )
     engine = parser.add_argument_group("engine")
     engine.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
     engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
@@ -86,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     threads = arguments.threads or [1]
     rows = []
     for target in map(load_target, arguments.target):
-        rows += _predict(target, arguments, threads)
+        rows += _predict(target, arguments, threads, arguments.loops and arguments.loops / target.name)
     if arguments.json:
         console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
     else:
@@ -139,7 +146,9 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _predict(target: Target, arguments: argparse.Namespace, threads: list[int]) -> list[dict[str, Any]]:
+def _predict(
+    target: Target, arguments: argparse.Namespace, threads: list[int], folder: Path | None
+) -> list[dict[str, Any]]:
     from harness import console
     from harness.boards import emulation_missing
     from harness.boards.emulated import EmulatedBoard
@@ -169,9 +178,17 @@ def _predict(target: Target, arguments: argparse.Namespace, threads: list[int]) 
 
         raise BuildError("; ".join(profiling_missing()))
     profile, layers = profiled
-    return [
+    rows = [
         _row(target, number, predictor.predict(profile, number), layers) for number in dict.fromkeys(threads)
     ]
+    if folder is not None:
+        from harness.prediction.loops import find_loops, write_loops
+
+        loops = find_loops(profile, predictor)
+        write_loops(loops, folder, predictor)
+        for row in rows:
+            row["loops"] = [asdict(loop) for loop in loops]
+    return rows
 
 
 def _row(
@@ -224,6 +241,10 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
         "are expected within the interval.",
         soft_wrap=True,
     )
+    for row in rows:
+        # The same for every number of threads.
+        if row["threads"] == rows[0]["threads"] and "loops" in row:
+            _print_loops(row)
     for row in rows if layers else ():
         print_layers(
             f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}",
@@ -236,3 +257,24 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
                 for layer in row["layers"]
             ],
         )
+
+
+def _print_loops(row: Mapping[str, Any]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from harness import console
+    from harness.report.tables import figure
+
+    table = Table(box=box.SIMPLE_HEAD, title=f"{row['target']}, inner loops", title_justify="left")
+    table.add_column("loop", justify="right")
+    table.add_column("layers")
+    for heading in ("of all cycles %", "instructions", "multiply-adds", "cycles", "of the core's peak %"):
+        table.add_column(heading, justify="right")
+    for number, loop in enumerate(row["loops"]):
+        table.add_row(
+            *(str(number), ", ".join(map(str, loop["layers"])), figure(loop["share"], 0.01)),
+            *(str(len(loop["assembly"])), figure(loop["multiply_adds"]), figure(loop["cycles"])),
+            figure(loop["peak"], 0.01),
+        )
+    console.stdout().print(table)

@@ -36,6 +36,7 @@ class CoreModel:
     name: str
     description: str
     line_fill: float  # cycles in which the first level of cache takes in a line
+    multiply_adds: float  # of 128-bit vectors a cycle: the core's peak
     in_order: InOrderRules | None = None
     out_of_order: OutOfOrderRules | None = None
 
@@ -48,7 +49,8 @@ class CoreModel:
     def fingerprint(self, llvm: Llvm) -> str:
         """Changes with anything that cycles depend on; of an in-order core, LLVM gives the text alone."""
         version = llvm.version if self.out_of_order else ()
-        rules = (_REVISION, asdict(self), version)
+        costing = {name: value for name, value in asdict(self).items() if name != "multiply_adds"}
+        rules = (_REVISION, costing, version)
         return hashlib.sha256(repr(rules).encode()).hexdigest()[:16]
 
     def cycles(self, blocks: Sequence[bytes], llvm: Llvm) -> list[float]:
@@ -100,6 +102,9 @@ _SHAPE: Record[CoreModel] = Record(
             shape=Number(least=0, most=100),
             help="cycles in which the first level of cache takes in a line",
             required=True,
+        ),
+        "multiply_adds": Field(
+            shape=Number(least=0.5, most=8), help="128-bit vector multiply-adds a cycle", required=True
         ),
         "in_order": Field(
             shape=Record(

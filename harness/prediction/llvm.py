@@ -63,18 +63,22 @@ class Llvm:
             cycles += self._analysed(blocks[start : start + _BLOCKS_A_CALL], cpu, text)
         return cycles
 
+    def command(self, cpu: str) -> str:
+        """What to type before the name of a file of assembly to have it analysed as the body of a loop."""
+        return " ".join(self._analysis(cpu))
+
+    def _analysis(self, cpu: str) -> list[str]:
+        return [
+            *(self.mca, f"-mtriple={_TRIPLE}", _ATTRIBUTES, f"-mcpu={cpu}", f"-iterations={_ITERATIONS}"),
+            *("-instruction-info=0", "-resource-pressure=0"),
+        ]
+
     def _analysed(self, blocks: Sequence[Sequence[int]], cpu: str, text: Mapping[int, str]) -> list[float]:
         regions = [
             "\n".join([f"# LLVM-MCA-BEGIN {number}", *(text[word] for word in block), "# LLVM-MCA-END"])
             for number, block in enumerate(blocks)
         ]
-        output = _run(
-            [
-                *(self.mca, f"-mtriple={_TRIPLE}", _ATTRIBUTES, f"-mcpu={cpu}", f"-iterations={_ITERATIONS}"),
-                *("-instruction-info=0", "-resource-pressure=0"),
-            ],
-            "\n".join([*regions, ""]),
-        ).stdout
+        output = _run(self._analysis(cpu), "\n".join([*regions, ""])).stdout
         found = [int(match) / _ITERATIONS for match in _CYCLES.findall(output)]
         if len(found) == len(blocks):
             return found

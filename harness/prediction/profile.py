@@ -55,6 +55,7 @@ class Profile:
 
     blocks: Sequence[bytes]  # instructions of each, four bytes an instruction
     segments: Sequence[Segment]
+    addresses: Sequence[int] = ()  # of each block, in the program's memory
 
     @property
     def instructions(self) -> int:
@@ -78,6 +79,7 @@ class _Reader:
         self.data = data
         self.offset = 0
         self.blocks: list[bytes] = []
+        self.addresses: list[int] = []
         self.segments: list[Segment] = []
 
     def read(self) -> Profile:
@@ -87,7 +89,7 @@ class _Reader:
         while True:
             kind, count = _HEAD.unpack(self._take(_HEAD.size))
             if kind == _BLOCK:
-                self._take(_ADDRESS.size)  # blocks of the same instructions cost the same wherever they are
+                self.addresses += _ADDRESS.unpack(self._take(_ADDRESS.size))
                 self.blocks.append(self._take(4 * count))
             elif kind == _SEGMENT:
                 self._segment(count)
@@ -97,7 +99,7 @@ class _Reader:
                 raise self._error(f"there is no record of kind {kind}", back=_HEAD.size)
         if self.offset != len(self.data):
             raise self._error(f"{len(self.data) - self.offset} bytes follow its end")
-        return Profile(blocks=self.blocks, segments=self.segments)
+        return Profile(blocks=self.blocks, segments=self.segments, addresses=self.addresses)
 
     def _segment(self, count: int) -> None:
         mark, written_back = _SEGMENT_HEAD.unpack(self._take(_SEGMENT_HEAD.size))

@@ -119,7 +119,7 @@ class Analysed(Llvm):
 
 def test_no_more_vector_operations_are_executed_in_a_cycle_than_the_rules_say() -> None:
     rules = OutOfOrderRules(llvm_cpu="any", least_llvm=14, wide_vector_operations=1.0)
-    core = CoreModel(name="a core", description="", line_fill=1.0, out_of_order=rules)
+    core = CoreModel(name="a core", description="", line_fill=1.0, multiply_adds=1, out_of_order=rules)
     words = [[FMLA] * 6, [FMLA_NARROW] * 6, [ADD] * 6]
     blocks = [struct.pack("<6I", *block) for block in words]
     assert core.cycles(blocks, Analysed()) == [6.0, 3.0, 1.0]
@@ -138,7 +138,7 @@ def test_every_core_that_ships_is_read(name: str) -> None:
 def test_a_core_is_in_order_or_out_of_order() -> None:
     in_order = resource("toolchains", "cores", "cortex-a53.yaml").read_text()
     both = in_order + "out_of_order: {llvm_cpu: cortex-a57, least_llvm: 14}\n"
-    neither = "description: a core\nline_fill: 4\n"
+    neither = "description: a core\nline_fill: 4\nmultiply_adds: 1\n"
     for text in (both, neither):
         with pytest.raises(ConfigurationError, match=r"core\.yaml:\d+: a core needs the key in_order or"):
             core_model._SHAPE.read(parse_document(text, "core.yaml"))
