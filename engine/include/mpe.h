@@ -24,6 +24,8 @@ enum { MPE_PREFER_SPEED = 0, MPE_PREFER_MEMORY = 1 };
 /* Start from mpe_default_options(). Strings are copied; NULL means the default. */
 typedef struct mpe_options {
   int threads;           /* the caller's included; default 1 */
+  const char* cores;     /* one for each thread to stay on, the caller's first: "0-3" or "0,2"; the
+                            caller's thread until mpe_close(); default: as the system likes */
   const char* isa;       /* instruction set, see `mpe caps`; default: the best */
   const char* algorithm; /* of convolutions; "reference": plain loops; default: chosen per layer */
   int prefer;            /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */

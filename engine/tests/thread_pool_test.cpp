@@ -1,10 +1,15 @@
 #include "exec/thread_pool.h"
 
+#include <sched.h>
+
 #include <atomic>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "check.h"
 #include "error.h"
+#include "exec/affinity.h"
 
 namespace {
 
@@ -45,6 +50,34 @@ TEST(many_short_runs) {
     total += sum;
   }
   CHECK_EQUAL(total, 50 * 55);
+}
+
+TEST(threads_stay_on_their_cores) {
+  const std::vector<int> before = mpe::usable_cores();
+  {
+    const std::vector<int> cores = {before.back(), before.front()};
+    mpe::ThreadPool pool(2, cores);
+    for (int run = 0; run < 20; ++run) {
+      std::vector<int> found(2, -1);
+      pool.parallel_for(2, [&](int thread, int, int) {
+        found[static_cast<std::size_t>(thread)] = sched_getcpu();
+      });
+      CHECK(found == cores);
+    }
+  }
+  CHECK(mpe::usable_cores() == before);
+}
+
+TEST(lists_of_cores) {
+  const std::vector<int> usable = mpe::usable_cores();
+  const std::string first = std::to_string(usable.front());
+  CHECK(mpe::parse_cores(first) == std::vector<int>{usable.front()});
+  CHECK(mpe::parse_cores(first + "-" + first) == std::vector<int>{usable.front()});
+  for (const char* text : {"", ",", "0-", "-0", "a", "0,", "0;1", "1-0", "0,0", "99999999999"}) {
+    CHECK_THROWS(mpe::parse_cores(text), "list of cores");
+  }
+  CHECK_THROWS(mpe::parse_cores("1023"), "not one that this process may use");
+  CHECK_THROWS(mpe::ThreadPool(2, std::span(usable).first(1)), "need as many cores");
 }
 
 TEST(impossible_numbers_of_threads) {

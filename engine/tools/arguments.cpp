@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "error.h"
+#include "exec/affinity.h"
 #include "io/number.h"
 #include "io/text.h"
 
@@ -72,6 +73,8 @@ class Parser {
       result_.weights = text(option);
     } else if (is(option, "--threads")) {
       session.threads = integer(option, 1, kMaxThreads);
+    } else if (is(option, "--cores")) {
+      session.cores = parse_cores(text(option));
     } else if (is(option, "--isa")) {
       session.isa = text(option);
     } else if (is(option, "--algorithm")) {

@@ -48,6 +48,7 @@ class Options:
     isa: str | None = None
     algorithm: str | None = None
     prefer: str | None = None
+    cores: str | None = None
     quantizer: str | None = None
     bn_epsilon: float | None = None
 

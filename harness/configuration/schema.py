@@ -165,6 +165,10 @@ _OPTIONS = Record(
         "prefer": Field(
             shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
         ),
+        "cores": Field(
+            shape=Text(expected="a list of cores, for example 0-3"),
+            help="the first ones for a thread each to stay on; else the system moves threads as it likes",
+        ),
         "quantizer": Field(
             shape=Choice(what="quantizer", names=lambda: QUANTIZERS),
             help="who converts the inputs of layers with quantize=1; builtin unless told",

@@ -37,6 +37,7 @@ class EngineOptions:
     isa: str | None = None
     algorithm: str | None = None
     prefer: str | None = None  # "speed" or "memory"
+    cores: str | None = None  # for threads to stay on: "0-3" or "0,2"
     quantizer: str | None = None  # "builtin" or "tensorflow"
     calibration: str | PurePath | None = None
     bn_epsilon: float | None = None
@@ -48,6 +49,7 @@ class EngineOptions:
             "--isa": self.isa,
             "--algorithm": self.algorithm,
             "--prefer": self.prefer,
+            "--cores": self.cores,
             "--quantizer": self.quantizer,
             "--calibration": self.calibration,
             "--bn-epsilon": self.bn_epsilon,

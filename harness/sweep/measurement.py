@@ -83,6 +83,7 @@ def engine_options(cell: Cell, calibration: str | None) -> EngineOptions:
         isa=cell.options.isa,
         algorithm=cell.options.algorithm,
         prefer=cell.options.prefer,
+        cores=cell.options.cores,
         quantizer=cell.options.quantizer,
         bn_epsilon=cell.options.bn_epsilon,
         calibration=calibration,

@@ -67,9 +67,15 @@ def test_options_left_to_the_engine_are_not_passed() -> None:
 
 def test_all_options_are_passed_by_their_names() -> None:
     options = EngineOptions(
-        threads=2, isa="avx2", algorithm="gemm", prefer="memory", calibration=Path("c.json"), bn_epsilon=1e-6
+        threads=2,
+        isa="avx2",
+        algorithm="gemm",
+        prefer="memory",
+        cores="0-1",
+        calibration=Path("c.json"),
+        bn_epsilon=1e-6,
     )
-    words = ["--threads", "2", "--isa", "avx2", "--algorithm", "gemm", "--prefer", "memory"]
+    words = ["--threads", "2", "--isa", "avx2", "--algorithm", "gemm", "--prefer", "memory", "--cores", "0-1"]
     assert options.arguments() == [*words, "--calibration", "c.json", "--bn-epsilon", "1e-06"]
 
 

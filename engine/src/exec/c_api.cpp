@@ -3,6 +3,7 @@
 #include <string>
 
 #include "error.h"
+#include "exec/affinity.h"
 #include "exec/session.h"
 #include "mpe.h"
 
@@ -31,6 +32,7 @@ std::string text_or_empty(const char* text) { return text == nullptr ? "" : text
 mpe::Options options_of(const mpe_options& options) {
   mpe::Options result;
   result.threads = options.threads;
+  if (options.cores != nullptr) result.cores = mpe::parse_cores(options.cores);
   result.isa = text_or_empty(options.isa);
   result.algorithm = text_or_empty(options.algorithm);
   if (options.prefer != MPE_PREFER_SPEED && options.prefer != MPE_PREFER_MEMORY) {
@@ -58,8 +60,11 @@ mpe_shape shape_of(const mpe::Shape& shape) { return {shape.channels, shape.heig
 
 mpe_options mpe_default_options(void) {
   const mpe::Options options;
-  return {options.threads,    nullptr, nullptr, MPE_PREFER_SPEED, nullptr,
-          options.bn_epsilon, nullptr};
+  mpe_options defaults = {};
+  defaults.threads = options.threads;
+  defaults.prefer = MPE_PREFER_SPEED;
+  defaults.bn_epsilon = options.bn_epsilon;
+  return defaults;
 }
 
 mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* options) {

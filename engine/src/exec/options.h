@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace mpe {
 
@@ -13,9 +14,10 @@ enum class Preference {
 };
 
 struct Options {
-  int threads = 1;        // 1 to kMaxThreads, the caller's included
-  std::string isa;        // instruction set; empty: the best this machine has
-  std::string algorithm;  // of convolutions; empty: chosen per layer; "reference": plain loops
+  int threads = 1;         // 1 to kMaxThreads, the caller's included
+  std::vector<int> cores;  // one for each thread to stay on; empty: as the system likes
+  std::string isa;         // instruction set; empty: the best this machine has
+  std::string algorithm;   // of convolutions; empty: chosen per layer; "reference": plain loops
   Preference prefer = Preference::kSpeed;
   std::string calibration;   // path of a calibration file; empty: none
   float bn_epsilon = 1e-5F;  // added to batch normalisation's variance before the square root

@@ -99,7 +99,7 @@ struct Session::Step {
 Session::Session(const std::string& cfg, const std::string& weights, const Options& options)
     : network_(load_network(cfg)),
       precisions_(plan_with_calibration(network_, options.calibration)),
-      pool_(options.threads),
+      pool_(options.threads, options.cores),
       quantizer_(make_quantizer(options.quantizer, options.threads)),
       heads_(find_heads(network_)),
       arena_(nullptr, free_arena),

@@ -3,12 +3,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "error.h"
+#include "exec/affinity.h"
 #include "exec/options.h"
 
 namespace mpe {
@@ -60,13 +64,23 @@ Slice slice_of(int count, int thread, int threads) {
 }  // namespace
 
 struct ThreadPool::State {
-  explicit State(int threads_) : threads(threads_) {
+  State(int threads_, std::span<const int> cores_)
+      : threads(threads_), cores(cores_.begin(), cores_.end()) {
     // With more threads than cores a spinning thread keeps a working one from running.
     const unsigned cores = std::thread::hardware_concurrency();
     spin = cores == 0 || static_cast<unsigned>(threads) <= cores;
   }
 
   void work(int thread) {
+    std::optional<PinnedThread> pinned;
+    if (!cores.empty()) {
+      try {
+        pinned.emplace(cores[static_cast<std::size_t>(thread)]);
+      } catch (...) {
+        const std::lock_guard lock(refusal_mutex);
+        refusal = std::current_exception();
+      }
+    }
     std::uint32_t seen = 0;
     for (;;) {
       seen = wait_for_change(generation, seen, spin);
@@ -91,6 +105,10 @@ struct ThreadPool::State {
   }
 
   const int threads;
+  const std::vector<int> cores;
+  std::optional<PinnedThread> caller;
+  std::mutex refusal_mutex;  // only while threads start
+  std::exception_ptr refusal;
   bool spin = true;
   bool stop = false;
   int count = 0;
@@ -102,12 +120,16 @@ struct ThreadPool::State {
   std::vector<std::thread> workers;
 };
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads, std::span<const int> cores) {
   if (threads < 1 || threads > kMaxThreads) {
     throw Error("the number of threads is " + std::to_string(threads) +
                 "; give one between 1 and " + std::to_string(kMaxThreads));
   }
-  state_ = std::make_unique<State>(threads);
+  if (!cores.empty() && cores.size() < static_cast<std::size_t>(threads)) {
+    throw Error(std::to_string(threads) + " threads need as many cores to stay on, not " +
+                std::to_string(cores.size()));
+  }
+  state_ = std::make_unique<State>(threads, cores);
   state_->workers.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int thread = 1; thread < threads; ++thread) {
@@ -117,6 +139,16 @@ ThreadPool::ThreadPool(int threads) {
     state_->shut_down();
     throw Error("the system could not start " + std::to_string(threads) + " threads (" +
                 error.what() + "); ask for fewer");
+  }
+  if (cores.empty()) return;
+  // Once every worker has taken part, all have tried to stay on their cores.
+  parallel_for(threads, [](int, int, int) {});
+  try {
+    if (state_->refusal) std::rethrow_exception(state_->refusal);
+    state_->caller.emplace(cores[0]);
+  } catch (...) {
+    state_->shut_down();
+    throw;
   }
 }
 

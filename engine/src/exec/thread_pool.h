@@ -3,15 +3,17 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace mpe {
 
 class ThreadPool {
  public:
-  // The caller is thread 0: `threads - 1` workers are started. Throws mpe::Error where `threads` is
-  // not in [1, kMaxThreads] or the system refuses to start them.
-  explicit ThreadPool(int threads);
+  // The caller is thread 0: `threads - 1` workers are started. With `cores`, at least as many as
+  // threads, each thread stays on its own, the caller until the pool is destroyed, which it has to
+  // do itself. Throws mpe::Error where `threads` is not in [1, kMaxThreads] or the system refuses.
+  explicit ThreadPool(int threads, std::span<const int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
