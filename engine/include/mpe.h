@@ -28,7 +28,9 @@ typedef struct mpe_options {
                             caller's thread until mpe_close(); default: as the system likes */
   const char* isa;       /* instruction set, see `mpe caps`; default: the best */
   const char* algorithm; /* of convolutions; "reference": plain loops; default: chosen per layer */
-  int prefer;            /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
+  const char* tune; /* path of a file that keeps the fastest algorithm of each convolution; what
+                       it lacks is measured while the session opens; default: none */
+  int prefer;       /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
   const char* calibration; /* path of a calibration file; default: none */
   float bn_epsilon;        /* of batch normalisation; default 1e-5 */
   const char* quantizer;   /* of layers with quantize=1: "builtin" (default), or "tensorflow", which

@@ -41,7 +41,8 @@ TEST(every_option_of_bench_is_taken) {
       bench({"--threads",     "4",          "--warmup",      "0",      "--runs",       "7",
              "--min-seconds", "0.5",        "--isa",         "avx2",   "--algorithm",  "gemm",
              "--prefer",      "memory",     "--calibration", "c.json", "--bn-epsilon", "1e-6",
-             "--quantizer",   "tensorflow", "--profile",     "--mark"});
+             "--quantizer",   "tensorflow", "--profile",     "--mark", "--tune",       "t.json"});
+  CHECK_EQUAL(arguments.session.tune, "t.json");
   CHECK_EQUAL(arguments.cfg, "a.cfg");
   CHECK_EQUAL(arguments.weights, "a.weights");
   CHECK_EQUAL(arguments.session.threads, 4);

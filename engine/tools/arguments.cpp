@@ -1,6 +1,7 @@
 #include "arguments.h"
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,11 @@ class Parser {
       session.isa = text(option);
     } else if (is(option, "--algorithm")) {
       session.algorithm = text(option);
+    } else if (is(option, "--tune")) {
+      session.tune = text(option);
+      session.tuning = [](const std::string& layer) {
+        std::fprintf(stderr, "mpe: measuring %s\n", layer.c_str());
+      };
     } else if (is(option, "--calibration")) {
       session.calibration = text(option);
     } else if (is(option, "--quantizer")) {

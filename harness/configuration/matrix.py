@@ -49,13 +49,15 @@ class Options:
     algorithm: str | None = None
     prefer: str | None = None
     cores: str | None = None
+    tune: bool | None = None
     quantizer: str | None = None
     bn_epsilon: float | None = None
 
     @property
     def name(self) -> str:
-        """For example `isa=avx2 prefer=memory`; empty where nothing is chosen."""
-        return " ".join(f"{key}={value}" for key, value in vars(self).items() if value is not None)
+        """For example `isa=avx2 prefer=memory tune`; empty where nothing is chosen."""
+        chosen = {key: value for key, value in vars(self).items() if value is not None}
+        return " ".join(key if value is True else f"{key}={value}" for key, value in chosen.items())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from harness.configuration.matrix import (
 )
 from harness.configuration.policy_shape import PolicyShape
 from harness.configuration.shapes import (
+    Boolean,
     Choice,
     Either,
     ExistingPath,
@@ -164,6 +165,11 @@ _OPTIONS = Record(
         "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
         "prefer": Field(
             shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
+        ),
+        "tune": Field(
+            shape=Boolean(),
+            help="each convolution by the algorithm that is fastest on the board, measured once and kept "
+            "there; else by a model of costs",
         ),
         "cores": Field(
             shape=Text(expected="a list of cores, for example 0-3"),

@@ -38,6 +38,7 @@ class EngineOptions:
     algorithm: str | None = None
     prefer: str | None = None  # "speed" or "memory"
     cores: str | None = None  # for threads to stay on: "0-3" or "0,2"
+    tune: str | PurePath | None = None  # where the board keeps which algorithms are fastest
     quantizer: str | None = None  # "builtin" or "tensorflow"
     calibration: str | PurePath | None = None
     bn_epsilon: float | None = None
@@ -50,6 +51,7 @@ class EngineOptions:
             "--algorithm": self.algorithm,
             "--prefer": self.prefer,
             "--cores": self.cores,
+            "--tune": self.tune,
             "--quantizer": self.quantizer,
             "--calibration": self.calibration,
             "--bn-epsilon": self.bn_epsilon,

@@ -65,6 +65,8 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
     }
     groups: dict[tuple[str, ...], list[tuple[Cell, float]]] = {}
     for cell in cells(sweep, lambda _: False):
+        if cell.options.tune:  # other algorithms than under emulation
+            continue
         name = (cell.model.name, cell.policy, cell.build.name)
         place = places.get((*name, cell.threads, cell.options.name))
         outcome = store.outcome("cells", place.key) if place and cell.target == target.name else None

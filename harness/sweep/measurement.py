@@ -45,6 +45,14 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     paths = board.deploy(named | {library.name: library for library in files.libraries})
     environment = library_path(paths[library.name] for library in files.libraries)
     options = engine_options(cell, paths.get("calibration"))
+    if cell.options.tune:
+        if board.emulated:
+            raise HarnessError(
+                "tune: an emulated core's times say nothing of the board's",
+                cure="Leave it out for emulated targets: a model of costs chooses then.",
+            )
+        # Beside the engine: another build of it has other kernels.
+        options = replace(options, tune=f"{paths['engine']}.tuning.json")
     bench = _run(
         board,
         bench_arguments(

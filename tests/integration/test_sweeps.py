@@ -214,3 +214,13 @@ def test_compilers_and_flags_are_compared_on_one_machine(tmp_path: Path) -> None
     cells = run(write_tiny_sweep(tmp_path, text))["cells"]
     assert {cell["status"] for cell in cells} == {"done"}
     assert {cell["toolchain"] for cell in cells} == {"zig", "gcc -fno-inline"}
+
+
+def test_algorithms_are_chosen_by_measuring_and_threads_stay_on_cores(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    options = f"options: [{{}}, {{tune: true, cores: '{core}'}}]\nthreads: [1]"
+    text = SWEEP.replace("threads: [1, 2]", options, 1)
+    assert text != SWEEP
+    cells = run(write_tiny_sweep(tmp_path, text))["cells"]
+    assert {cell["status"] for cell in cells} == {"done"}
+    assert {cell["options"] for cell in cells} == {"", f"cores={core} tune"}

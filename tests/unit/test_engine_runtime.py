@@ -72,10 +72,12 @@ def test_all_options_are_passed_by_their_names() -> None:
         algorithm="gemm",
         prefer="memory",
         cores="0-1",
+        tune="t.json",
         calibration=Path("c.json"),
         bn_epsilon=1e-6,
     )
     words = ["--threads", "2", "--isa", "avx2", "--algorithm", "gemm", "--prefer", "memory", "--cores", "0-1"]
+    words += ["--tune", "t.json"]
     assert options.arguments() == [*words, "--calibration", "c.json", "--bn-epsilon", "1e-06"]
 
 

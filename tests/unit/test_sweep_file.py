@@ -46,7 +46,8 @@ toolchains: [zig, {toolchain: gcc, flags: -O2 -g}]
 threads: [1, 2]
 options:
   - {}
-  - {isa: avx2, prefer: memory, cores: 0-3, bn_epsilon: 1e-6, algorithm: gemm, quantizer: tensorflow}
+  - {isa: avx2, prefer: memory, cores: 0-3, tune: true, bn_epsilon: 1e-6, algorithm: gemm,
+     quantizer: tensorflow}
 protocol: {warmup: 0, runs: 5, min_seconds: 0.25, timeout: 10}
 emulated: {warmup: 2, images: 1}
 """,
@@ -59,11 +60,17 @@ emulated: {warmup: 2, images: 1}
     assert (one.resize, one.limit) == ("letterbox", 5)
     assert two.calibration == Calibration(dataset=tmp_path / "data", images=8, method="kl")
     assert sweep.options[1] == Options(
-        isa="avx2", prefer="memory", cores="0-3", bn_epsilon=1e-6, algorithm="gemm", quantizer="tensorflow"
+        isa="avx2",
+        prefer="memory",
+        cores="0-3",
+        tune=True,
+        bn_epsilon=1e-6,
+        algorithm="gemm",
+        quantizer="tensorflow",
     )
     assert (
         sweep.options[1].name
-        == "isa=avx2 algorithm=gemm prefer=memory cores=0-3 quantizer=tensorflow bn_epsilon=1e-06"
+        == "isa=avx2 algorithm=gemm prefer=memory cores=0-3 tune quantizer=tensorflow bn_epsilon=1e-06"
     )
     assert sweep.toolchains == (Build(), Build(toolchain="gcc", flags="-O2 -g"))
     assert [build.name for build in sweep.toolchains] == ["zig", "gcc -O2 -g"]

@@ -35,6 +35,7 @@ mpe::Options options_of(const mpe_options& options) {
   if (options.cores != nullptr) result.cores = mpe::parse_cores(options.cores);
   result.isa = text_or_empty(options.isa);
   result.algorithm = text_or_empty(options.algorithm);
+  result.tune = text_or_empty(options.tune);
   if (options.prefer != MPE_PREFER_SPEED && options.prefer != MPE_PREFER_MEMORY) {
     throw mpe::Error("prefer is neither MPE_PREFER_SPEED nor MPE_PREFER_MEMORY");
   }

@@ -1,6 +1,7 @@
 // Every knob of a session.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,12 @@ struct Options {
   std::string calibration;   // path of a calibration file; empty: none
   float bn_epsilon = 1e-5F;  // added to batch normalisation's variance before the square root
   std::string quantizer = "builtin";  // of layers with quantize=1; or "tensorflow"
-  bool profile = false;               // measure every layer
+  // Path of a file that keeps the fastest algorithm of each convolution on this machine; what it
+  // lacks is measured while the session opens. Empty: chosen by a model of costs.
+  std::string tune;
+  // Told what is being measured for `tune`.
+  std::function<void(const std::string&)> tuning;
+  bool profile = false;  // measure every layer
 };
 
 }  // namespace mpe

@@ -108,13 +108,21 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
   convolutions_.resize(count);
   scratch_.resize(count);
   reports_.resize(count);
+  std::optional<Tuning> tuning;
+  if (!options.tune.empty()) {
+    if (!options.algorithm.empty()) {
+      throw Error("an algorithm is either asked for or chosen by measuring: leave out one of both");
+    }
+    tuning.emplace(options.tune, options.tuning);
+  }
   WeightsReader reader(weights, network_, options.bn_epsilon);
   for (const Layer& layer : network_.layers) {
     if (!layer.has_weights()) continue;
     // The floats of one layer at a time: they are gone before the next layer's are read.
     const LayerWeights loaded = reader.next(layer);
-    prepare_convolution(layer, loaded.weights, loaded.biases, options);
+    prepare_convolution(layer, loaded.weights, loaded.biases, options, tuning ? &*tuning : nullptr);
   }
+  if (tuning) tuning->save();
   memory_ = plan_memory(network_, precisions_, scratch_, options.prefer);
   arena_.reset(allocate_arena(std::max<std::int64_t>(memory_.arena_bytes, 1)));
   prepare_steps();
@@ -127,7 +135,8 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 Session::~Session() = default;
 
 void Session::prepare_convolution(const Layer& layer, std::span<const float> weights,
-                                  std::span<const float> bias, const Options& options) {
+                                  std::span<const float> bias, const Options& options,
+                                  Tuning* tuning) {
   const auto index = static_cast<std::size_t>(layer.index);
   const LayerFormat& format = precisions_.layers[index];
   ConvolutionRequest request;
@@ -141,8 +150,11 @@ void Session::prepare_convolution(const Layer& layer, std::span<const float> wei
     request.input = &format.converted.quantization;
   }
   if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
-  convolutions_[index] = make_convolution(
-      request, {options.isa, options.algorithm, options.prefer == Preference::kMemory});
+  ConvolutionChoice choice{options.isa, options.algorithm, options.prefer == Preference::kMemory};
+  const std::string measured =
+      tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
+  if (tuning != nullptr) choice.algorithm = measured;
+  convolutions_[index] = make_convolution(request, choice);
   const Convolution& convolution = *convolutions_[index];
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
   if (format.conversion != InputConversion::kNone) {

@@ -12,6 +12,7 @@
 
 #include "exec/options.h"
 #include "exec/thread_pool.h"
+#include "exec/tuning.h"
 #include "kernels/convolution.h"
 #include "kernels/reference/layers.h"
 #include "model/network.h"
@@ -66,7 +67,7 @@ class Session {
  private:
   struct Step;
   void prepare_convolution(const Layer& layer, std::span<const float> weights,
-                           std::span<const float> bias, const Options& options);
+                           std::span<const float> bias, const Options& options, Tuning* tuning);
   void prepare_steps();
   void report(const Layer& layer);
   void execute(Step& step);

@@ -1,6 +1,7 @@
 // The instruction sets of the engine and of this machine, for `mpe caps` and for choosing.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct KernelSetInfo {
 
 // All sets of this architecture, best first; the last is "reference".
 std::vector<KernelSetInfo> kernel_sets();
+
+// Algorithms of which the fastest may be chosen by measuring; not all suit every shape.
+std::span<const std::string_view> competing_algorithms();
 
 // The name of the best set that this machine can run.
 std::string_view best_kernel_set();

@@ -180,6 +180,11 @@ std::vector<KernelSetInfo> kernel_sets() {
   return infos;
 }
 
+std::span<const std::string_view> competing_algorithms() {
+  // The first of them is "reference".
+  return std::span(kAlgorithms).subspan(1);
+}
+
 std::string_view best_kernel_set() {
   const auto sets = allowed_sets({});
   return sets.empty() ? kReference : std::string_view(sets.front()->name);

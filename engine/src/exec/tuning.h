@@ -1,0 +1,52 @@
+// The fastest algorithm of every convolution, measured once on a machine and kept in a file.
+//
+// The file is JSON: {"format": "mpe-tuning", "version": 1, "machines": [{"machine": "...",
+// "choices": [{"layer": "...", "algorithm": "...", "ns": {"gemm": 1200, ...}}]}]}. One file serves
+// several machines; a layer's name says everything that its time depends on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "exec/thread_pool.h"
+#include "kernels/convolution.h"
+
+namespace mpe {
+
+// Cores and instruction sets: what times that were measured here hold for.
+std::string machine_name();
+
+class Tuning {
+ public:
+  // Reads `path` if it is there. `measuring` is told of each layer that is measured, which may take
+  // a second. Throws mpe::Error where the file is none that save() wrote.
+  explicit Tuning(std::string path, std::function<void(const std::string&)> measuring = nullptr);
+
+  // The algorithm kept for the request on this machine; it is measured if none is. Every algorithm
+  // that competes for the request is prepared and run on `pool`.
+  std::string algorithm_for(const ConvolutionRequest& request, const ConvolutionChoice& choice,
+                            ThreadPool& pool);
+
+  // Writes the file if anything was measured, whole or not at all. Throws mpe::Error.
+  void save();
+
+ private:
+  struct Choice {
+    std::string algorithm;
+    std::map<std::string, std::int64_t> nanoseconds;  // by algorithm
+  };
+  using Choices = std::map<std::string, Choice>;  // by layer
+
+  void read();
+  Choice measure(const ConvolutionRequest& request, ConvolutionChoice choice, ThreadPool& pool);
+
+  std::string path_;
+  std::function<void(const std::string&)> measuring_;
+  std::string machine_;
+  std::map<std::string, Choices> machines_;
+  bool changed_ = false;
+};
+
+}  // namespace mpe
