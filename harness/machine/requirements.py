@@ -157,6 +157,12 @@ def _self_test() -> str | None:
     return emulator.description if emulator else None
 
 
+def _benchmark() -> str | None:
+    """Its header, where compilers of the distribution look."""
+    header = Path("/usr/include/benchmark/benchmark.h")
+    return str(header) if header.is_file() else None
+
+
 def _sanitizers() -> str | None:
     return shutil.which("g++")
 
@@ -255,6 +261,14 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_fuzzer,
         cure=_APT.format("clang libclang-rt-dev"),
         packages=("clang", "libclang-rt-dev"),
+        tests_only=True,
+    ),
+    Requirement(
+        name="Google Benchmark",
+        purpose="measures single layers of the engine",
+        find=_benchmark,
+        cure=_APT.format("libbenchmark-dev"),
+        packages=("libbenchmark-dev",),
         tests_only=True,
     ),
     Requirement(

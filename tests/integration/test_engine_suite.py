@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -57,10 +58,19 @@ def configure_and_build(
 def test_suite_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("the engine's sanitizer tests need g++: apt-get install g++")
-    options = ["-DCMAKE_CXX_COMPILER=g++", "-DMPE_BUILD_TESTS=ON", "-DMPE_SANITIZE=address,undefined"]
-    configure_and_build(tmp_path, options)
+    if not Path("/usr/include/benchmark/benchmark.h").is_file():
+        pytest.skip("the engine's benchmarks need Google Benchmark: apt-get install libbenchmark-dev")
+    options = ["-DCMAKE_CXX_COMPILER=g++", "-DMPE_BUILD_TESTS=ON", "-DMPE_BUILD_BENCHMARKS=ON"]
+    configure_and_build(tmp_path, [*options, "-DMPE_SANITIZE=address,undefined"])
     printed = run([build_tool("cmake").with_name("ctest"), "--test-dir", tmp_path, "--output-on-failure"])
     assert "100% tests passed" in printed
+    shown = run([tmp_path / "benchmarks" / "layers_benchmark", "--benchmark_list_tests"])
+    assert {line.split("/")[1] for line in shown.splitlines()} == {"fp32", "fp16", "int8"}
+    first = shown.splitlines()[0]
+    argv = [f"--benchmark_filter=^{first}$", "--benchmark_min_time=0.001", "--benchmark_format=json"]
+    (row,) = json.loads(run([tmp_path / "benchmarks" / "layers_benchmark", *argv]))["benchmarks"]
+    assert row["name"] == first
+    assert row["of peak %"] > 0
     libraries = tensorflow_sdk(load_target("host")).folder / "lib"
     environment = {"LD_LIBRARY_PATH": str(libraries), "MPE_REQUIRE_TENSORFLOW": "1"}
     assert "3 cases, 0 failures" in run([tmp_path / "tests" / "quantizer_test"], environment=environment)
