@@ -45,6 +45,15 @@ struct File {
   }
 };
 
+std::vector<float> all_of(const LayerWeights& layer) {
+  std::vector<float> all;
+  for (int channel = 0; channel < static_cast<int>(layer.biases.size()); ++channel) {
+    const auto filter = layer.filters->filter(channel);
+    all.insert(all.end(), filter.begin(), filter.end());
+  }
+  return all;
+}
+
 // biases, scales, means, variances, weights; then biases and weights.
 const std::vector<float> kConvolution = {1, 2, 3, 4, 5, 6, 4, 16, 10, 20};
 const std::vector<float> kConnected = {7, 8, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -52,11 +61,11 @@ const std::vector<float> kConnected = {7, 8, 1, 2, 3, 4, 5, 6, 7, 8};
 void check_contents(WeightsReader reader, const std::vector<float>& connected_weights) {
   const Network of = network();
   const LayerWeights first = reader.next(of.layers[0]);
-  CHECK(first.weights == (std::vector<float>{10 * 3 / 2.0F, 20 * 4 / 4.0F}));
+  CHECK(all_of(first) == (std::vector<float>{10 * 3 / 2.0F, 20 * 4 / 4.0F}));
   CHECK(first.biases == (std::vector<float>{1 - 5 * 3 / 2.0F, 2 - 6 * 4 / 4.0F}));
   const LayerWeights second = reader.next(of.layers[2]);
   CHECK(second.biases == (std::vector<float>{7, 8}));
-  CHECK(second.weights == connected_weights);
+  CHECK(all_of(second) == connected_weights);
 }
 
 const std::vector<float> kPlain = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -83,13 +92,35 @@ TEST(batch_norm_of_a_connected_layer_comes_after_its_weights) {
       "[net]\nwidth=1\nheight=1\nchannels=2\n"
       "[connected]\noutput=1\nbatch_normalize=1\n",
       "a.cfg");
-  const LayerWeights layer = File(0, 2, 8)
-                                 .floats({1, 2, 3, /*scale*/ 5, /*mean*/ 7, /*variance*/ 0.99F})
-                                 .reader(of, 0.01F)
-                                 .next(of.layers[0]);
-  CHECK(std::fabs(layer.weights[0] - 10) < 1e-5F);
-  CHECK(std::fabs(layer.weights[1] - 15) < 1e-5F);
+  File file(0, 2, 8);
+  file.floats({1, 2, 3, /*scale*/ 5, /*mean*/ 7, /*variance*/ 0.99F});
+  WeightsReader reader = file.reader(of, 0.01F);
+  const LayerWeights layer = reader.next(of.layers[0]);
+  const auto filter = layer.filters->filter(0);
+  CHECK(std::fabs(filter[0] - 10) < 1e-5F);
+  CHECK(std::fabs(filter[1] - 15) < 1e-5F);
   CHECK(std::fabs(layer.biases[0] - (1 - 35)) < 1e-5F);
+}
+
+// More than is read at once.
+TEST(filters_are_read_in_any_order) {
+  constexpr int kFilters = 700;
+  constexpr int kDepth = 50 * 9;
+  const Network of = parse_network(
+      "[net]\nwidth=4\nheight=4\nchannels=50\n"
+      "[convolutional]\nfilters=" +
+          std::to_string(kFilters) + "\nsize=3\npad=1\nactivation=linear\n",
+      "a.cfg");
+  std::vector<float> values(kFilters + kFilters * kDepth);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  WeightsReader reader = File(0, 2, 8).floats(values).reader(of);
+  const LayerWeights layer = reader.next(of.layers[0]);
+  for (const int channel : {0, 1, 699, 350, 349, 0, 698}) {
+    const auto filter = layer.filters->filter(channel);
+    CHECK_EQUAL(filter.size(), static_cast<std::size_t>(kDepth));
+    CHECK_EQUAL(filter[0], static_cast<float>(kFilters + channel * kDepth));
+    CHECK_EQUAL(filter[kDepth - 1], static_cast<float>(kFilters + channel * kDepth + kDepth - 1));
+  }
 }
 
 TEST(sizes_must_match_exactly) {
@@ -116,11 +147,18 @@ TEST(values_that_are_not_finite_name_their_layer) {
   WeightsReader folded = File(0, 2, 8).floats(bad).floats(kConnected).reader(of);
   CHECK_THROWS(folded.next(of.layers[0]), "layer 0 (convolutional)", "not finite");
 
+  bad = kConvolution;
+  bad[9] = std::numeric_limits<float>::quiet_NaN();
+  WeightsReader weighted = File(0, 2, 8).floats(bad).floats(kConnected).reader(of);
+  const LayerWeights first = weighted.next(of.layers[0]);
+  CHECK_THROWS(all_of(first), "layer 0 (convolutional)", "not finite");
+
   bad = kConnected;
   bad.back() = std::numeric_limits<float>::infinity();
   WeightsReader plain = File(0, 2, 8).floats(kConvolution).floats(bad).reader(of);
   plain.next(of.layers[0]);
-  CHECK_THROWS(plain.next(of.layers[2]), "layer 2 (connected)");
+  const LayerWeights connected = plain.next(of.layers[2]);
+  CHECK_THROWS(all_of(connected), "layer 2 (connected)", "not finite");
 }
 
 TEST(a_missing_file_and_a_bad_epsilon) {

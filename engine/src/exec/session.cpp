@@ -118,9 +118,9 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
   WeightsReader reader(weights, network_, options.bn_epsilon);
   for (const Layer& layer : network_.layers) {
     if (!layer.has_weights()) continue;
-    // The floats of one layer at a time: they are gone before the next layer's are read.
     const LayerWeights loaded = reader.next(layer);
-    prepare_convolution(layer, loaded.weights, loaded.biases, options, tuning ? &*tuning : nullptr);
+    prepare_convolution(layer, *loaded.filters, loaded.biases, options,
+                        tuning ? &*tuning : nullptr);
   }
   if (tuning) tuning->save();
   memory_ = plan_memory(network_, precisions_, scratch_, options.prefer);
@@ -134,7 +134,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 
 Session::~Session() = default;
 
-void Session::prepare_convolution(const Layer& layer, std::span<const float> weights,
+void Session::prepare_convolution(const Layer& layer, const Filters& weights,
                                   std::span<const float> bias, const Options& options,
                                   Tuning* tuning) {
   const auto index = static_cast<std::size_t>(layer.index);

@@ -66,8 +66,8 @@ class Session {
 
  private:
   struct Step;
-  void prepare_convolution(const Layer& layer, std::span<const float> weights,
-                           std::span<const float> bias, const Options& options, Tuning* tuning);
+  void prepare_convolution(const Layer& layer, const Filters& weights, std::span<const float> bias,
+                           const Options& options, Tuning* tuning);
   void prepare_steps();
   void report(const Layer& layer);
   void execute(Step& step);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "exec/thread_pool.h"
+#include "model/filters.h"
 #include "model/network.h"
 #include "quant/quantization.h"
 
@@ -39,12 +40,16 @@ struct ConvolutionRequest {
   // What the output holds. fp32 and fp16 convolutions write their own precision; an int8
   // convolution writes int8 (with `output`) or, straight from its sums, float.
   Precision output_precision = Precision::kFp32;
-  std::span<const float>
-      weights;                  // [out channels][in channels / groups][ky][kx], batch norm folded
+  Filters weights;              // batch norm folded
   std::span<const float> bias;  // [out channels]
   // int8 only. Null input: the range is measured at every run and handed to run().
   const Quantization* input = nullptr;
   const Quantization* output = nullptr;
+
+  // Of one output channel; valid until the next call.
+  std::span<const float> filter(int channel) const {
+    return weights.filter(channel, shape.depth());
+  }
 };
 
 // An input's quantisation where it changes from run to run (quantize=1): always per tensor.

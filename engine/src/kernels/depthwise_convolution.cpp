@@ -138,8 +138,9 @@ class DepthwiseConvolution final : public Convolution {
     const std::size_t size = kernel_.weights == WeightFormat::kFloat ? sizeof(float) : sizeof(Half);
     weights_ = AlignedBuffer(static_cast<std::size_t>(channels_) * stride * size);
     for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
+      const auto filter = request.filter(static_cast<int>(c));
       for (std::size_t tap = 0; tap < taps; ++tap) {
-        const float weight = request.weights[c * taps + tap];
+        const float weight = filter[tap];
         const std::size_t i = c * stride + tap;
         if (kernel_.weights == WeightFormat::kInt16) {
           weights_.as<std::int16_t>()[i] =

@@ -169,8 +169,8 @@ class GemmConvolution final : public Convolution {
   void for_weights(const ConvolutionRequest& request, Put&& put) const {
     const int unit = kernel_.depth_unit;
     const int taps = geometry_->taps();
-    std::size_t source = 0;
     for (int channel = 0; channel < request.shape.out.channels; ++channel) {
+      const float* weight = request.filter(channel).data();
       const int group = channel / rows_;
       const int block = channel % rows_ / block_rows_;
       const int row = channel % rows_ % block_rows_;
@@ -182,7 +182,7 @@ class GemmConvolution final : public Convolution {
         for (int tap = 0; tap < taps; ++tap) {
           const int k = tap * geometry_->channels + c;
           const int within = (k / unit * block_rows_ + row) * unit + k % unit;
-          put(start + static_cast<std::size_t>(within), request.weights[source++], channel);
+          put(start + static_cast<std::size_t>(within), *weight++, channel);
         }
       }
     }

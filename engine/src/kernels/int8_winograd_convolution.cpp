@@ -150,8 +150,8 @@ class Int8WinogradConvolution final : public Convolution {
                                  kWinogradRows * sizeof(std::int16_t) +
                              kWeightSlack);
     auto* packed = weights_.as<std::int16_t>();
-    const float* filter = request.weights.data();
     for (int row = 0; row < rows_; ++row) {
+      const float* filter = request.filter(row).data();
       std::int32_t total = 0;
       const auto start = static_cast<std::size_t>(row / kWinogradRows) * kWinogradPositions * depth;
       for (int channel = 0; channel < channels_; ++channel, filter += 9) {
@@ -201,10 +201,9 @@ bool int8_winograd_is_exact(const ConvolutionRequest& request) {
   }
   // Sums below 2^25 in magnitude, of inputs up to 128.
   constexpr std::int32_t kLargestTotal = (1 << 25) / 128 - 1;
-  const auto depth = static_cast<std::size_t>(shape.depth());
-  for (std::size_t row = 0; row < request.bias.size(); ++row) {
-    const auto filter = request.weights.subspan(row * depth, depth);
-    const float scale = weight_scale_of(filter, request.bias[row]);
+  for (int row = 0; row < shape.out.channels; ++row) {
+    const auto filter = request.filter(row);
+    const float scale = weight_scale_of(filter, request.bias[static_cast<std::size_t>(row)]);
     std::int32_t total = 0;
     for (const float weight : filter) total += std::abs(int{quantize_weight(weight, scale)});
     if (total > kLargestTotal) return false;

@@ -40,11 +40,10 @@ OutputConstants::OutputConstants(const ConvolutionRequest& request)
 
   if (request.input != nullptr) input_ = *request.input;
   if (kind_ == OutputKind::kInt8) output_ = *request.output;
-  const auto depth = index_of(request.shape.depth());
   weight_scale_.resize(padded_channels(), 1.0F);
   weight_total_.resize(padded_channels());
   for (std::size_t c = 0; c < index_of(channels_); ++c) {
-    weight_scale_[c] = weight_scale_of(request.weights.subspan(c * depth, depth), bias_[c]);
+    weight_scale_[c] = weight_scale_of(request.filter(static_cast<int>(c)), bias_[c]);
   }
 }
 

@@ -169,9 +169,9 @@ class WinogradConvolution final : public Convolution {
     const auto depth = static_cast<std::size_t>(geometry_->channels);
     const auto rows = static_cast<std::size_t>(kernel_.rows);
     const std::size_t position = static_cast<std::size_t>(blocks_) * depth * rows;
-    const float* weights = request.weights.data();
     double transformed[(kTile + 2) * (kTile + 2)];
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
+      const float* weights = request.filter(static_cast<int>(row)).data();
       for (std::size_t channel = 0; channel < depth; ++channel, weights += 9) {
         transform_weights<kTile>(weights, transformed);
         std::size_t to = (row / rows * depth + channel) * rows + row % rows;

@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -52,25 +53,102 @@ struct BatchNorm {
 
 // y = scale * (x - mean) / sqrt(variance + epsilon) + bias is linear in the convolution's sum x:
 // the factor goes into the weights, the rest into the bias. In double, rounded once.
-void fold(const BatchNorm& norm, float epsilon, LayerWeights& layer) {
-  const std::size_t channels = layer.biases.size();
-  const std::size_t depth = layer.weights.size() / channels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double factor =
-        norm.scales[c] / std::sqrt(static_cast<double>(norm.variances[c]) + epsilon);
-    layer.biases[c] = static_cast<float>(layer.biases[c] - norm.means[c] * factor);
-    for (float& weight : std::span(layer.weights).subspan(c * depth, depth)) {
-      weight = static_cast<float>(weight * factor);
-    }
+std::vector<double> fold(const BatchNorm& norm, float epsilon, std::vector<float>& biases) {
+  std::vector<double> factors(norm.scales.size());
+  for (std::size_t c = 0; c < factors.size(); ++c) {
+    factors[c] = norm.scales[c] / std::sqrt(static_cast<double>(norm.variances[c]) + epsilon);
+    biases[c] = static_cast<float>(biases[c] - norm.means[c] * factors[c]);
+  }
+  return factors;
+}
+
+void read_floats(std::istream& stream, const std::string& name, std::int64_t offset,
+                 std::span<float> values) {
+  const auto bytes = static_cast<std::streamsize>(values.size_bytes());
+  stream.clear();
+  stream.seekg(offset);
+  stream.read(reinterpret_cast<char*>(values.data()), bytes);
+  if (stream.gcount() != bytes) throw Error(name + ": cannot read: the file has shrunk");
+}
+
+// What folding and a corrupt file may leave.
+void check_finite(std::span<const float> values, const std::string& name, const Layer& layer) {
+  for (const float value : values) {
+    if (std::isfinite(value)) continue;
+    throw Error(name + ": layer " + std::to_string(layer.index) + " (" +
+                std::string(name_of(layer.kind)) + ") has a weight that is not finite" +
+                (layer.batch_normalize ? " once batch normalisation is folded in" : "") +
+                "; the file is corrupt or belongs to another cfg");
   }
 }
 
-bool all_finite(const std::vector<float>& values) {
-  for (const float value : values) {
-    if (!std::isfinite(value)) return false;
+// Where a layer's filters are, and what they are multiplied by.
+struct FilterFile {
+  std::istream* stream;
+  std::string name;
+  const Layer* layer;
+  std::int64_t offset;
+  std::size_t channels;
+  std::size_t depth;
+  std::vector<double> factors;  // one a channel; empty: 1
+
+  // Filters from `first` on, folded.
+  void finish(std::size_t first, std::span<float> filters) const {
+    for (std::size_t i = 0; i < filters.size() && !factors.empty(); ++i) {
+      filters[i] = static_cast<float>(filters[i] * factors[first + i / depth]);
+    }
+    check_finite(filters, name, *layer);
   }
-  return true;
-}
+};
+
+// Reads a few filters at a time.
+class StreamedFilters final : public FilterSource {
+ public:
+  explicit StreamedFilters(FilterFile file)
+      : file_(std::move(file)),
+        at_once_(std::min(file_.channels, std::max<std::size_t>(kLeastRead / file_.depth, 1))) {}
+
+  std::span<const float> filter(int channel) override {
+    const auto wanted = static_cast<std::size_t>(channel);
+    if (wanted < first_ || wanted >= first_ + buffer_.size() / file_.depth) read(wanted);
+    return std::span(buffer_).subspan((wanted - first_) * file_.depth, file_.depth);
+  }
+
+ private:
+  static constexpr std::size_t kLeastRead = 16 * 1024;  // values
+
+  void read(std::size_t first) {
+    first_ = first;
+    buffer_.resize(std::min(at_once_, file_.channels - first) * file_.depth);
+    const auto skipped = static_cast<std::int64_t>(first * file_.depth * sizeof(float));
+    read_floats(*file_.stream, file_.name, file_.offset + skipped, buffer_);
+    file_.finish(first, buffer_);
+  }
+
+  const FilterFile file_;
+  const std::size_t at_once_;
+  std::size_t first_ = 0;
+  std::vector<float> buffer_;
+};
+
+// [in][out] in the file: a filter lies all over it, so all are kept.
+class TransposedFilters final : public FilterSource {
+ public:
+  explicit TransposedFilters(const FilterFile& file) : depth_(file.depth) {
+    std::vector<float> lying(file.channels * file.depth);
+    read_floats(*file.stream, file.name, file.offset, lying);
+    all_ = transpose(lying, file.depth, file.channels);
+    file.finish(0, all_);
+  }
+
+  std::span<const float> filter(int channel) override {
+    return std::span(all_).subspan(static_cast<std::size_t>(channel) * depth_, depth_);
+  }
+
+ private:
+  const std::size_t depth_;
+  std::vector<float> all_;
+};
 
 }  // namespace
 
@@ -114,41 +192,41 @@ void WeightsReader::open(const Network& network) {
                 std::to_string(revision) + "), the file has " + std::to_string(size) +
                 "; check that cfg and weights belong together");
   }
-  stream_->seekg(header);
-}
-
-std::vector<float> WeightsReader::read(std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  const auto bytes = static_cast<std::streamsize>(values.size() * sizeof(float));
-  stream_->read(reinterpret_cast<char*>(values.data()), bytes);
-  if (stream_->gcount() != bytes) throw Error(name_ + ": cannot read: the file has shrunk");
-  return values;
+  offset_ = header;
 }
 
 LayerWeights WeightsReader::next(const Layer& layer) {
   const bool connected = layer.kind == LayerKind::kConnected;
   const std::int64_t channels = layer.out.channels;
   const std::int64_t weights = layer.parameters - channels * (layer.batch_normalize ? 4 : 1);
+  const auto take = [&](std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    read_floats(*stream_, name_, offset_, values);
+    offset_ += count * static_cast<std::int64_t>(sizeof(float));
+    return values;
+  };
   LayerWeights result;
   BatchNorm norm;
-  const auto read_norm = [&] {
-    if (layer.batch_normalize) norm = {read(channels), read(channels), read(channels)};
+  const auto take_norm = [&] {
+    if (layer.batch_normalize) norm = {take(channels), take(channels), take(channels)};
   };
-  result.biases = read(channels);
-  if (!connected) read_norm();
-  result.weights = read(weights);
-  if (connected) read_norm();
-
+  result.biases = take(channels);
+  if (!connected) take_norm();
+  FilterFile file{stream_.get(),
+                  name_,
+                  &layer,
+                  offset_,
+                  static_cast<std::size_t>(channels),
+                  static_cast<std::size_t>(weights / channels),
+                  {}};
+  offset_ += weights * static_cast<std::int64_t>(sizeof(float));
+  if (connected) take_norm();
+  if (layer.batch_normalize) file.factors = fold(norm, epsilon_, result.biases);
+  check_finite(result.biases, name_, layer);
   if (connected && transposed_) {
-    result.weights = transpose(result.weights, static_cast<std::size_t>(weights / channels),
-                               static_cast<std::size_t>(channels));
-  }
-  if (layer.batch_normalize) fold(norm, epsilon_, result);
-  if (!all_finite(result.weights) || !all_finite(result.biases)) {
-    throw Error(name_ + ": layer " + std::to_string(layer.index) + " (" +
-                std::string(name_of(layer.kind)) + ") has a weight that is not finite" +
-                (layer.batch_normalize ? " once batch normalisation is folded in" : "") +
-                "; the file is corrupt or belongs to another cfg");
+    result.filters = std::make_unique<TransposedFilters>(file);
+  } else {
+    result.filters = std::make_unique<StreamedFilters>(std::move(file));
   }
   return result;
 }

@@ -13,13 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "model/filters.h"
 #include "model/network.h"
 
 namespace mpe {
 
 struct LayerWeights {
-  std::vector<float> weights;  // [out channels][in channels / groups][y][x]
-  std::vector<float> biases;   // [out channels]
+  // Read as they are asked for. Throw mpe::Error, naming the layer, if a value is not finite once
+  // batch normalisation is folded in.
+  std::unique_ptr<FilterSource> filters;
+  std::vector<float> biases;  // [out channels]
 };
 
 inline constexpr float kDefaultBatchNormEpsilon = 1e-5F;
@@ -37,16 +40,16 @@ class WeightsReader {
   WeightsReader(std::unique_ptr<std::istream> stream, std::string name, const Network& network,
                 float epsilon = kDefaultBatchNormEpsilon);
 
-  // The weights of one layer, which must be the next with weights in the network's order. Throws
-  // mpe::Error, naming the layer, if a value is not finite after folding.
+  // The weights of one layer, which must be the next with weights in the network's order; the
+  // reader must outlive them. Throws mpe::Error, naming the layer, if a bias is not finite.
   LayerWeights next(const Layer& layer);
 
  private:
   void open(const Network& network);
-  std::vector<float> read(std::int64_t count);
 
   std::unique_ptr<std::istream> stream_;
   std::string name_;
+  std::int64_t offset_ = 0;  // of the next layer
   float epsilon_;
   bool transposed_ = false;  // connected weights are [in][out], as very old Darknets wrote them
 };

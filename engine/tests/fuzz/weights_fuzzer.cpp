@@ -23,8 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     mpe::WeightsReader reader(std::make_unique<std::istringstream>(bytes), "fuzz.weights", network);
     for (const mpe::Layer& layer : network.layers) {
       const mpe::LayerWeights weights = reader.next(layer);
-      for (const float value : weights.weights) {
-        if (!std::isfinite(value)) std::abort();
+      for (int channel = 0; channel < layer.out.channels; ++channel) {
+        for (const float value : weights.filters->filter(channel)) {
+          if (!std::isfinite(value)) std::abort();
+        }
       }
     }
   } catch (const mpe::Error&) {

@@ -103,8 +103,11 @@ template <typename Stored>
 class FloatConvolution final : public ReferenceConvolution {
  public:
   explicit FloatConvolution(const ConvolutionRequest& request) : ReferenceConvolution(request) {
-    weights_.resize(request.weights.size());
-    for (std::size_t i = 0; i < weights_.size(); ++i) narrow(request.weights[i], weights_[i]);
+    weights_.resize(bias_.size() * static_cast<std::size_t>(shape_.depth()));
+    auto to = weights_.begin();
+    for (int channel = 0; channel < shape_.out.channels; ++channel) {
+      for (const float weight : request.filter(channel)) narrow(weight, *to++);
+    }
   }
 
   std::size_t weight_bytes() const override {
@@ -147,10 +150,10 @@ class Int8Convolution final : public ReferenceConvolution {
       output_ = *request.output;
     }
     const auto depth = static_cast<std::size_t>(shape_.depth());
-    weights_.resize(request.weights.size());
+    weights_.resize(bias_.size() * depth);
     weight_scale_.resize(bias_.size());
     for (std::size_t c = 0; c < bias_.size(); ++c) {
-      const std::span<const float> filter = request.weights.subspan(c * depth, depth);
+      const std::span<const float> filter = request.filter(static_cast<int>(c));
       weight_scale_[c] = weight_scale_of(filter, bias_[c]);
       for (std::size_t i = 0; i < depth; ++i) {
         weights_[c * depth + i] = quantize_weight(filter[i], weight_scale_[c]);
