@@ -21,6 +21,7 @@ struct Options {
   float bn_epsilon = 1e-5F;  // added to batch normalisation's variance before the square root
   std::string quantizer = "builtin";  // of layers with quantize=1; or "tensorflow"
   bool profile = false;               // measure every layer
+  bool keep_layers = false;  // every layer's output exists: none is computed within another's
 };
 
 }  // namespace mpe

@@ -67,6 +67,7 @@ class Session {
   struct Step;
   void prepare_convolution(const Layer& layer, std::span<const float> weights,
                            std::span<const float> bias, const Options& options);
+  bool only_pooled(const Layer& layer) const;
   void prepare_steps();
   void report(const Layer& layer);
   void execute(Step& step);
