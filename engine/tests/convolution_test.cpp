@@ -222,8 +222,9 @@ std::vector<std::byte> run(const mpe::Convolution& convolution, const Problem& p
                            mpe::ThreadPool& pool) {
   constexpr std::size_t kGuard = 64;
   constexpr std::byte kMark{0xA5};
-  const std::size_t size = static_cast<std::size_t>(problem.request.shape.out.elements()) *
-                           value_size(problem.request.output_precision);
+  const auto outputs = static_cast<std::size_t>(problem.request.shape.out.elements());
+  const std::size_t size =
+      (convolution.pools() ? outputs / 4 : outputs) * value_size(problem.request.output_precision);
   std::vector<std::byte> output(size + 2 * kGuard, kMark);
   const std::size_t scratch_size = convolution.scratch_bytes(pool.threads());
   std::vector<std::byte> memory(scratch_size + 3 * kGuard, kMark);
@@ -346,6 +347,9 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "gemm", expected, pool, random.chance(30), tally);
+      if (precision == Precision::kInt8) {
+        compare(problem, set.name, "interleaved", expected, pool, random.chance(30), tally);
+      }
       if (form != Form::kThree && form != Form::kDeep) continue;
       compare(problem, set.name, "winograd2", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
@@ -378,6 +382,59 @@ TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
 TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 150, 19); }
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 100, 20); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 60, 21); }
+
+// The largest of each 2x2 outputs.
+template <typename T>
+std::vector<std::byte> pooled(const std::vector<std::byte>& outputs, const mpe::Shape& shape) {
+  std::vector<std::byte> result(outputs.size() / 4);
+  const auto* in = reinterpret_cast<const T*>(outputs.data());
+  auto* out = reinterpret_cast<T*>(result.data());
+  const auto width = static_cast<std::size_t>(shape.width);
+  for (std::size_t i = 0; i < result.size() / sizeof(T); ++i) {
+    const T* window = in + i / (width / 2) * 2 * width + i % (width / 2) * 2;
+    out[i] = std::max({window[0], window[1], window[width], window[width + 1]});
+  }
+  return result;
+}
+
+TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
+  Random random(22);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
+  Tally tally;
+  int compared = 0;
+  for (int i = 0; i < 400; ++i) {
+    Problem problem;
+    const Form forms[] = {Form::kThree, Form::kThree, Form::kGeneral, Form::kPointwise,
+                          Form::kDeep};
+    make_problem(random, problem, forms[i % 5], Precision::kInt8);
+    mpe::Shape& out = problem.request.shape.out;
+    if (out.height < 2 || out.width < 2 || problem.request.shape.groups > 1) continue;
+    out.height -= out.height % 2;
+    out.width -= out.width % 2;
+    auto expected = run(*mpe::make_reference_convolution(problem.request), problem, pools[0]);
+    expected = problem.request.output_precision == Precision::kInt8
+                   ? pooled<std::int8_t>(expected, out)
+                   : pooled<float>(expected, out);
+    problem.request.may_pool = true;
+    const bool keeps_order = problem.request.activation == Activation::kLinear ||
+                             problem.request.activation == Activation::kLeaky ||
+                             problem.request.activation == Activation::kRelu ||
+                             problem.request.activation == Activation::kRelu6;
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      for (const char* algorithm : {"", "interleaved", "winograd4"}) {
+        const auto convolution =
+            mpe::make_convolution(problem.request, {.isa = set.name, .algorithm = algorithm});
+        if (convolution->algorithm() == "gemm") continue;
+        CHECK_EQUAL(convolution->pools(), keeps_order);
+        if (!keeps_order) continue;
+        ++compared;
+        compare(problem, set.name, algorithm, expected, pools[i % 3], random.chance(30), tally);
+      }
+    }
+  }
+  CHECK(compared > 200);
+}
 
 TEST(unknown_names_are_errors) {
   Random random(16);

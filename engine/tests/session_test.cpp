@@ -228,8 +228,9 @@ TEST(random_networks_in_float_give_what_the_definitions_say) {
     const ModelFiles files(random_cfg(random, 14, [] { return ""; }), seed);
     const std::vector<float> image = image_for(files.network, seed);
     const Definition definition(files, image);
-    const Options chosen = options(seed % 2 == 0 ? "" : "reference", 1 + static_cast<int>(seed % 3),
-                                   seed % 4 < 2 ? Preference::kSpeed : Preference::kMemory);
+    Options chosen = options(seed % 2 == 0 ? "" : "reference", 1 + static_cast<int>(seed % 3),
+                             seed % 4 < 2 ? Preference::kSpeed : Preference::kMemory);
+    chosen.keep_layers = true;
     Session session(files.cfg, files.weights, chosen);
     double worst = 0;
     session.run(image, [&](int layer) {
@@ -349,6 +350,36 @@ TEST(reports_say_what_runs) {
   CHECK(reports[2].bytes > 64 * (4 * 2 + 2 * 4 + 2 * 4));
   CHECK(reports[2].nanoseconds > 0);
   CHECK(session.weight_bytes() > 0);
+}
+
+TEST(pooling_is_done_by_the_convolution_before_it) {
+  const std::string head = "[net]\nwidth=16\nheight=12\nchannels=3\n";
+  const std::string body =
+      "[convolutional]\nfilters=6\nsize=3\npad=1\nactivation=leaky\nint8=1\nquantize=1\n"
+      "[maxpool]\nsize=2\nstride=2\n"
+      "[convolutional]\nfilters=9\nsize=3\npad=1\nactivation=mish\nint8=1\nquantize=1\n"
+      "[maxpool]\nsize=2\nstride=2\n"
+      "[convolutional]\nfilters=5\nint8=1\nquantize=1\n";
+  const ModelFiles files(head + body, 3);
+  const std::vector<float> image = image_for(files.network, 3);
+  Session session(files.cfg, files.weights, Options{});
+  session.run(image);
+  CHECK_EQUAL(session.reports()[1].algorithm, "fused");
+  CHECK_EQUAL(session.reports()[1].bytes, 0);
+  CHECK_EQUAL(session.reports()[3].algorithm, "direct");  // mish is not monotonic
+  std::vector<float> values(static_cast<std::size_t>(files.network.output_shape(0).elements()));
+  CHECK_THROWS(session.read(0, values), "layer 0", "pooling");
+  Options chosen;
+  chosen.keep_layers = true;
+  Session every(files.cfg, files.weights, chosen);
+  every.run(image);
+  CHECK_EQUAL(every.reports()[1].algorithm, "direct");
+  CHECK(heads_of(session) == heads_of(every));
+
+  // Somebody else reads the convolution too.
+  const ModelFiles shared(head + body + "[route]\nlayers=-5\n[convolutional]\nfilters=2\n", 3);
+  Session apart(shared.cfg, shared.weights, Options{});
+  CHECK_EQUAL(apart.reports()[1].algorithm, "direct");
 }
 
 TEST(an_input_of_the_wrong_size_and_bad_options_are_refused) {

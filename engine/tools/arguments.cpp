@@ -110,6 +110,7 @@ class Parser {
       result_.heads = text(option);
     } else if (is(option, "--layers")) {
       result_.layers = text(option);
+      result_.session.keep_layers = true;
     } else if (is(option, "--digest")) {
       result_.digest = true;
     } else {

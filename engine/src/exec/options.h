@@ -28,7 +28,8 @@ struct Options {
   std::string tune;
   // Told what is being measured for `tune`.
   std::function<void(const std::string&)> tuning;
-  bool profile = false;  // measure every layer
+  bool profile = false;      // measure every layer
+  bool keep_layers = false;  // every layer's output exists: none is computed within another's
 };
 
 }  // namespace mpe

@@ -67,6 +67,13 @@ bool convert_by_quantizer(const Layer& layer, const LayerFormat& format, const T
   return format.executed == Precision::kInt8 || input.precision == Precision::kInt8;
 }
 
+// Pooling that a convolution can do with its own outputs: windows that lie side by side in the map.
+bool pools_in_pairs(const Layer& layer) {
+  return layer.kind == LayerKind::kMaxpool && layer.size_y == 2 && layer.size_x == 2 &&
+         layer.stride_y == 2 && layer.stride_x == 2 && layer.padding / 2 == 0 &&
+         layer.in.height == 2 * layer.out.height && layer.in.width == 2 * layer.out.width;
+}
+
 std::string_view algorithm_of(const Layer& layer, bool is_view) {
   if (is_view) return "none";
   switch (layer.kind) {
@@ -150,18 +157,31 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
     request.input = &format.converted.quantization;
   }
   if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
+  request.may_pool = !options.keep_layers && only_pooled(layer);
   ConvolutionChoice choice{options.isa, options.algorithm, options.prefer == Preference::kMemory};
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
   if (tuning != nullptr) choice.algorithm = measured;
   convolutions_[index] = make_convolution(request, choice);
   const Convolution& convolution = *convolutions_[index];
+  scratch_[index].pools = convolution.pools();
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
   if (format.conversion != InputConversion::kNone) {
     scratch_[index].converted =
         layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
   }
   weight_bytes_ += static_cast<std::int64_t>(convolution.weight_bytes());
+}
+
+// Is a pooling layer all that reads this layer's output?
+bool Session::only_pooled(const Layer& layer) const {
+  const auto next = static_cast<std::size_t>(layer.index) + 1;
+  if (next == network_.layers.size() || !pools_in_pairs(network_.layers[next])) return false;
+  const auto reads = [&](const Layer& other) {
+    return std::ranges::count(other.inputs, layer.index) > 0;
+  };
+  return std::ranges::count_if(network_.layers, reads) == 1 && reads(network_.layers[next]) &&
+         std::ranges::count(heads_, layer.index) == 0;
 }
 
 void Session::prepare_steps() {
@@ -204,6 +224,7 @@ void Session::report(const Layer& layer) {
   row.executed = step.output.precision;
   row.isa = "reference";
   row.algorithm = algorithm_of(layer, step.is_view);
+  if (index > 0 && scratch_[index - 1].pools) row.algorithm = "fused";
   if (step.is_view) return;
   const auto size = [](std::int64_t elements, Precision precision) {
     return elements * static_cast<std::int64_t>(bytes_of(precision));
@@ -218,7 +239,8 @@ void Session::report(const Layer& layer) {
     if (row.bytes == 0) row.algorithm = "none";
     return;
   }
-  row.bytes = size(layer.out.elements(), step.output.precision);
+  const Layer& written = scratch_[index].pools ? network_.layers[index + 1] : layer;
+  row.bytes = size(written.out.elements(), step.output.precision);
   for (const LayerInput& input : step.inputs) {
     row.bytes += size(input.shape.elements(), input.tensor.precision);
   }
@@ -324,6 +346,11 @@ void Session::read(int layer, std::span<float> values) {
   if (static_cast<std::int64_t>(values.size()) != shape.elements()) {
     throw Error("layer " + std::to_string(layer) + " has " + std::to_string(shape.elements()) +
                 " values, not " + std::to_string(values.size()));
+  }
+  if (layer != kNetworkInput && scratch_[static_cast<std::size_t>(layer)].pools) {
+    throw Error("layer " + std::to_string(layer) +
+                " is computed within the pooling that follows it; keep every layer's output to "
+                "read it");
   }
   convert_tensor(view(layer), {values.data(), Precision::kFp32, nullptr}, shape.channels,
                  plane_of(shape), pool_);

@@ -68,6 +68,7 @@ class Session {
   struct Step;
   void prepare_convolution(const Layer& layer, const Filters& weights, std::span<const float> bias,
                            const Options& options, Tuning* tuning);
+  bool only_pooled(const Layer& layer) const;
   void prepare_steps();
   void report(const Layer& layer);
   void execute(Step& step);

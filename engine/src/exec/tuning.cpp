@@ -43,6 +43,7 @@ std::string layer_name(const ConvolutionRequest& request, const ConvolutionChoic
                      std::string(name_of(request.precision)) + " to " +
                      std::string(name_of(request.output_precision));
   if (request.precision == Precision::kInt8 && request.input == nullptr) name += ", dynamic";
+  if (request.may_pool) name += ", may pool";
   if (choice.small_scratch) name += ", small";
   if (!choice.isa.empty()) name += ", " + std::string(choice.isa);
   return name + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");

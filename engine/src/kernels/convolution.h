@@ -50,6 +50,8 @@ struct ConvolutionRequest {
   std::span<const float> filter(int channel) const {
     return weights.filter(channel, shape.depth());
   }
+  // The largest of each 2x2 outputs is all that is wanted: see Convolution::pools().
+  bool may_pool = false;
 };
 
 // An input's quantisation where it changes from run to run (quantize=1): always per tensor.
@@ -68,6 +70,8 @@ class Convolution {
   virtual std::size_t weight_bytes() const = 0;    // packed weights, biases and multipliers
   virtual std::string_view isa() const = 0;        // "reference", "neon", "avx2", ...
   virtual std::string_view algorithm() const = 0;  // "reference", "gemm", "depthwise", ...
+  // Does run() write the largest of each 2x2 outputs only? The request allowed it.
+  virtual bool pools() const { return false; }
 };
 
 struct ConvolutionChoice {
@@ -81,6 +85,10 @@ struct ConvolutionChoice {
 // machine cannot run. (Defined in kernels/select.cpp.)
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice);
+
+// Whether an int8 convolution may pool its sums in place of its outputs: may_pool, and an
+// activation that keeps the order of values.
+bool pools_by_sums(const ConvolutionRequest& request);
 
 // The plain loops. (Defined in kernels/reference/.)
 std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionRequest& request);

@@ -44,6 +44,7 @@ class Int8WinogradConvolution final : public Convolution {
                           std::string_view isa)
       : kernel_(kernel),
         isa_(isa),
+        pool_(pools_by_sums(request)),
         channels_(request.shape.in.channels),
         rows_(request.shape.out.channels),
         depth_(divide_up(channels_, 2) * 2),
@@ -58,6 +59,7 @@ class Int8WinogradConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return "winograd4"; }
+  bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
 
   std::size_t scratch_bytes(int threads) const override {
@@ -72,6 +74,7 @@ class Int8WinogradConvolution final : public Convolution {
     work.input = static_cast<const std::int8_t*>(call.input);
     work.weights = weights_.as<std::int16_t>();
     work.output = call.output;
+    work.pool = pool_;
     work.tiles_x = tiles_x_;
     work.rows = rows_;
     work.depth = depth_;
@@ -178,6 +181,7 @@ class Int8WinogradConvolution final : public Convolution {
 
   const Int8WinogradKernel& kernel_;
   const std::string_view isa_;
+  const bool pool_;
   const int channels_;
   const int rows_;
   const int depth_;

@@ -137,6 +137,7 @@ struct Int8WinogradWork {
   const std::int8_t* input = nullptr;
   const std::int16_t* weights = nullptr;  // [block][position][depth][rows of a block]
   void* output = nullptr;
+  bool pool = false;   // write the largest of each 2x2 outputs
   int tiles_x = 0;     // tiles in a row of the output
   int tile_begin = 0;  // the block of tiles
   int tile_count = 0;  // no more than fit in `panels`
@@ -156,6 +157,61 @@ struct Int8WinogradKernel {
   void (*transform_input)(const Int8WinogradWork&) = nullptr;
   void (*multiply)(const Int8WinogradWork&) = nullptr;
 };
+
+// A share of an int8 convolution whose panels are packed from a copy of the rows under them in
+// which the channels are interleaved (generic/interleaved.h). A word is `unit` channels of one
+// pixel.
+struct InterleavedWork {
+  const ConvolutionGeometry* geometry = nullptr;  // rows as they are, also of a pointwise one
+  const OutputStage* stage = nullptr;
+  const std::int8_t* input = nullptr;
+  const void* weights = nullptr;  // [block][word][rows of a block][unit]
+  void* output = nullptr;
+  bool pool = false;      // write the largest of each 2x2 outputs
+  int rows = 0;           // output channels
+  int channel_words = 0;  // of one pixel
+  int depth = 0;          // words of a sum: [tap][channel word]
+  int depth_step = 0;     // words packed at once
+  int block_begin = 0;    // this share's row blocks
+  int block_end = 0;
+  int block_step = 0;   // row blocks that one panel meets before the next one
+  int panel_begin = 0;  // this share's panels; where outputs are pooled, pairs of panels
+  int panel_end = 0;
+  int panel_step = 0;    // panels (or pairs) packed at once
+  int padded_width = 0;  // words of a row of the copy
+  std::int8_t padding_value = 0;
+  std::byte* strip = nullptr;        // scratch: the copy
+  std::byte* panels = nullptr;       // scratch: [panel][depth_step][columns]
+  std::byte* multipliers = nullptr;  // scratch: block_step blocks' weights, widened
+  std::byte* sums = nullptr;         // scratch: tiles [block][panel] if depth > depth_step
+};
+
+struct InterleavedKernel {
+  int rows = 0;              // output channels of a tile
+  int columns = 0;           // output pixels of a tile
+  int unit = 0;              // channels of a word
+  int multiplier_bytes = 0;  // size of one widened weight; 0: weights are used as they are stored
+  int input_offset = 0;      // added to every input value (and padding) in the copy
+  int depth_step = 0;        // words of a panel that stays in the first-level cache
+  int block_bytes = 0;       // of weights that stay there beside it
+  void (*run)(const InterleavedWork&) = nullptr;
+};
+
+// Bytes from one channel word's plane of the copy to the next: an odd number of cache lines, so
+// that the planes do not share the few places that a cache has for multiples of its size.
+constexpr std::int64_t interleaved_plane(int rows, int padded_width) {
+  const std::int64_t lines = (std::int64_t{4} * rows * padded_width + 63) / 64;
+  return (lines | 1) * 64;
+}
+
+// Input rows that `count` neighbouring output columns read, wherever they begin; `height` output
+// rows make one row of columns.
+constexpr int interleaved_rows(const ConvolutionGeometry& geometry, int count, int height) {
+  const int most = geometry.out_height / height;
+  const int spanned = (count - 1 + geometry.out_width - 1) / geometry.out_width + 1;
+  const int rows = (spanned < most ? spanned : most) * height;
+  return (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+}
 
 // Runs of values; see generic/elementwise.h.
 struct ElementwiseKernels {
@@ -230,6 +286,7 @@ struct KernelSet {
   const WinogradKernel* winograd[3] = {};
   const ElementwiseKernels* elementwise = nullptr;
   const Int8WinogradKernel* int8_winograd = nullptr;
+  const InterleavedKernel* interleaved = nullptr;
 };
 
 #if defined(__aarch64__)

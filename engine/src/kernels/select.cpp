@@ -11,9 +11,11 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm_convolution.h"
 #include "kernels/int8_winograd_convolution.h"
+#include "kernels/interleaved_convolution.h"
 #include "kernels/kernel_set.h"
 #include "kernels/kernel_sets.h"
 #include "kernels/winograd_convolution.h"
+#include "quant/requantize.h"
 
 namespace mpe {
 namespace {
@@ -24,8 +26,9 @@ constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
 constexpr std::string_view kWinograd2 = "winograd2";
 constexpr std::string_view kWinograd4 = "winograd4";
-constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,
-                                            kDepthwise, kWinograd2, kWinograd4};
+constexpr std::string_view kInterleaved = "interleaved";
+constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,       kDepthwise,
+                                            kWinograd2, kWinograd4, kInterleaved};
 
 // Best first.
 #if defined(__aarch64__)
@@ -65,7 +68,8 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 void check_algorithm(std::string_view algorithm) {
   if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0) return;
   throw Error("there is no algorithm '" + std::string(algorithm) +
-              "'; the algorithms are reference, gemm, gemv, depthwise, winograd2 and winograd4");
+              "'; the algorithms are reference, gemm, gemv, depthwise, interleaved, winograd2 and "
+              "winograd4");
 }
 
 bool is_winograd(std::string_view algorithm) {
@@ -115,6 +119,18 @@ const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
   return nullptr;
 }
 
+// The set for int8 from a channel-interleaved copy, the one that would multiply otherwise; null
+// where it cannot be, or another algorithm is asked for.
+const KernelSet* interleaved_set(std::span<const KernelSet* const> sets,
+                                 const ConvolutionRequest& request,
+                                 const ConvolutionChoice& choice) {
+  if (!choice.algorithm.empty() && choice.algorithm != kInterleaved) return nullptr;
+  if (request.precision != Precision::kInt8 || !suits_interleaved(request.shape)) return nullptr;
+  const auto found =
+      std::ranges::find_if(sets, [](const KernelSet* set) { return set->interleaved != nullptr; });
+  return found == sets.end() ? nullptr : *found;
+}
+
 KernelUse use_for(std::span<const KernelSet* const> sets, std::string_view kind,
                   std::string_view algorithm, Precision precision) {
   const KernelSet* set = find_set(sets, algorithm, precision);
@@ -133,6 +149,11 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd2, precision));
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd4, precision));
+  }
+  const auto interleaved =
+      std::ranges::find_if(sets, [](const KernelSet* set) { return set->interleaved != nullptr; });
+  if (interleaved != sets.end()) {
+    info.kernels.push_back({"convolutional", Precision::kInt8, (*interleaved)->name, kInterleaved});
   }
   const auto exact = std::ranges::find_if(
       sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });
@@ -170,6 +191,11 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
 
 }  // namespace
 
+bool pools_by_sums(const ConvolutionRequest& request) {
+  return request.may_pool && request.precision == Precision::kInt8 &&
+         is_foldable(request.activation);
+}
+
 std::vector<KernelSetInfo> kernel_sets() {
   std::vector<KernelSetInfo> infos;
   const std::span<const KernelSet* const> sets(kSets);
@@ -203,6 +229,10 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   const auto sets = allowed_sets(choice.isa);
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
     return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name);
+  }
+  if (const KernelSet* set = interleaved_set(sets, request, choice)) {
+    return make_interleaved_convolution(request, *set->interleaved, set->name,
+                                        choice.small_scratch);
   }
   std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
   if (algorithm == kGemm) algorithm = cheapest(request, choice, sets);

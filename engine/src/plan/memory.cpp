@@ -101,7 +101,8 @@ class Assignment {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   std::int64_t bytes_of_output(int layer) const {
-    return network_.output_shape(layer).elements() *
+    const int holder = scratch_[at(layer)].pools ? layer + 1 : layer;
+    return network_.output_shape(holder).elements() *
            static_cast<std::int64_t>(bytes_of(precisions_.layers[at(layer)].output.precision));
   }
 
@@ -125,7 +126,7 @@ class Assignment {
     std::int64_t offset = 0;
     if (layer.kind == LayerKind::kRoute && layer.inputs.size() == 1) {
       offset = layer.group_id * bytes_of_output(layer.index);
-    } else if (!does_nothing(layer) &&
+    } else if (!does_nothing(layer) && !scratch_[at(input)].pools &&
                !(is_terminal(layer) &&
                  precisions_.layers[at(input)].output.precision == Precision::kFp32)) {
       return false;

@@ -2,6 +2,7 @@
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
+#include "kernels/generic/interleaved.h"
 
 namespace mpe {
 namespace {
@@ -61,6 +62,16 @@ struct Int8Product {
       const __m128i first = _mm_cvtepi8_epi16(load_eight(rows + column));
       const __m128i second = _mm_cvtepi8_epi16(load_eight(rows + kColumns + column));
       auto* to = reinterpret_cast<__m128i*>(panel + column * kUnit);
+      _mm_storeu_si128(to, _mm_unpacklo_epi16(first, second));
+      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(first, second));
+    }
+  }
+  static constexpr bool kArranged = false;
+  static void interleave_words(const std::int8_t* const (&rows)[kUnit], std::int16_t* words) {
+    for (int i = 0; i < 16; i += 8) {
+      const __m128i first = _mm_cvtepi8_epi16(load_eight(rows[0] + i));
+      const __m128i second = _mm_cvtepi8_epi16(load_eight(rows[1] + i));
+      auto* to = reinterpret_cast<__m128i*>(words + i * kUnit);
       _mm_storeu_si128(to, _mm_unpacklo_epi16(first, second));
       _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(first, second));
     }
@@ -142,6 +153,7 @@ constexpr GemmKernel kFp16Gemm =
     with_vector_product<HalfVectorProduct>(gemm_kernel<StoredAsHalf<Fp32Product>>(384));
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(768));
+constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(192, 12 * 1024);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(384);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(384);
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
@@ -160,6 +172,8 @@ constexpr KernelSet kAvx2Kernels = {
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
     {&kFp32Winograd, &kFp16Winograd, nullptr},
-    &kElementwise};
+    &kElementwise,
+    nullptr,
+    &kInt8Interleaved};
 
 }  // namespace mpe

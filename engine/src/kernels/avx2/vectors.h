@@ -53,6 +53,15 @@ struct I32 {
 };
 
 inline I32 operator+(I32 a, I32 b) { return I32(_mm256_add_epi32(a.value, b.value)); }
+inline I32 larger(I32 a, I32 b) { return I32(_mm256_max_epi32(a.value, b.value)); }
+// Of neighbours in `a`, then in `b`.
+inline I32 larger_of_pairs(I32 a, I32 b) {
+  const __m256 first = _mm256_castsi256_ps(a.value);
+  const __m256 second = _mm256_castsi256_ps(b.value);
+  const __m256i even = _mm256_castps_si256(_mm256_shuffle_ps(first, second, 0x88));
+  const __m256i odd = _mm256_castps_si256(_mm256_shuffle_ps(first, second, 0xDD));
+  return I32(_mm256_permute4x64_epi64(_mm256_max_epi32(even, odd), 0xD8));
+}
 inline F32 to_float(I32 x) { return F32(_mm256_cvtepi32_ps(x.value)); }
 inline I32 round_to_int(F32 x) { return I32(_mm256_cvtps_epi32(x.value)); }
 

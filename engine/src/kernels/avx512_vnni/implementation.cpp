@@ -3,6 +3,7 @@
 #include "kernels/avx512_vnni/vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
+#include "kernels/generic/interleaved.h"
 
 namespace mpe {
 namespace {
@@ -57,23 +58,29 @@ struct Int8Product {
 
   static void interleave(const std::int8_t* rows, std::uint8_t* panel) {
     constexpr int kColumns = kLanes * kVectors;
-    const __m128i offset = _mm_set1_epi8(static_cast<char>(kInputOffset));
     for (int column = 0; column < kColumns; column += kLanes) {
       const std::int8_t* from = rows + column;
-      const __m128i a = _mm_xor_si128(load_sixteen(from), offset);
-      const __m128i b = _mm_xor_si128(load_sixteen(from + kColumns), offset);
-      const __m128i c = _mm_xor_si128(load_sixteen(from + 2 * kColumns), offset);
-      const __m128i d = _mm_xor_si128(load_sixteen(from + 3 * kColumns), offset);
-      const __m128i ab_low = _mm_unpacklo_epi8(a, b);
-      const __m128i ab_high = _mm_unpackhi_epi8(a, b);
-      const __m128i cd_low = _mm_unpacklo_epi8(c, d);
-      const __m128i cd_high = _mm_unpackhi_epi8(c, d);
-      auto* to = reinterpret_cast<__m128i*>(panel + column * kUnit);
-      _mm_storeu_si128(to, _mm_unpacklo_epi16(ab_low, cd_low));
-      _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab_low, cd_low));
-      _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab_high, cd_high));
-      _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab_high, cd_high));
+      interleave_words({from, from + kColumns, from + 2 * kColumns, from + 3 * kColumns},
+                       panel + column * kUnit);
     }
+  }
+
+  static constexpr bool kArranged = false;
+  static void interleave_words(const std::int8_t* const (&rows)[kUnit], std::uint8_t* words) {
+    const __m128i offset = _mm_set1_epi8(static_cast<char>(kInputOffset));
+    const __m128i a = _mm_xor_si128(load_sixteen(rows[0]), offset);
+    const __m128i b = _mm_xor_si128(load_sixteen(rows[1]), offset);
+    const __m128i c = _mm_xor_si128(load_sixteen(rows[2]), offset);
+    const __m128i d = _mm_xor_si128(load_sixteen(rows[3]), offset);
+    const __m128i ab_low = _mm_unpacklo_epi8(a, b);
+    const __m128i ab_high = _mm_unpackhi_epi8(a, b);
+    const __m128i cd_low = _mm_unpacklo_epi8(c, d);
+    const __m128i cd_high = _mm_unpackhi_epi8(c, d);
+    auto* to = reinterpret_cast<__m128i*>(words);
+    _mm_storeu_si128(to, _mm_unpacklo_epi16(ab_low, cd_low));
+    _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(ab_low, cd_low));
+    _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(ab_high, cd_high));
+    _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(ab_high, cd_high));
   }
 };
 
@@ -149,6 +156,8 @@ constexpr GemmKernel kFp16Gemm =
     with_vector_product<HalfVectorProduct>(gemm_kernel<StoredAsHalf<Fp32Product>>(384));
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024, kInputOffset));
+constexpr InterleavedKernel kInt8Interleaved =
+    interleaved_kernel<Int8Product>(288, 24 * 1024, kInputOffset);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(384);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(384);
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
@@ -167,6 +176,8 @@ constexpr KernelSet kAvx512VnniKernels = {
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
     {&kFp32Winograd, &kFp16Winograd, nullptr},
-    &kElementwise};
+    &kElementwise,
+    nullptr,
+    &kInt8Interleaved};
 
 }  // namespace mpe

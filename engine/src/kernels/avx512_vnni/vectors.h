@@ -47,6 +47,14 @@ struct I32 {
 };
 
 inline I32 operator+(I32 a, I32 b) { return I32(_mm512_add_epi32(a.value, b.value)); }
+inline I32 larger(I32 a, I32 b) { return I32(_mm512_max_epi32(a.value, b.value)); }
+// Of neighbours in `a`, then in `b`.
+inline I32 larger_of_pairs(I32 a, I32 b) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+  return I32(_mm512_max_epi32(_mm512_permutex2var_epi32(a.value, even, b.value),
+                              _mm512_permutex2var_epi32(a.value, odd, b.value)));
+}
 inline F32 to_float(I32 x) { return F32(_mm512_cvtepi32_ps(x.value)); }
 inline I32 round_to_int(F32 x) { return I32(_mm512_cvtps_epi32(x.value)); }
 

@@ -10,7 +10,8 @@
 //               multiply_add(sum, a, constant), store(to, a),
 //               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
 //   I32         + - and multiply_add(sum, a, constant), shift_left<n>(a), load,
-//               divide_by_576(a), store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j
+//               divide_by_576(a), store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j,
+//               larger(a, b), larger_of_pairs(a, b)   where outputs are pooled
 //   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
 #pragma once
 
@@ -207,6 +208,18 @@ class Int8Winograd {
         const int length = left < count - lane ? left : count - lane;
         const int width = limited(geometry.out_width - 4 * x, 0, 4 * length);
         const int height = limited(geometry.out_height - 4 * y, 0, 4);
+        if (work.pool) {
+          for (int i = 0; i < height; i += 2) {
+            largest_of_four(pixels[i] + 4 * lane, pixels[i + 1] + 4 * lane, width);
+            const std::int64_t position =
+                plane / 4 + static_cast<std::int64_t>(2 * y + i / 2) * (geometry.out_width / 2) +
+                2 * x;
+            write_outputs<Channels::kOne>(*work.stage, first + r, pixels[i] + 4 * lane, width / 2,
+                                          output + position * bytes);
+          }
+          lane += length;
+          continue;
+        }
         for (int i = 0; i < height; ++i) {
           const std::int64_t position =
               plane + static_cast<std::int64_t>(4 * y + i) * geometry.out_width + 4 * x;
@@ -215,6 +228,17 @@ class Int8Winograd {
         }
         lane += length;
       }
+    }
+  }
+
+  // The largest of each two neighbours in two rows of `width` sums, in the first half of `upper`;
+  // reads up to the end of the last two vectors.
+  static void largest_of_four(std::int32_t* upper, const std::int32_t* lower, int width) {
+    constexpr int kLanes = I32::kLanes;
+    for (int i = 0; i < width; i += 2 * kLanes) {
+      const I32 a = larger(I32::load(upper + i), I32::load(lower + i));
+      const I32 b = larger(I32::load(upper + i + kLanes), I32::load(lower + i + kLanes));
+      store(upper + i / 2, larger_of_pairs(a, b));
     }
   }
 

@@ -12,6 +12,7 @@
 #include "kernels/neon/int8_winograd.h"
 // Over the vectors of the header before.
 #include "kernels/generic/int8_winograd.h"
+#include "kernels/generic/interleaved.h"
 
 namespace mpe {
 namespace {
@@ -185,6 +186,20 @@ struct Int8Product {
     interleave_eight(vzip2q_s8(a, b), vzip2q_s8(c, d), panel + 32);
   }
 
+  static constexpr bool kArranged = true;
+  static void interleave_words(const std::int8_t* const (&rows)[kUnit], std::int8_t* to) {
+    interleave_four(rows, to);
+  }
+  // Sixteen pixels' four terms, from pixel by pixel to the first and second pairs of four pixels.
+  static void arrange(std::int8_t* panel) {
+    for (int half = 0; half < 64; half += 32) {
+      const int16x8_t a = vreinterpretq_s16_s8(vld1q_s8(panel + half));
+      const int16x8_t b = vreinterpretq_s16_s8(vld1q_s8(panel + half + 16));
+      interleave_eight(vreinterpretq_s8_s16(vuzp1q_s16(a, b)),
+                       vreinterpretq_s8_s16(vuzp2q_s16(a, b)), panel + half);
+    }
+  }
+
  private:
   // Two terms' weights for every pixel: a load that repeats costs no arithmetic.
   static int8x8_t load_pair(const std::int8_t* pair) {
@@ -276,6 +291,7 @@ constexpr GemmKernel kFp16Gemm =
     with_vector_product<HalfVectorProduct>(gemm_kernel<StoredAsHalf<Fp32Product>>(256));
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
+constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(128, 8 * 1024);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(256);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(256);
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
@@ -298,6 +314,7 @@ constexpr KernelSet kNeonKernels = {
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
-    &kInt8Winograd};
+    &kInt8Winograd,
+    &kInt8Interleaved};
 
 }  // namespace mpe

@@ -47,6 +47,9 @@ struct I32 {
 };
 
 inline I32 operator+(I32 a, I32 b) { return I32(vaddq_s32(a.value, b.value)); }
+inline I32 larger(I32 a, I32 b) { return I32(vmaxq_s32(a.value, b.value)); }
+// Of neighbours in `a`, then in `b`.
+inline I32 larger_of_pairs(I32 a, I32 b) { return I32(vpmaxq_s32(a.value, b.value)); }
 inline F32 to_float(I32 x) { return F32(vcvtq_f32_s32(x.value)); }
 inline I32 round_to_int(F32 x) { return I32(vcvtnq_s32_f32(x.value)); }
 
@@ -108,6 +111,22 @@ inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, 
   const int8x16x2_t a = vld2q_s8(upper);
   const int8x16x2_t b = vld2q_s8(lower);
   vst1q_s8(to, vmaxq_s8(vmaxq_s8(a.val[0], a.val[1]), vmaxq_s8(b.val[0], b.val[1])));
+}
+
+// Sixteen values of each of four rows.
+inline void interleave_four(const std::int8_t* const (&rows)[4], std::int8_t* to) {
+  const int8x16_t a = vld1q_s8(rows[0]);
+  const int8x16_t b = vld1q_s8(rows[1]);
+  const int8x16_t c = vld1q_s8(rows[2]);
+  const int8x16_t d = vld1q_s8(rows[3]);
+  const int16x8_t ab_low = vreinterpretq_s16_s8(vzip1q_s8(a, b));
+  const int16x8_t cd_low = vreinterpretq_s16_s8(vzip1q_s8(c, d));
+  const int16x8_t ab_high = vreinterpretq_s16_s8(vzip2q_s8(a, b));
+  const int16x8_t cd_high = vreinterpretq_s16_s8(vzip2q_s8(c, d));
+  vst1q_s8(to, vreinterpretq_s8_s16(vzip1q_s16(ab_low, cd_low)));
+  vst1q_s8(to + 16, vreinterpretq_s8_s16(vzip2q_s16(ab_low, cd_low)));
+  vst1q_s8(to + 32, vreinterpretq_s8_s16(vzip1q_s16(ab_high, cd_high)));
+  vst1q_s8(to + 48, vreinterpretq_s8_s16(vzip2q_s16(ab_high, cd_high)));
 }
 
 // Saturates.

@@ -6,6 +6,7 @@
 #include "kernels/neon/vectors.h"
 // clang-format on
 #include "kernels/generic/gemm.h"
+#include "kernels/generic/interleaved.h"
 #include "kernels/generic/vector_product.h"
 
 namespace mpe {
@@ -61,6 +62,11 @@ struct Int8Product {
     vst1q_s8(panel + 16, vreinterpretq_s8_s16(vzip2q_s16(ab_low, cd_low)));
     vst1q_s8(panel + 32, vreinterpretq_s8_s16(vzip1q_s16(ab_high, cd_high)));
   }
+
+  static constexpr bool kArranged = false;
+  static void interleave_words(const std::int8_t* const (&rows)[kUnit], std::int8_t* to) {
+    interleave_four(rows, to);
+  }
 };
 
 struct Int8VectorProduct {
@@ -88,6 +94,8 @@ struct Int8VectorProduct {
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
 
+constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(288, 24 * 1024);
+
 bool supported(const CpuFeatures& features) {
   return features.neon && features.fp16 && features.dotprod;
 }
@@ -95,6 +103,7 @@ bool supported(const CpuFeatures& features) {
 }  // namespace
 
 constexpr KernelSet kNeonDotprodKernels = {
-    "neon_dotprod", supported, {nullptr, nullptr, &kInt8Gemm}, {}};
+    "neon_dotprod", supported,        {nullptr, nullptr, &kInt8Gemm}, {}, {}, nullptr,
+    nullptr,        &kInt8Interleaved};
 
 }  // namespace mpe

@@ -1,0 +1,402 @@
+// Int8 convolution from a copy of the input in which a pixel's channels lie together, `unit` to a
+// 32-bit word: the copy is made once for all taps, has its padding in it, and a panel of patches is
+// then runs of whole words, whatever the tap. Every panel meets several blocks of weights while it
+// is in the first-level cache. Where outputs are pooled, panels come in pairs, of even and of odd
+// output rows, and the largest of four sums is what becomes an output: bias, activation and
+// rounding do not change the order of sums.
+//
+// A kernel K is one of generic/gemm.h, with unit values of Panel in a word, and further offers
+//   interleave_words(rows, to)   sixteen words of kUnit rows of at least as many values
+//   kArranged, arrange(words, panel)   does the tile want the words of a unit in another order?
+// The including unit's vectors offer larger(a, b) and larger_of_pairs(a, b).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+template <typename K>
+class Interleaved {
+ public:
+  static void run(const InterleavedWork& work) {
+    const Write write = writer_of(*work.stage);
+    for (int panel = work.panel_begin; panel < work.panel_end; panel += work.panel_step) {
+      const int left = work.panel_end - panel;
+      const Range panels = {panel, left < work.panel_step ? left : work.panel_step};
+      const Strip strip = copy_rows(work, panels);
+      for (int depth = 0; depth < work.depth; depth += work.depth_step) {
+        multiply(work, strip, panels, depth, write);
+      }
+    }
+  }
+
+  static constexpr int kColumns = K::kLanes * K::kVectors;
+  static constexpr bool kWidens = !std::is_same_v<typename K::Weight, typename K::Multiplier>;
+
+ private:
+  using Panel = typename K::Panel;
+  using Weight = typename K::Weight;
+  using Multiplier = typename K::Multiplier;
+  using Word = std::uint32_t;
+  using Write = void (*)(const InterleavedWork& work, int block, int column, int count,
+                         const std::int32_t* sums);
+
+  static constexpr int kTile = K::kRows * kColumns;
+  static constexpr int kWordsAtOnce = 16;
+  static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
+
+  struct Range {
+    int begin;
+    int count;
+  };
+
+  // The copy: planes [channel word][row][column] of words.
+  struct Strip {
+    Word* words;
+    std::int64_t plane;  // words
+    int first_row;       // of the input; may be negative
+  };
+
+  static int halves(const InterleavedWork& work) { return work.pool ? 2 : 1; }
+  static int columns(const InterleavedWork& work) { return work.geometry->pixels() / halves(work); }
+
+  static Strip copy_rows(const InterleavedWork& work, Range panels) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int height = halves(work);
+    const int begin = panels.begin * kColumns;
+    const int end = limited(begin + panels.count * kColumns, 0, columns(work));
+    const int first = begin / geometry.out_width * height;
+    const int last = (end - 1) / geometry.out_width * height + height - 1;
+    const int rows =
+        (last - first) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+    Strip strip;
+    strip.words = reinterpret_cast<Word*>(work.strip);
+    strip.plane = interleaved_plane(rows, work.padded_width) / 4;
+    strip.first_row = first * geometry.stride_y - geometry.padding;
+    for (int word = 0; word < work.channel_words; ++word) {
+      copy_plane(work, word, strip.first_row, rows, strip.words + word * strip.plane);
+    }
+    return strip;
+  }
+
+  static void copy_plane(const InterleavedWork& work, int word, int y, int rows, Word* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const std::int8_t* channels[K::kUnit];
+    for (int c = 0; c < K::kUnit; ++c) {
+      // What stands for a channel too many meets weights of zero.
+      const int channel = limited(word * K::kUnit + c, 0, geometry.channels - 1);
+      channels[c] = work.input + channel * plane;
+    }
+    const int width = work.padded_width;
+    const int before = geometry.padding < width ? geometry.padding : width;
+    const int count = limited(geometry.in_width, 0, width - before);
+    // Rows without padding that follow each other are one.
+    if (before == 0 && count == width && geometry.in_width == width && y >= 0 &&
+        y + rows <= geometry.in_height) {
+      copy_words(channels, static_cast<std::int64_t>(y) * width, rows * width, to);
+      return;
+    }
+    const Word padding = padding_word(work.padding_value);
+    for (int row = 0; row < rows; ++row, ++y, to += width) {
+      if (y < 0 || y >= geometry.in_height) {
+        fill_run(to, padding, width);
+        continue;
+      }
+      fill_run(to, padding, before);
+      copy_words(channels, static_cast<std::int64_t>(y) * geometry.in_width, count, to + before);
+      fill_run(to + before + count, padding, width - before - count);
+    }
+  }
+
+  static Word padding_word(std::int8_t value) {
+    std::int8_t values[kWordsAtOnce];
+    const std::int8_t* rows[K::kUnit];
+    Word words[kWordsAtOnce];
+    fill_run(values, value, kWordsAtOnce);
+    for (const std::int8_t*& row : rows) row = values;
+    K::interleave_words(rows, reinterpret_cast<Panel*>(words));
+    return words[0];
+  }
+
+  static void copy_words(const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
+                         int count, Word* to) {
+    const std::int8_t* from[K::kUnit];
+    const auto copy = [&](int i) {
+      for (int c = 0; c < K::kUnit; ++c) from[c] = channels[c] + offset + i;
+      K::interleave_words(from, reinterpret_cast<Panel*>(to + i));
+    };
+    if (count >= kWordsAtOnce) {
+      for (int i = 0; i + kWordsAtOnce < count; i += kWordsAtOnce) copy(i);
+      copy(count - kWordsAtOnce);  // overlaps what was there before
+      return;
+    }
+    std::int8_t few[K::kUnit][kWordsAtOnce] = {};
+    Word words[kWordsAtOnce];
+    for (int c = 0; c < K::kUnit; ++c) {
+      copy_run(few[c], channels[c] + offset, count);
+      from[c] = few[c];
+    }
+    K::interleave_words(from, reinterpret_cast<Panel*>(words));
+    copy_run(to, words, count);
+  }
+
+  static int column_count(const InterleavedWork& work, int panel) {
+    const int left = columns(work) - panel * kColumns;
+    return left < kColumns ? left : kColumns;
+  }
+
+  static void multiply(const InterleavedWork& work, const Strip& strip, Range panels, int depth,
+                       Write write) {
+    const int left = work.depth - depth;
+    const int words = left < work.depth_step ? left : work.depth_step;
+    const bool first = depth == 0;
+    const bool last = left <= work.depth_step;
+    const int height = halves(work);
+    const std::int64_t panel_words = static_cast<std::int64_t>(words) * kColumns;
+    auto* packed = reinterpret_cast<Word*>(work.panels);
+
+    for (int p = 0; p < panels.count; ++p) {
+      for (int half = 0; half < height; ++half) {
+        pack(work, strip, panels.begin + p, half, depth, words,
+             packed + (p * height + half) * panel_words);
+      }
+    }
+    alignas(64) std::int32_t tiles[2 * kTile];
+    for (int begin = work.block_begin; begin < work.block_end; begin += work.block_step) {
+      const int most = work.block_end - begin;
+      const int blocks = most < work.block_step ? most : work.block_step;
+      if constexpr (kWidens) widen(work, begin, blocks, depth, words);
+      for (int p = 0; p < panels.count; ++p) {
+        const int panel = panels.begin + p;
+        const int count = column_count(work, panel);
+        const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
+        for (int b = 0; b < blocks; ++b) {
+          const Multiplier* weights = weights_of(work, begin, b, depth, words);
+          std::int32_t* sums = first && last ? tiles : tiles_at(work, begin + b, p);
+          for (int half = 0; half < height; ++half) {
+            accumulate(values + half * panel_words * K::kUnit, weights, words, sums + half * kTile,
+                       count, first);
+          }
+          if (last) write(work, begin + b, panel * kColumns, count, sums);
+        }
+      }
+    }
+  }
+
+  static std::int32_t* tiles_at(const InterleavedWork& work, int block, int panel) {
+    const std::int64_t index =
+        static_cast<std::int64_t>(block - work.block_begin) * work.panel_step + panel;
+    return reinterpret_cast<std::int32_t*>(work.sums) + index * halves(work) * kTile;
+  }
+
+  static const Weight* stored(const InterleavedWork& work, int block, int depth) {
+    return static_cast<const Weight*>(work.weights) +
+           (static_cast<std::int64_t>(block) * work.depth + depth) * (K::kRows * K::kUnit);
+  }
+  static Multiplier* widened(const InterleavedWork& work, int block, int words) {
+    return reinterpret_cast<Multiplier*>(work.multipliers) +
+           static_cast<std::int64_t>(block) * words * (K::kRows * K::kUnit);
+  }
+  static const Multiplier* weights_of(const InterleavedWork& work, int begin, int block, int depth,
+                                      int words) {
+    if constexpr (kWidens) {
+      return widened(work, block, words);
+    } else {
+      return stored(work, begin + block, depth);
+    }
+  }
+  static void widen(const InterleavedWork& work, int begin, int blocks, int depth, int words) {
+    for (int block = 0; block < blocks; ++block) {
+      K::widen(stored(work, begin + block, depth), widened(work, block, words),
+               words * K::kRows * K::kUnit);
+    }
+  }
+
+  // Only as many vectors as have pixels are computed.
+  static void accumulate(const Panel* panel, const Multiplier* weights, int words,
+                         std::int32_t* tile, int count, bool fresh) {
+    const int vectors = (count + K::kLanes - 1) / K::kLanes;
+    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+      if (vectors == v.value + 1) {
+        K::template accumulate<v.value + 1>(panel, weights, words, tile, fresh);
+      }
+    });
+  }
+
+  // Words [depth, depth + words) of the patches under a panel.
+  static void pack(const InterleavedWork& work, const Strip& strip, int panel, int half, int depth,
+                   int words, Word* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    Segment segments[kColumns + 1];
+    const int used =
+        split_pixels(geometry, panel * kColumns, column_count(work, panel), 0, segments);
+    for (int word = depth; word < depth + words;) {
+      const int tap = word / work.channel_words;
+      const int channel = word - tap * work.channel_words;
+      const int left = depth + words - word;
+      const int count = work.channel_words - channel < left ? work.channel_words - channel : left;
+      const int ky = tap / geometry.kernel_x;
+      const int kx = tap - ky * geometry.kernel_x;
+      for (int i = 0; i < used; ++i) {
+        const int y = segments[i].y * halves(work) + half;
+        const std::int64_t row =
+            y * geometry.stride_y + ky * geometry.dilation - geometry.padding - strip.first_row;
+        const Word* from = strip.words + channel * strip.plane + row * work.padded_width +
+                           segments[i].x * geometry.stride_x + kx * geometry.dilation;
+        copy_segment(from, strip.plane, count, segments[i].count, geometry.stride_x,
+                     to + segments[i].column);
+      }
+      word += count;
+      to += count * kColumns;
+    }
+    if constexpr (K::kArranged) {
+      for (int word = 0; word < words; ++word) {
+        to -= kColumns;
+        K::arrange(reinterpret_cast<Panel*>(to));
+      }
+    }
+  }
+
+  static void copy_segment(const Word* from, std::int64_t plane, int words, int count, int stride,
+                           Word* to) {
+    if (stride != 1) {
+      for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
+        copy_strided(to, from, count, stride);
+      }
+    } else if (count == kColumns) {
+      for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
+        copy_block<kColumns * sizeof(Word)>(to, from);
+      }
+    } else {
+      for (int w = 0; w < words; ++w, from += plane, to += kColumns) copy_run(to, from, count);
+    }
+  }
+
+  // The first `count` outputs of a row of sums. Always inlined: a count that is known makes every
+  // store a whole vector.
+  template <Activation kActivation, int kVectors, typename Output>
+  static inline __attribute__((always_inline)) void write_row(
+      Activation activation, const Int8Constants<Channels::kOne>& constants,
+      const I32 (&sums)[kVectors], int count, Output* output) {
+    constexpr int kLanes = I32::kLanes;
+    F32 values[kVectors];
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      values[v.value] = to_float(sums[v.value] + constants.offset) * constants.multiplier;
+    });
+    I32 steps[kVectors];
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      if constexpr (std::is_same_v<Output, float>) {
+        values[v.value] = activate_vector<kActivation>(activation, values[v.value]);
+      } else {
+        steps[v.value] = requantized<kActivation>(activation, constants, values[v.value]);
+      }
+    });
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      const int left = count - v.value * kLanes;
+      if (left <= 0) return;
+      const int stored = left < kLanes ? left : kLanes;
+      if constexpr (std::is_same_v<Output, float>) {
+        store(output + v.value * kLanes, values[v.value], stored);
+      } else {
+        store_int8(output + v.value * kLanes, steps[v.value], stored);
+      }
+    });
+  }
+
+  template <Activation kActivation, bool kPool, bool kWhole, typename Output>
+  static inline __attribute__((always_inline)) void write_rows(const InterleavedWork& work,
+                                                               int block, int column, int count,
+                                                               const std::int32_t* sums) {
+    constexpr int kArea = kPool ? 4 : 1;
+    constexpr int kStep = kPool ? 2 : 1;
+    constexpr int kVectors = (K::kVectors + kStep - 1) / kStep;
+    const int first = block * K::kRows;
+    const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
+    const std::int64_t plane = work.geometry->pixels() / kArea;
+    const OutputStage& stage = *work.stage;
+    auto* output = static_cast<Output*>(work.output) + first * plane + column / kStep;
+    const int outputs = (kWhole ? kColumns : count) / kStep;
+    for (int r = 0; r < rows; ++r, sums += kColumns, output += plane) {
+      const auto constants =
+          Int8Constants<Channels::kOne>::template load<kActivation>(stage, first + r, 0);
+      I32 results[kVectors];
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        const auto vector = [&](int index) { return I32::load(sums + index * K::kLanes); };
+        if constexpr (kPool) {
+          constexpr int kFirst = 2 * v.value;
+          constexpr int kSecond = kFirst + 1 < K::kVectors ? kFirst + 1 : kFirst;
+          const auto upper_or_lower = [&](int index) {
+            return larger(vector(index), vector(index + K::kRows * K::kVectors));
+          };
+          results[v.value] = larger_of_pairs(upper_or_lower(kFirst), upper_or_lower(kSecond));
+        } else {
+          results[v.value] = vector(v.value);
+        }
+      });
+      write_row<kActivation>(stage.activation, constants, results, outputs, output);
+    }
+  }
+
+  template <Activation kActivation, typename Output>
+  static void write_tile(const InterleavedWork& work, int block, int column, int count,
+                         const std::int32_t* sums) {
+    if (work.pool) {
+      if (count == kColumns) {
+        write_rows<kActivation, true, true, Output>(work, block, column, count, sums);
+      } else {
+        write_rows<kActivation, true, false, Output>(work, block, column, count, sums);
+      }
+    } else if (count == kColumns) {
+      write_rows<kActivation, false, true, Output>(work, block, column, count, sums);
+    } else {
+      write_rows<kActivation, false, false, Output>(work, block, column, count, sums);
+    }
+  }
+
+  template <Activation kActivation>
+  static Write writer_for(OutputKind kind) {
+    return kind == OutputKind::kInt8 ? write_tile<kActivation, std::int8_t>
+                                     : write_tile<kActivation, float>;
+  }
+  static Write writer_of(const OutputStage& stage) {
+    switch (stage.activation) {
+      case Activation::kLinear:
+        return writer_for<Activation::kLinear>(stage.kind);
+      case Activation::kLeaky:
+        return writer_for<Activation::kLeaky>(stage.kind);
+      case Activation::kRelu:
+        return writer_for<Activation::kRelu>(stage.kind);
+      case Activation::kRelu6:
+        return writer_for<Activation::kRelu6>(stage.kind);
+      default:
+        return writer_for<Activation::kLogistic>(stage.kind);
+    }
+  }
+};
+
+template <typename K>
+constexpr InterleavedKernel interleaved_kernel(int depth_step, int block_bytes,
+                                               int input_offset = 0) {
+  using Multiply = Interleaved<K>;
+  InterleavedKernel kernel;
+  kernel.rows = K::kRows;
+  kernel.columns = Multiply::kColumns;
+  kernel.unit = K::kUnit;
+  kernel.multiplier_bytes = Multiply::kWidens ? sizeof(typename K::Multiplier) : 0;
+  kernel.input_offset = input_offset;
+  kernel.depth_step = depth_step;
+  kernel.block_bytes = block_bytes;
+  kernel.run = Multiply::run;
+  return kernel;
+}
+
+}  // namespace
+}  // namespace mpe

@@ -1,0 +1,210 @@
+#include "kernels/interleaved_convolution.h"
+
+#include <algorithm>
+
+#include "kernels/aligned_buffer.h"
+#include "kernels/output_constants.h"
+#include "kernels/sizes.h"
+#include "quant/requantize.h"
+
+namespace mpe {
+namespace {
+
+// Packed panels that a thread works on: they should stay in the second-level cache, of which the
+// smallest board has 512 KiB for four cores.
+constexpr int kPanelBytes = 192 * 1024;
+constexpr int kSmallPanelBytes = 32 * 1024;
+constexpr int kWordBytes = 4;
+
+ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
+  ConvolutionGeometry geometry;
+  geometry.channels = shape.in.channels;
+  geometry.in_height = shape.in.height;
+  geometry.in_width = shape.in.width;
+  geometry.out_height = shape.out.height;
+  geometry.out_width = shape.out.width;
+  geometry.kernel_y = shape.kernel_y;
+  geometry.kernel_x = shape.kernel_x;
+  geometry.stride_y = shape.stride_y;
+  geometry.stride_x = shape.stride_x;
+  geometry.padding = shape.padding;
+  geometry.dilation = shape.dilation;
+  return geometry;
+}
+
+class InterleavedConvolution final : public Convolution {
+ public:
+  InterleavedConvolution(const ConvolutionRequest& request, const InterleavedKernel& kernel,
+                         std::string_view isa, bool small_scratch)
+      : kernel_(kernel),
+        isa_(isa),
+        pool_(pools_by_sums(request)),
+        rows_(request.shape.out.channels),
+        blocks_(divide_up(rows_, kernel.rows)),
+        geometry_(geometry_of(request.shape)),
+        channel_words_(divide_up(geometry_.channels, kernel.unit)),
+        depth_(channel_words_ * geometry_.taps()),
+        panels_(divide_up(geometry_.pixels() / halves(), kernel.columns)),
+        constants_(request) {
+    choose_steps(small_scratch ? kSmallPanelBytes : kPanelBytes);
+    pack_weights(request);
+  }
+
+  std::string_view isa() const override { return isa_; }
+  std::string_view algorithm() const override { return "interleaved"; }
+  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+  bool pools() const override { return pool_; }
+
+  std::size_t scratch_bytes(int threads) const override {
+    return constants_bytes() + static_cast<std::size_t>(threads) * thread_bytes(threads);
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
+    InterleavedWork work;
+    work.geometry = &geometry_;
+    work.stage = &stage;
+    work.input = static_cast<const std::int8_t*>(call.input);
+    work.weights = weights_.data();
+    work.output = call.output;
+    work.pool = pool_;
+    work.rows = rows_;
+    work.channel_words = channel_words_;
+    work.depth = depth_;
+    work.depth_step = depth_step_;
+    work.block_end = blocks_;
+    work.block_step = block_step_;
+    work.panel_end = panels_;
+    work.panel_step = panel_step_;
+    work.padded_width = padded_width();
+    work.padding_value =
+        static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
+    const int threads = pool.threads();
+    const bool by_pixels = splits_pixels(threads);
+    pool.parallel_for(by_pixels ? panels_ : blocks_, [&](int thread, int begin, int end) {
+      if (begin == end) return;
+      InterleavedWork mine = work;
+      (by_pixels ? mine.panel_begin : mine.block_begin) = begin;
+      (by_pixels ? mine.panel_end : mine.block_end) = end;
+      mine.strip = call.scratch + constants_bytes() +
+                   static_cast<std::size_t>(thread) * thread_bytes(threads);
+      mine.panels = mine.strip + strip_bytes();
+      mine.multipliers = mine.panels + panels_bytes();
+      mine.sums = mine.multipliers + multipliers_bytes();
+      kernel_.run(mine);
+    });
+  }
+
+ private:
+  int halves() const { return pool_ ? 2 : 1; }
+
+  // Threads share the pixels, so that no pixel is packed twice, unless that would leave some of
+  // them with much less to do than others.
+  bool splits_pixels(int threads) const {
+    return threads == 1 || panels_ >= 4 * threads || panels_ >= blocks_;
+  }
+
+  // Steps of about the same size.
+  void choose_steps(int panel_bytes) {
+    depth_step_ = divide_up(depth_, divide_up(depth_, kernel_.depth_step));
+    const int block =
+        depth_step_ * kernel_.rows *
+        (kernel_.multiplier_bytes > 0 ? kernel_.unit * kernel_.multiplier_bytes : kernel_.unit);
+    block_step_ = std::clamp(kernel_.block_bytes / block, 1, blocks_);
+    const int panel = depth_step_ * kernel_.columns * kWordBytes * halves();
+    panel_step_ = std::clamp(panel_bytes / panel, 1, panels_);
+  }
+
+  int padded_width() const {
+    return (geometry_.out_width - 1) * geometry_.stride_x +
+           (geometry_.kernel_x - 1) * geometry_.dilation + 1;
+  }
+
+  std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
+  std::size_t strip_bytes() const {
+    const int columns = std::min(panel_step_ * kernel_.columns, geometry_.pixels() / halves());
+    const int rows = interleaved_rows(geometry_, columns, halves());
+    return static_cast<std::size_t>(channel_words_) *
+           static_cast<std::size_t>(interleaved_plane(rows, padded_width()));
+  }
+  std::size_t panels_bytes() const {
+    return round_up(static_cast<std::size_t>(depth_step_) *
+                        static_cast<std::size_t>(panel_step_ * halves() * kernel_.columns) *
+                        kWordBytes,
+                    kCacheLine);
+  }
+  std::size_t multipliers_bytes() const {
+    return round_up(
+        static_cast<std::size_t>(depth_step_ * block_step_) *
+            static_cast<std::size_t>(kernel_.rows * kernel_.unit * kernel_.multiplier_bytes),
+        kCacheLine);
+  }
+  // Sums that wait for the next step of depth; a thread that shares the rows has only its own.
+  std::size_t sums_bytes(int threads) const {
+    if (depth_step_ == depth_) return 0;
+    const int blocks = splits_pixels(threads) ? blocks_ : divide_up(blocks_, threads);
+    return static_cast<std::size_t>(blocks * kernel_.rows) *
+           static_cast<std::size_t>(panel_step_ * halves() * kernel_.columns) *
+           sizeof(std::int32_t);
+  }
+  std::size_t thread_bytes(int threads) const {
+    return round_up(strip_bytes() + panels_bytes() + multipliers_bytes() + sums_bytes(threads),
+                    kCacheLine);
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    const auto unit = static_cast<std::size_t>(kernel_.unit);
+    const auto block_rows = static_cast<std::size_t>(kernel_.rows);
+    const auto words = static_cast<std::size_t>(channel_words_);
+    const auto taps = static_cast<std::size_t>(geometry_.taps());
+    weights_ = AlignedBuffer(static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(depth_) *
+                             block_rows * unit);
+    auto* packed = weights_.as<std::int8_t>();
+    for (int channel = 0; channel < rows_; ++channel) {
+      const float* weight = request.filter(channel).data();
+      const auto row = static_cast<std::size_t>(channel);
+      const std::size_t start = row / block_rows * static_cast<std::size_t>(depth_);
+      std::int32_t total = 0;
+      for (std::size_t c = 0; c < static_cast<std::size_t>(geometry_.channels); ++c) {
+        for (std::size_t tap = 0; tap < taps; ++tap) {
+          const std::size_t word = start + tap * words + c / unit;
+          const std::int8_t value = quantize_weight(*weight++, constants_.weight_scale(channel));
+          packed[(word * block_rows + row % block_rows) * unit + c % unit] = value;
+          total += value;
+        }
+      }
+      constants_.set_weight_total(channel, total);
+    }
+    constants_.finish(kernel_.input_offset);
+  }
+
+  const InterleavedKernel& kernel_;
+  const std::string_view isa_;
+  const bool pool_;
+  const int rows_;
+  const int blocks_;
+  const ConvolutionGeometry geometry_;
+  const int channel_words_;
+  const int depth_;   // words
+  const int panels_;  // or pairs of panels
+  OutputConstants constants_;
+  AlignedBuffer weights_;  // [block][word][rows of a block][unit]
+  int depth_step_ = 0;
+  int block_step_ = 0;
+  int panel_step_ = 0;
+};
+
+}  // namespace
+
+bool suits_interleaved(const ConvolutionShape& shape) {
+  return shape.groups == 1 && shape.out.height * shape.out.width > 1;
+}
+
+std::unique_ptr<Convolution> make_interleaved_convolution(const ConvolutionRequest& request,
+                                                          const InterleavedKernel& kernel,
+                                                          std::string_view isa,
+                                                          bool small_scratch) {
+  return std::make_unique<InterleavedConvolution>(request, kernel, isa, small_scratch);
+}
+
+}  // namespace mpe
