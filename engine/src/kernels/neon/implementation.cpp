@@ -30,6 +30,27 @@ inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x
   asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
 }
 
+template <int kLane>
+inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x4_t weights) {
+  asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
+}
+
+// Depthwise convolution with a channel's weights in registers, used by lane.
+struct OrderedDepthwise : Fp32Depthwise {
+  template <int kTaps>
+  struct Weights {
+    float32x4_t quads[(kTaps + 3) / 4];
+    explicit Weights(const float* from) {
+      for (int i = 0; i < (kTaps + 3) / 4; ++i) quads[i] = vld1q_f32(from + 4 * i);
+    }
+  };
+  static void load(F32& to, const float* from) { load_in_order(to.value, from); }
+  template <int kTap, int kTaps>
+  static void multiply_add(F32& sum, F32 value, const Weights<kTaps>& weights) {
+    multiply_add_in_order<kTap % 4>(sum.value, value.value, weights.quads[kTap / 4]);
+  }
+};
+
 // Weights are read in pairs and used by lane. Everything is loaded ahead of its use: pixels by a
 // whole term, weights by one pair of rows or two, as far as the 32 registers reach.
 struct Fp32Product {
@@ -278,8 +299,9 @@ constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(256);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(256);
-constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
-constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
+constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<OrderedDepthwise>();
+constexpr DepthwiseKernel kFp16DepthwiseKernel =
+    depthwise_rows_kernel<DepthwiseOfHalves<OrderedDepthwise>>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
 constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
