@@ -184,19 +184,22 @@ class DepthwiseRows {
     constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
     constexpr int kAhead = 2;
     constexpr int kSlots = kAhead + 1;
+    const std::int64_t plane_size = work.plane_size;
+    const std::int64_t plane_width = work.plane_width;
+    const std::int64_t width = work.geometry->out_width;
+    const Vector bias(work.stage->bias[channel]);
     Vector values[kSlots][kVectors];
     const auto load = [&](auto group, auto v) MPE_UNROLLED {
       constexpr int kRow = group.value / kSize;
       constexpr int kColumn = group.value % kSize;
       constexpr int kPlane = kRow % kStride * kStride + kColumn % kStride;
-      const Value* from = strip + kPlane * work.plane_size + kRow / kStride * work.plane_width;
+      const Value* from = strip + kPlane * plane_size + kRow / kStride * plane_width;
       K::load(values[group.value % kSlots][v.value], from + kColumn / kStride + v.value * kLanes);
     };
     unroll<kAhead>([&](auto group) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED { load(group, v); });
     });
     Vector sums[kRows][kVectors];
-    const Vector bias(work.stage->bias[channel]);
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
     });
@@ -218,7 +221,6 @@ class DepthwiseRows {
       });
     });
     activate_all(work.stage->activation, sums);
-    const std::int64_t width = work.geometry->out_width;
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
         K::store(output + r.value * width + v.value * kLanes, sums[r.value][v.value], count);

@@ -127,6 +127,22 @@ struct BroadcastFp32Product {
     broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
   }
   template <int kUsed>
+  static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
+                                                              const float* panel,
+                                                              const float* weights, int units,
+                                                              std::int64_t panel_stride) {
+    for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
+      broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
+    }
+  }
+  template <int kUsed>
+  static void convolve_tile(const float* panel, std::int64_t panel_stride, const float* weights,
+                            int units, const OutputStage& stage, int channel, int rows,
+                            float* output, std::int64_t pixels) {
+    convolve_float_tile<BroadcastFp32Product, kUsed>(panel, panel_stride, weights, units, stage,
+                                                     channel, rows, output, pixels);
+  }
+  template <int kUsed>
   static void accumulate(const float* panel, const float* weights, int units, float* tile,
                          bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
