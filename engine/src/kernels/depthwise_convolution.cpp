@@ -15,6 +15,9 @@ namespace {
 // cache.
 constexpr int kStripBytes = 12 * 1024;
 
+// Kernels may read the last channel's weights as whole vectors.
+constexpr std::size_t kWeightSlack = 16;
+
 ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   ConvolutionGeometry geometry;
   geometry.channels = 1;
@@ -136,7 +139,7 @@ class DepthwiseConvolution final : public Convolution {
     const auto taps = static_cast<std::size_t>(geometry_.taps());
     const auto stride = static_cast<std::size_t>(taps_);
     const std::size_t size = kernel_.weights == WeightFormat::kFloat ? sizeof(float) : sizeof(Half);
-    weights_ = AlignedBuffer(static_cast<std::size_t>(channels_) * stride * size);
+    weights_ = AlignedBuffer(static_cast<std::size_t>(channels_) * stride * size + kWeightSlack);
     for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
       const auto filter = request.filter(static_cast<int>(c));
       for (std::size_t tap = 0; tap < taps; ++tap) {

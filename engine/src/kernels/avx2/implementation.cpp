@@ -156,8 +156,9 @@ constexpr GemmKernel kInt8Gemm =
 constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(192, 12 * 1024);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(384);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(384);
-constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
-constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
+constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<Fp32Depthwise>();
+constexpr DepthwiseKernel kFp16DepthwiseKernel =
+    depthwise_rows_kernel<DepthwiseOfHalves<Fp32Depthwise>>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
 constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();

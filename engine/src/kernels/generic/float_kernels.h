@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/generic/depthwise.h"
+#include "kernels/generic/depthwise_rows.h"
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/halves.h"
 #include "kernels/generic/vector_product.h"
@@ -17,6 +17,7 @@ struct Fp32Depthwise {
   using Input = float;
   using Value = float;
   using Sum = float;
+  using Vector = F32;
   static constexpr WeightFormat kWeights = WeightFormat::kFloat;
   static constexpr int kLanes = F32::kLanes;
 
@@ -25,12 +26,50 @@ struct Fp32Depthwise {
                          int taps, float* sums) {
     accumulate_taps<Fp32Depthwise, F32, kSteps>(strip, weights, offsets, taps, sums);
   }
+
+  template <int kTaps>
+  using Weights = const float*;
+  static void load(F32& to, const float* from) { to = F32::load(from); }
+  template <int kTap>
+  static void multiply_add(F32& sum, F32 value, const float* weights) {
+    sum = mpe::multiply_add(sum, value, F32(weights[kTap]));
+  }
+  static void store(float* to, F32 value, int count) { mpe::store(to, value, count); }
+  static void copy(const float* from, float* to, int count) { copy_run(to, from, count); }
+  static void split(const float* from, float* even, float* odd, int count) {
+    int i = 0;
+    for (; i + F32::kLanes <= count; i += F32::kLanes) {
+      F32 columns[2];
+      deinterleave(from + 2 * i, columns);
+      mpe::store(even + i, columns[0]);
+      mpe::store(odd + i, columns[1]);
+    }
+    for (; i < count; ++i) {
+      even[i] = from[2 * i];
+      odd[i] = from[2 * i + 1];
+    }
+  }
 };
 
-struct HalfDepthwise : Fp32Depthwise {
+// Stored halves, widened on their way into the strip.
+template <typename Kernel>
+struct DepthwiseOfHalves : Kernel {
   using Input = std::uint16_t;
   static void convert(const std::uint16_t* from, float* to, int count, int /*zero_point*/) {
     widen_halves(from, to, count);
+  }
+  static void store(std::uint16_t* to, F32 value, int count) { store_half(to, value, count); }
+  static void copy(const std::uint16_t* from, float* to, int count) {
+    widen_halves(from, to, count);
+  }
+  static void split(const std::uint16_t* from, float* even, float* odd, int count) {
+    constexpr int kChunk = 128;
+    float chunk[2 * kChunk];
+    for (int i = 0; i < count; i += kChunk) {
+      const int length = count - i < kChunk ? count - i : kChunk;
+      widen_halves(from + 2 * i, chunk, 2 * length);
+      Kernel::split(chunk, even + i, odd + i, length);
+    }
   }
 };
 
@@ -86,6 +125,22 @@ struct BroadcastFp32Product {
   template <int kUsed>
   static void step(F32 (&sums)[kRows][kUsed], const float* panel, const float* weights) {
     broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
+  }
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
+                                                              const float* panel,
+                                                              const float* weights, int units,
+                                                              std::int64_t panel_stride) {
+    for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
+      broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
+    }
+  }
+  template <int kUsed>
+  static void convolve_tile(const float* panel, std::int64_t panel_stride, const float* weights,
+                            int units, const OutputStage& stage, int channel, int rows,
+                            float* output, std::int64_t pixels) {
+    convolve_float_tile<BroadcastFp32Product, kUsed>(panel, panel_stride, weights, units, stage,
+                                                     channel, rows, output, pixels);
   }
   template <int kUsed>
   static void accumulate(const float* panel, const float* weights, int units, float* tile,

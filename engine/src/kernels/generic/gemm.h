@@ -10,6 +10,9 @@
 //   accumulate<V>(panel, weights, units, tile, fresh)   adds to the first V vectors of a tile of
 //               sums [kRows][kVectors * kLanes], or starts it; kernels of floats also take the
 //               distances between the rows of the panel and of the tile
+//   convolve_tile<V>(panel, panel_stride, weights, units, stage, channel, rows, output, pixels)
+//               writes the outputs of a tile of V vectors whose sums need not wait for more depth;
+//               kernels whose Panel is Input and whose sums are floats have it
 //   interleave(rows, panel)   packs kUnit rows of gathered values; unused if kUnit is 1 and Panel
 //               is Input
 //   widen(from, to, count)    Weight to Multiplier; unused where they are the same
@@ -69,6 +72,27 @@ inline __attribute__((always_inline)) void broadcast_step(
   });
 }
 
+// The common shape of convolve_tile() for floats. K has add_terms<V>(sums, panel, weights, units,
+// panel_stride).
+template <typename K, int kVectorsUsed>
+inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, const float* weights,
+                                int units, const OutputStage& stage, int channel, int rows,
+                                float* output, std::int64_t pixels) {
+  F32 sums[K::kRows][kVectorsUsed];
+  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+    const F32 bias(stage.bias[channel + r.value]);
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
+  });
+  K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
+  activate_all(stage.activation, sums);
+  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+    if (r.value >= rows) return;
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+      store(output + r.value * pixels + v.value * K::kLanes, sums[r.value][v.value]);
+    });
+  });
+}
+
 template <typename K>
 class Gemm {
  public:
@@ -82,6 +106,9 @@ class Gemm {
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
 
   static void run(const GemmWork& work) {
+    if constexpr (kFinishes) {
+      if (suits_panels(work)) return run_panels(work);
+    }
     for (int column = work.column_begin; column < work.column_end; column += work.column_step) {
       const int left = work.column_end - column;
       const int count = left < work.column_step ? left : work.column_step;
@@ -95,6 +122,81 @@ class Gemm {
   // Rows that are gathered before they are interleaved.
   static constexpr int kGatheredRows = 64;
   static constexpr bool kDirect = K::kUnit == 1 && std::is_same_v<Input, Panel>;
+  static constexpr bool kFinishes = kDirect && std::is_same_v<Sum, float>;
+
+  // The first-level cache of the smallest cores: lines a set, bytes that a way spans.
+  static constexpr std::int64_t kWays = 4;
+  static constexpr std::int64_t kWayBytes = 8 * 1024;
+  static constexpr std::int64_t kLineBytes = 64;
+  static constexpr std::int64_t kSmallWeights = 16 * 1024;
+
+  static bool is_pointwise(const ConvolutionGeometry& geometry) {
+    return geometry.taps() == 1 && geometry.stride_x == 1 && geometry.stride_y == 1 &&
+           geometry.padding == 0;
+  }
+
+  // Panel by panel, every block of weights: where the weights are small, or where panels need not be
+  // packed.
+  static bool suits_panels(const GemmWork& work) {
+    if (work.depth > work.depth_step) return false;
+    const std::int64_t weights = static_cast<std::int64_t>(work.rows) * work.depth;
+    return is_pointwise(*work.geometry) ||
+           weights * static_cast<std::int64_t>(sizeof(Weight)) <= kSmallWeights;
+  }
+
+  // Can a panel be read where it lies, that is, does it stay in the cache for all blocks? Its rows
+  // are `pixels` apart, which may put many of them into few sets.
+  static bool reads_input(const GemmWork& work) {
+    if (!is_pointwise(*work.geometry)) return false;
+    if (work.block_end - work.block_begin <= 2) return true;
+    const std::int64_t distance =
+        work.geometry->pixels() * static_cast<std::int64_t>(sizeof(Input));
+    std::int64_t step = distance & -distance;
+    step = step < kLineBytes ? kLineBytes : step > kWayBytes ? kWayBytes : step;
+    return 2 * work.depth <= kWays * (kWayBytes / step);
+  }
+
+  // A last panel of a few pixels is moved back to whole vectors: what is computed twice is the same.
+  static void run_panels(const GemmWork& work) {
+    const bool direct = reads_input(work);
+    const int pixels = work.geometry->pixels();
+    const auto* input = static_cast<const Input*>(work.input);
+    auto* output = static_cast<Input*>(work.output);
+    for (int column = work.column_begin; column < work.column_end; column += kColumns) {
+      const int left = work.column_end - column;
+      const int count = left < kColumns ? left : kColumns;
+      const int vectors = (count + K::kLanes - 1) / K::kLanes;
+      const int first = column + count - vectors * K::kLanes;
+      if (first < work.column_begin) {
+        multiply(work, column, count, 0);
+        continue;
+      }
+      const Panel* panel = input + first;
+      std::int64_t stride = pixels;
+      if (!direct) {
+        stride = kColumns;
+        panel = panel_at(work, 0, work.depth);
+        pack(work, first, vectors * K::kLanes, 0, work.depth, panel_at(work, 0, work.depth));
+      }
+      for (int block = work.block_begin; block < work.block_end; ++block) {
+        convolve_tile(work, block, vectors, panel, stride, weights_of(work, block, 0, work.depth),
+                      output + static_cast<std::int64_t>(block) * K::kRows * pixels + first);
+      }
+    }
+  }
+
+  static void convolve_tile(const GemmWork& work, int block, int vectors, const Panel* panel,
+                            std::int64_t panel_stride, const Multiplier* weights, Input* output) {
+    const int first = block * K::kRows;
+    const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
+    unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+      if (vectors == v.value + 1) {
+        K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth, *work.stage,
+                                               work.first_channel + first, rows, output,
+                                               work.geometry->pixels());
+      }
+    });
+  }
 
   static void multiply(const GemmWork& work, int column, int column_count, int depth) {
     const int left = work.depth - depth;

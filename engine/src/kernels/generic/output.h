@@ -42,6 +42,31 @@ inline F32 activate_vector(Activation activation, F32 x) {
   }
 }
 
+// The activation of a tile of sums in registers.
+template <typename Vector, int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_all(Activation activation,
+                                                        Vector (&sums)[kRows][kVectors]) {
+  const auto apply = [&](auto function) MPE_UNROLLED {
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        sums[r.value][v.value] = function(sums[r.value][v.value]);
+      });
+    });
+  };
+  switch (activation) {
+    case Activation::kLinear:
+      return;
+    case Activation::kLeaky:
+      return apply([](Vector x) MPE_UNROLLED { return leaky(x); });
+    case Activation::kRelu:
+      return apply([](Vector x) MPE_UNROLLED { return relu(x); });
+    case Activation::kRelu6:
+      return apply([](Vector x) MPE_UNROLLED { return relu6(x); });
+    default:
+      return apply([activation](Vector x) MPE_UNROLLED { return activate_costly(activation, x); });
+  }
+}
+
 // What int8 sums become outputs by, in registers: a store of an output might change them in memory.
 template <Channels kChannels>
 struct Int8Constants {

@@ -63,10 +63,25 @@ inline void copy_run(T* to, const T* from, int count) {
   }
 }
 
+// Every second value, as far as whole vectors of pairs reach. Returns how many that were.
+template <typename T>
+inline int copy_evens(T*, const T*, int) {
+  return 0;
+}
+inline int copy_evens(float* to, const float* from, int count) {
+  int i = 0;
+  for (; i + F32::kLanes < count; i += F32::kLanes) {
+    F32 columns[2];
+    deinterleave(from + 2 * i, columns);
+    store(to + i, columns[0]);
+  }
+  return i;
+}
+
 template <typename T>
 inline void copy_strided(T* to, const T* from, int count, int stride) {
   if (stride == 2) {
-    for (int i = 0; i < count; ++i) to[i] = from[2 * i];
+    for (int i = copy_evens(to, from, count); i < count; ++i) to[i] = from[2 * i];
   } else {
     for (int i = 0; i < count; ++i) to[i] = from[i * stride];
   }

@@ -31,6 +31,27 @@ inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x
   asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
 }
 
+template <int kLane>
+inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x4_t weights) {
+  asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
+}
+
+// Depthwise convolution with a channel's weights in registers, used by lane.
+struct OrderedDepthwise : Fp32Depthwise {
+  template <int kTaps>
+  struct Weights {
+    float32x4_t quads[(kTaps + 3) / 4];
+    explicit Weights(const float* from) {
+      for (int i = 0; i < (kTaps + 3) / 4; ++i) quads[i] = vld1q_f32(from + 4 * i);
+    }
+  };
+  static void load(F32& to, const float* from) { load_in_order(to.value, from); }
+  template <int kTap, int kTaps>
+  static void multiply_add(F32& sum, F32 value, const Weights<kTaps>& weights) {
+    multiply_add_in_order<kTap % 4>(sum.value, value.value, weights.quads[kTap / 4]);
+  }
+};
+
 // Weights are read in pairs and used by lane. Everything is loaded ahead of its use: pixels by a
 // whole term, weights by one pair of rows or two, as far as the 32 registers reach.
 struct Fp32Product {
@@ -49,18 +70,40 @@ struct Fp32Product {
   static void accumulate(const float* panel, const float* weights, int units, float* tile,
                          bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
-    Registers<kUsed> registers;
+    F32 sums[kRows][kUsed];
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         const float* sum = tile + r.value * tile_stride + v.value * kLanes;
-        registers.sums[r.value][v.value] = fresh ? vdupq_n_f32(0.0F) : vld1q_f32(sum);
+        sums[r.value][v.value] = fresh ? F32(0.0F) : F32::load(sum);
       });
     });
+    add_terms<kUsed>(sums, panel, weights, units, panel_stride);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
+      });
+    });
+  }
+
+  template <int kUsed>
+  static void convolve_tile(const float* panel, std::int64_t panel_stride, const float* weights,
+                            int units, const OutputStage& stage, int channel, int rows,
+                            float* output, std::int64_t pixels) {
+    convolve_float_tile<Fp32Product, kUsed>(panel, panel_stride, weights, units, stage, channel,
+                                            rows, output, pixels);
+  }
+
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
+                                                              const float* panel,
+                                                              const float* weights, int units,
+                                                              std::int64_t panel_stride) {
+    Operands<kUsed> operands;
     unroll<kUsed>([&](auto v) MPE_UNROLLED {
-      load_in_order(registers.values[0][v.value], panel + v.value * kLanes);
+      load_in_order(operands.values[0][v.value], panel + v.value * kLanes);
     });
     unroll<kAhead<kUsed>>([&](auto i) MPE_UNROLLED {
-      load_in_order(registers.weights[i.value], weights + 2 * i.value);
+      load_in_order(operands.weights[i.value], weights + 2 * i.value);
     });
     const auto next = [&] {
       panel += panel_stride;
@@ -68,24 +111,18 @@ struct Fp32Product {
     };
     for (; units > 2; units -= 2) {
       next();
-      add_term<kUsed, 0>(registers, panel, weights);
+      add_term<kUsed, 0>(sums, operands, panel, weights);
       next();
-      add_term<kUsed, 1>(registers, panel, weights);
+      add_term<kUsed, 1>(sums, operands, panel, weights);
     }
     next();
     if (units == 2) {
-      add_term<kUsed, 0>(registers, panel, weights);
+      add_term<kUsed, 0>(sums, operands, panel, weights);
       next();
-      add_term<kUsed, 1, false>(registers, panel, weights);
+      add_term<kUsed, 1, false>(sums, operands, panel, weights);
     } else {
-      add_term<kUsed, 0, false>(registers, panel, weights);
+      add_term<kUsed, 0, false>(sums, operands, panel, weights);
     }
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        vst1q_f32(tile + r.value * tile_stride + v.value * kLanes,
-                  registers.sums[r.value][v.value]);
-      });
-    });
   }
 
  private:
@@ -94,31 +131,31 @@ struct Fp32Product {
   static constexpr int kAhead = kUsed == 3 ? 1 : 2;
 
   template <int kUsed>
-  struct Registers {
-    float32x4_t sums[kRows][kUsed];
+  struct Operands {
     float32x4_t values[2][kUsed];  // of this term and of the next
     float32x2_t weights[2 * kAhead<kUsed>];
   };
 
   // `panel` and `weights` are the next term's, which the last one does not have.
   template <int kUsed, int kCurrent, bool kLoadsNext = true>
-  static inline __attribute__((always_inline)) void add_term(Registers<kUsed>& registers,
+  static inline __attribute__((always_inline)) void add_term(F32 (&sums)[kRows][kUsed],
+                                                             Operands<kUsed>& operands,
                                                              const float* panel,
                                                              const float* weights) {
     constexpr int kSlots = 2 * kAhead<kUsed>;
     unroll<kPairs>([&](auto i) MPE_UNROLLED {
       constexpr int kPair = i.value;
       constexpr int kLoaded = kPair + kAhead<kUsed>;
-      const float32x2_t weight = registers.weights[kPair % kSlots];
+      const float32x2_t weight = operands.weights[kPair % kSlots];
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        const float32x4_t value = registers.values[kCurrent][v.value];
-        multiply_add_in_order<0>(registers.sums[2 * kPair][v.value], value, weight);
+        const float32x4_t value = operands.values[kCurrent][v.value];
+        multiply_add_in_order<0>(sums[2 * kPair][v.value].value, value, weight);
         if constexpr (v.value == 0 && (kLoadsNext || kLoaded < kPairs)) {
-          load_in_order(registers.weights[kLoaded % kSlots], weights + 2 * kLoaded - kRows);
+          load_in_order(operands.weights[kLoaded % kSlots], weights + 2 * kLoaded - kRows);
         }
-        multiply_add_in_order<1>(registers.sums[2 * kPair + 1][v.value], value, weight);
+        multiply_add_in_order<1>(sums[2 * kPair + 1][v.value].value, value, weight);
         if constexpr (v.value == (kUsed - 1) / 2 && kLoadsNext && kPair < kUsed) {
-          load_in_order(registers.values[1 - kCurrent][kPair], panel + kPair * kLanes);
+          load_in_order(operands.values[1 - kCurrent][kPair], panel + kPair * kLanes);
         }
       });
     });
@@ -294,8 +331,9 @@ constexpr GemmKernel kInt8Gemm =
 constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(128, 8 * 1024);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(256);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(256);
-constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_kernel<Fp32Depthwise>();
-constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<HalfDepthwise>();
+constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<OrderedDepthwise>();
+constexpr DepthwiseKernel kFp16DepthwiseKernel =
+    depthwise_rows_kernel<DepthwiseOfHalves<OrderedDepthwise>>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
 constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,

@@ -31,6 +31,14 @@ inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
 inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
   return F32(vbslq_f32(mask, if_true.value, if_false.value));
 }
+
+// The activations of kernels/activation.h, value for value.
+inline F32 leaky(F32 x) {
+  return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F))));
+}
+// maxnm prefers the number to NaN, and zero to its negative.
+inline F32 relu(F32 x) { return F32(vmaxnmq_f32(x.value, vdupq_n_f32(0.0F))); }
+
 inline F32 power_of_two(F32 n) {
   const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(n.value), vdupq_n_s32(127));
   return F32(vreinterpretq_f32_s32(vshlq_n_s32(biased, 23)));

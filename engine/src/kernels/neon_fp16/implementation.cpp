@@ -6,7 +6,7 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
-#include "kernels/generic/depthwise.h"
+#include "kernels/generic/depthwise_rows.h"
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
 
@@ -35,6 +35,21 @@ inline F16 multiply_add(F16 sum, F16 a, F16 b) {
   return F16(vfmaq_f16(sum.value, a.value, b.value));
 }
 inline void store(std::uint16_t* to, F16 x) { vst1q_u16(to, vreinterpretq_u16_f16(x.value)); }
+inline void store(std::uint16_t* to, F16 x, int count) {
+  if (count == F16::kLanes) return store(to, x);
+  __builtin_memcpy(to, &x.value, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
+}
+
+inline F16 leaky(F16 x) {
+  return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0.1F).value)));
+}
+inline F16 relu(F16 x) { return F16(vmaxnmq_f16(x.value, F16(0.0F).value)); }
+inline F16 relu6(F16 x) { return F16(vminnmq_f16(relu(x).value, F16(6.0F).value)); }
+inline F16 activate_costly(Activation activation, F16 x) {
+  const F32 low = activate_costly(activation, F32(vcvt_f32_f16(vget_low_f16(x.value))));
+  const F32 high = activate_costly(activation, F32(vcvt_high_f32_f16(x.value)));
+  return F16(vcvt_high_f16_f32(vcvt_f16_f32(low.value), high.value));
+}
 
 inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
   const uint16x8x4_t loaded = vld4q_u16(from);
@@ -76,31 +91,88 @@ struct Fp16Product {
     for (int begin = 0; begin < units; begin += kHalfTerms) {
       const int left = units - begin;
       const int terms = left < kHalfTerms ? left : kHalfTerms;
-      float16x8_t sums[kRows][kUsed];
+      F16 sums[kRows][kUsed];
       unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          sums[r.value][v.value] = vreinterpretq_f16_u16(vdupq_n_u16(0));
-        });
+        unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = F16(0.0F); });
       });
-      for (int term = 0; term < terms; ++term) {
-        const float16x8_t rows = load_halves(weights);
-        float16x8_t values[kUsed];
-        unroll<kUsed>(
-            [&](auto v) MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
-        unroll<kRows>([&](auto r) MPE_UNROLLED {
-          unroll<kUsed>([&](auto v) MPE_UNROLLED {
-            float16x8_t& sum = sums[r.value][v.value];
-            sum = vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
-          });
-        });
-        panel += panel_stride;
-        weights += kRows;
-      }
+      add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
+      panel += static_cast<std::int64_t>(terms) * panel_stride;
+      weights += terms * kRows;
       const bool starts = fresh && begin == 0;
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value], starts);
+          add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
+                 starts);
         });
+      });
+    }
+  }
+
+  // Few terms: bias, sums and activation in half. More: the sums of all but the last of them wait in
+  // float.
+  template <int kUsed>
+  static void convolve_tile(const std::uint16_t* panel, std::int64_t panel_stride,
+                            const std::uint16_t* weights, int units, const OutputStage& stage,
+                            int channel, int rows, std::uint16_t* output, std::int64_t pixels) {
+    if (units > kHalfTerms) {
+      return convolve_deep_tile<kUsed>(panel, panel_stride, weights, units, stage, channel, rows,
+                                       output, pixels);
+    }
+    F16 sums[kRows][kUsed];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const F16 bias(stage.bias[channel + r.value]);
+      unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
+    });
+    add_terms<kUsed>(sums, panel, weights, units, panel_stride);
+    activate_all(stage.activation, sums);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      if (r.value >= rows) return;
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        store(output + r.value * pixels + v.value * kLanes, sums[r.value][v.value]);
+      });
+    });
+  }
+
+ private:
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kRows][kUsed],
+                                                              const std::uint16_t* panel,
+                                                              const std::uint16_t* weights,
+                                                              int units,
+                                                              std::int64_t panel_stride) {
+    for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
+      const float16x8_t rows = load_halves(weights);
+      float16x8_t values[kUsed];
+      unroll<kUsed>(
+          [&](auto v) MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          float16x8_t& sum = sums[r.value][v.value].value;
+          sum = vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
+        });
+      });
+    }
+  }
+
+  template <int kUsed>
+  static void convolve_deep_tile(const std::uint16_t* panel, std::int64_t panel_stride,
+                                 const std::uint16_t* weights, int units, const OutputStage& stage,
+                                 int channel, int rows, std::uint16_t* output,
+                                 std::int64_t pixels) {
+    constexpr int kStride = kUsed * kLanes;
+    alignas(64) float tile[kRows * kStride];
+    accumulate<kUsed>(panel, weights, units, tile, true, static_cast<int>(panel_stride), kStride);
+    for (int r = 0; r < rows; ++r) {
+      const F32 bias(stage.bias[channel + r]);
+      F32 sums[1][2 * kUsed];
+      unroll<2 * kUsed>([&](auto v) MPE_UNROLLED {
+        sums[0][v.value] = F32::load(tile + r * kStride + v.value * F32::kLanes) + bias;
+      });
+      activate_all(stage.activation, sums);
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        const float16x4_t low = vcvt_f16_f32(sums[0][2 * v.value].value);
+        store(output + r * pixels + v.value * kLanes,
+              F16(vcvt_high_f16_f32(low, sums[0][2 * v.value + 1].value)));
       });
     }
   }
@@ -137,9 +209,44 @@ struct Fp16Depthwise {
   }
 };
 
+struct Fp16DepthwiseRows : Fp16Depthwise {
+  using Vector = F16;
+
+  template <int kTaps>
+  struct Weights {
+    float16x8_t vectors[(kTaps + 7) / 8];
+    explicit Weights(const std::uint16_t* from) {
+      for (int i = 0; i < (kTaps + 7) / 8; ++i) vectors[i] = load_halves(from + 8 * i);
+    }
+  };
+  static void load(F16& to, const std::uint16_t* from) { to = F16(load_halves(from)); }
+  template <int kTap, int kTaps>
+  static void multiply_add(F16& sum, F16 value, const Weights<kTaps>& weights) {
+    sum = F16(vfmaq_laneq_f16(sum.value, value.value, weights.vectors[kTap / 8], kTap % 8));
+  }
+  static void store(std::uint16_t* to, F16 value, int count) { mpe::store(to, value, count); }
+  static void copy(const std::uint16_t* from, std::uint16_t* to, int count) {
+    copy_run(to, from, count);
+  }
+  static void split(const std::uint16_t* from, std::uint16_t* even, std::uint16_t* odd,
+                    int count) {
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      F16 columns[2];
+      deinterleave(from + 2 * i, columns);
+      mpe::store(even + i, columns[0]);
+      mpe::store(odd + i, columns[1]);
+    }
+    for (; i < count; ++i) {
+      even[i] = from[2 * i];
+      odd[i] = from[2 * i + 1];
+    }
+  }
+};
+
 constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(576);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>(576);
-constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<Fp16Depthwise>();
+constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_rows_kernel<Fp16DepthwiseRows>();
 
 bool supported(const CpuFeatures& features) { return features.neon && features.fp16; }
 

@@ -1,0 +1,240 @@
+// Depthwise convolution of 3x3 and 5x5 by blocks of output rows: a value is loaded once for all the
+// rows and taps of its column, and sums become outputs without leaving the registers. The strip is
+// that of generic/depthwise.h; its padding is written once, not for every channel.
+//
+// A kernel K describes one arithmetic on one instruction set:
+//   Input, Value        tensor's values, values of strip and weights
+//   Vector, kLanes      of Values, in which sums are formed too
+//   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
+//   load(to, from), multiply_add<kTap>(sum, value, weights), store(to, value, count)
+//   copy(from, to, count), split(from, even, odd, count)   Input to Value; every second value
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/generic/depthwise.h"
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
+#include "kernels/generic/unroll.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+template <typename K>
+class DepthwiseRows {
+ public:
+  using Input = typename K::Input;
+  using Value = typename K::Value;
+  using Vector = typename K::Vector;
+
+  static void run(const DepthwiseWork& work) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int size = geometry.kernel_y;
+    const int stride = geometry.stride_y;
+    const bool square = geometry.kernel_x == size && geometry.stride_x == stride;
+    if (square && geometry.dilation == 1) {
+      if (size == 3 && stride == 1) return convolve<3, 1>(work);
+      if (size == 3 && stride == 2) return convolve<3, 2>(work);
+      if (size == 5 && stride == 1) return convolve<5, 1>(work);
+      if (size == 5 && stride == 2) return convolve<5, 2>(work);
+    }
+    Depthwise<K>::run(work);
+  }
+
+ private:
+  static constexpr int kLanes = K::kLanes;
+
+  // Columns of a plane that lie inside the map.
+  struct Columns {
+    int begin;
+    int end;
+  };
+
+  template <int kSize, int kStride>
+  static void convolve(const DepthwiseWork& work) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int taps = (kSize * kSize + 1) / 2 * 2;
+    const int height = geometry.out_height;
+    Columns columns[kStride];
+    for (int phase = 0; phase < kStride; ++phase) columns[phase] = columns_of<kStride>(work, phase);
+    auto* strip = reinterpret_cast<Value*>(work.strip);
+    fill_run(strip, Value{}, kStride * kStride * work.plane_size);
+    for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
+      const typename K::template Weights<kSize * kSize> weights(
+          static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps);
+      for (int y = 0; y < height; y += work.strip_rows) {
+        const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
+        fill_strip<kSize, kStride>(work, channel, y, rows, columns);
+        const std::int64_t first = static_cast<std::int64_t>(channel) * height + y;
+        auto* output = static_cast<Input*>(work.output) + first * geometry.out_width;
+        int row = 0;
+        for (; row + 4 <= rows; row += 4) {
+          convolve_rows<kSize, kStride, 4>(work, weights, channel, row, output);
+        }
+        if (row + 2 <= rows) {
+          convolve_rows<kSize, kStride, 2>(work, weights, channel, row, output);
+          row += 2;
+        }
+        if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, channel, row, output);
+      }
+    }
+  }
+
+  template <int kStride>
+  static Columns columns_of(const DepthwiseWork& work, int phase) {
+    const int start = phase - work.geometry->padding;
+    const int skipped = start < 0 ? (-start + kStride - 1) / kStride : 0;
+    const int inside = (work.geometry->in_width - start + kStride - 1) / kStride;
+    const int begin = limited(skipped, 0, work.plane_width);
+    return {begin, limited(inside, begin, work.plane_width)};
+  }
+
+  // Copies what output rows [y, y + rows) read. Rows that the strip above has read too are moved.
+  template <int kSize, int kStride>
+  static void fill_strip(const DepthwiseWork& work, int channel, int y, int rows,
+                         const Columns (&columns)[kStride]) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const auto* input = static_cast<const Input*>(work.input) + channel / work.multiplier * pixels;
+    const int first = y * kStride - geometry.padding;
+    const int count = (rows - 1) * kStride + kSize;
+    int row = 0;
+    if (y > 0) {
+      for (; row < kSize - kStride; ++row) {
+        for (int phase = 0; phase < kStride; ++phase) {
+          Value* to = plane_row<kStride>(work, row, phase);
+          const Value* from = plane_row<kStride>(work, row + work.strip_rows * kStride, phase);
+          for (int i = 0; i < work.plane_width; ++i) to[i] = from[i];
+        }
+      }
+    }
+    for (; row < count; ++row) {
+      const int from = first + row;
+      if (from >= 0 && from < geometry.in_height) {
+        fill_row<kStride>(work, input + static_cast<std::int64_t>(from) * geometry.in_width, row,
+                          columns);
+      } else if (work.strip_rows < geometry.out_height) {
+        for (int phase = 0; phase < kStride; ++phase) {
+          fill_run(plane_row<kStride>(work, row, phase), Value{}, work.plane_width);
+        }
+      }
+    }
+  }
+
+  template <int kStride>
+  static Value* plane_row(const DepthwiseWork& work, int row, int phase) {
+    return reinterpret_cast<Value*>(work.strip) +
+           (row % kStride * kStride + phase) * work.plane_size + row / kStride * work.plane_width;
+  }
+
+  template <int kStride>
+  static void fill_row(const DepthwiseWork& work, const Input* from, int row,
+                       const Columns (&columns)[kStride]) {
+    if constexpr (kStride == 1) {
+      const Columns all = columns[0];
+      K::copy(from, plane_row<1>(work, row, 0) + all.begin, all.end - all.begin);
+    } else {
+      const int even = work.geometry->padding % 2;
+      const Columns evens = columns[even];
+      const Columns odds = columns[1 - even];
+      Value* even_row = plane_row<2>(work, row, even) + evens.begin;
+      Value* odd_row = plane_row<2>(work, row, 1 - even) + odds.begin;
+      const int even_count = evens.end - evens.begin;
+      const int odd_count = odds.end - odds.begin;
+      const int pairs = even_count < odd_count ? even_count : odd_count;
+      K::split(from, even_row, odd_row, pairs);
+      for (int i = pairs; i < even_count; ++i) K::copy(from + 2 * i, even_row + i, 1);
+      for (int i = pairs; i < odd_count; ++i) K::copy(from + 2 * i + 1, odd_row + i, 1);
+    }
+  }
+
+  // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.
+  template <int kSize, int kStride, int kRows, typename Weights>
+  static void convolve_rows(const DepthwiseWork& work, const Weights& weights, int channel, int row,
+                            Input* strip_output) {
+    const int width = work.geometry->out_width;
+    const Value* strip = reinterpret_cast<const Value*>(work.strip) + row * work.plane_width;
+    Input* output = strip_output + static_cast<std::int64_t>(row) * width;
+    if (width < kLanes) {
+      convolve_block<kSize, kStride, kRows, 1>(work, weights, channel, strip, output, width);
+      return;
+    }
+    for (int x = 0; x < width;) {
+      const int left = width - x;
+      if (left > kLanes && width >= 2 * kLanes) {
+        if (left < 2 * kLanes) x = width - 2 * kLanes;
+        convolve_block<kSize, kStride, kRows, 2>(work, weights, channel, strip + x, output + x,
+                                                 kLanes);
+        x += 2 * kLanes;
+      } else {
+        if (left < kLanes) x = width - kLanes;
+        convolve_block<kSize, kStride, kRows, 1>(work, weights, channel, strip + x, output + x,
+                                                 kLanes);
+        x += kLanes;
+      }
+    }
+  }
+
+  template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
+  static inline __attribute__((always_inline)) void convolve_block(
+      const DepthwiseWork& work, const Weights& weights, int channel, const Value* strip,
+      Input* output, int count) {
+    // A group is the vectors of one row and tap; it is loaded two groups before it is used.
+    constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
+    constexpr int kAhead = 2;
+    constexpr int kSlots = kAhead + 1;
+    const std::int64_t plane_size = work.plane_size;
+    const std::int64_t plane_width = work.plane_width;
+    const std::int64_t width = work.geometry->out_width;
+    const Vector bias(work.stage->bias[channel]);
+    Vector values[kSlots][kVectors];
+    const auto load = [&](auto group, auto v) MPE_UNROLLED {
+      constexpr int kRow = group.value / kSize;
+      constexpr int kColumn = group.value % kSize;
+      constexpr int kPlane = kRow % kStride * kStride + kColumn % kStride;
+      const Value* from = strip + kPlane * plane_size + kRow / kStride * plane_width;
+      K::load(values[group.value % kSlots][v.value], from + kColumn / kStride + v.value * kLanes);
+    };
+    unroll<kAhead>([&](auto group) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED { load(group, v); });
+    });
+    Vector sums[kRows][kVectors];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
+    });
+    unroll<kGroups>([&](auto group) MPE_UNROLLED {
+      constexpr int kRow = group.value / kSize;
+      constexpr int kColumn = group.value % kSize;
+      constexpr int kFirst = kRow < kSize ? 0 : (kRow - kSize) / kStride + 1;
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        constexpr int kTapRow = kRow - r.value * kStride;
+        if constexpr (kTapRow >= 0 && kTapRow < kSize) {
+          unroll<kVectors>([&](auto v) MPE_UNROLLED {
+            K::template multiply_add<kTapRow * kSize + kColumn>(
+                sums[r.value][v.value], values[group.value % kSlots][v.value], weights);
+            if constexpr (r.value == kFirst && group.value + kAhead < kGroups) {
+              load(Index<group.value + kAhead>{}, v);
+            }
+          });
+        }
+      });
+    });
+    activate_all(work.stage->activation, sums);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        K::store(output + r.value * width + v.value * kLanes, sums[r.value][v.value], count);
+      });
+    });
+  }
+};
+
+template <typename K>
+constexpr DepthwiseKernel depthwise_rows_kernel() {
+  DepthwiseKernel kernel = depthwise_kernel<K>();
+  kernel.run = DepthwiseRows<K>::run;
+  return kernel;
+}
+
+}  // namespace
+}  // namespace mpe
