@@ -110,6 +110,23 @@ inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, 
   vst1q_s8(to, vmaxq_s8(vmaxq_s8(a.val[0], a.val[1]), vmaxq_s8(b.val[0], b.val[1])));
 }
 
+inline int16x8_t order_of_halves(int16x8_t bits) {
+  return veorq_s16(
+      bits, vreinterpretq_s16_u16(vshrq_n_u16(vreinterpretq_u16_s16(vshrq_n_s16(bits, 15)), 1)));
+}
+
+inline constexpr int kPooledHalves = 8;
+inline void maximum_of_four(const std::uint16_t* upper, const std::uint16_t* lower,
+                            std::uint16_t* to, std::int16_t lowest) {
+  const auto larger = [](const std::uint16_t* row) {
+    const uint16x8x2_t pairs = vld2q_u16(row);
+    return vmaxq_s16(order_of_halves(vreinterpretq_s16_u16(pairs.val[0])),
+                     order_of_halves(vreinterpretq_s16_u16(pairs.val[1])));
+  };
+  const int16x8_t largest = vmaxq_s16(vmaxq_s16(larger(upper), larger(lower)), vdupq_n_s16(lowest));
+  vst1q_u16(to, vreinterpretq_u16_s16(order_of_halves(largest)));
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   const int16x4_t half = vqmovn_s32(x.value);

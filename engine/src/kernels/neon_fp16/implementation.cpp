@@ -138,7 +138,7 @@ struct Fp16Depthwise {
 };
 
 constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(576);
-constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>(576);
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_kernel<Fp16Depthwise>();
 
 bool supported(const CpuFeatures& features) { return features.neon && features.fp16; }
