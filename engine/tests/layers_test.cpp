@@ -95,6 +95,12 @@ TEST(maxpool_compares_halves_and_int8_as_the_numbers_they_are) {
   CHECK(byte_result == (std::vector<std::int8_t>{5, 5}));
 }
 
+// Halves are compared by sign and magnitude, NaN as what lies beyond infinity.
+int order_of(Half half) {
+  const int magnitude = half.bits & 0x7FFF;
+  return half.bits >> 15 == 0 ? magnitude : -1 - magnitude;
+}
+
 // Rows longer than a vector, with an odd column and row outside every window, and what comparisons
 // are particular about.
 TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
@@ -106,7 +112,9 @@ TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
     const float special[] = {-0.0F, 0.0F, NAN, -INFINITY, INFINITY};
     Values values(count);
     std::vector<std::int8_t> bytes(count);
+    std::vector<Half> halves(count);
     for (std::size_t i = 0; i < count; ++i) {
+      halves[i].bits = static_cast<std::uint16_t>(i * 40503 % 65536);  // all kinds of them
       values[i] = i % 3 == 0 ? special[i * 31 % 5] : static_cast<float>(i * 71 % 13) - 12.0F;
       bytes[i] = static_cast<std::int8_t>(i * 59 % 256);
     }
@@ -116,18 +124,24 @@ TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
     ThreadPool pool(1);
     run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 3, width}},
                 {byte_result.data(), Precision::kInt8, &step}, pool);
+    std::vector<Half> half_result(size_of(of.layer.out));
+    run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 3, width}},
+                {half_result.data(), Precision::kFp16, nullptr}, pool);
     for (int x = 0; x < out_width; ++x) {
+      int largest_half = order_of(Half{0xFBFF});
       float largest = -std::numeric_limits<float>::max();
       std::int8_t largest_byte = -128;
       for (const int place : {2 * x, 2 * x + 1, width + 2 * x, width + 2 * x + 1}) {
         const auto i = static_cast<std::size_t>(place);
         largest = values[i] > largest ? values[i] : largest;
         largest_byte = std::max(largest_byte, bytes[i]);
+        largest_half = std::max(largest_half, order_of(halves[i]));
       }
       const auto i = static_cast<std::size_t>(x);
       CHECK_EQUAL(result[i], largest);
       CHECK_EQUAL(std::signbit(result[i]), std::signbit(largest));
       CHECK_EQUAL(int{byte_result[i]}, int{largest_byte});
+      CHECK_EQUAL(order_of(half_result[i]), largest_half);
     }
   }
 }

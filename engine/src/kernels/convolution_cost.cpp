@@ -14,6 +14,11 @@ constexpr double kCacheBytes = 512 * 1024;
 // A byte from memory takes as long as a third of a vector multiply-add: between 0.32 (Cortex-A53 at
 // 1.4 GHz, A72) and 0.15 (A57, A76) by the boards' bandwidths.
 constexpr double kOperationsPerByte = 1.0 / 3.0;
+// What should stay in the smallest first-level cache, 32 KiB in two ways, while other data streams
+// through the other way.
+constexpr double kPanelCacheBytes = 16 * 1024;
+// A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
+constexpr double kOperationsPerLine = 6.0;
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
 double term_cost(int rows, int vectors, int lanes) {
@@ -33,6 +38,39 @@ struct TransformCost {
 };
 TransformCost transform_cost(int tile) {
   return tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
+}
+
+// `count` values of a size, and as many more as make an odd number of cache lines.
+std::size_t odd_lines(std::size_t count, std::size_t size) {
+  return (divide_up(count * size, kCacheLine) | 1U) * kCacheLine / size;
+}
+
+// How the products of a block of tiles go over the channels, and what that costs beside the
+// multiply-adds, at one position.
+struct DepthPlan {
+  int step = 0;
+  double cost = 0.0;
+};
+
+// All row blocks pass over some channels of the transformed input before the next ones, so that
+// these stay in the first-level cache: a shorter step keeps more of them there, and has the sums
+// loaded and stored more often.
+DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                     const WinogradBlock& block) {
+  const int depth = shape.in.channels;
+  const double blocks = divide_up(shape.out.channels, kernel.rows);
+  const double panel = static_cast<double>(block.panel_stride) * kernel.panel_bytes;
+  const double sums = blocks * kernel.rows * block.sum_stride * sizeof(float);
+  DepthPlan best;
+  for (int steps = 1;; ++steps) {
+    const int step = divide_up(depth, steps);
+    const bool stays = step * panel <= kPanelCacheBytes;
+    const double lines = (depth * panel * (stays ? 1.0 : blocks) + steps * sums) / kCacheLine;
+    const double cost =
+        lines * kOperationsPerLine + 2.0 * (steps - 1) * sums / (kernel.sum_lanes * sizeof(float));
+    if (best.step == 0 || cost < best.cost) best = {step, cost};
+    if (stays || step == 1) return best;
+  }
 }
 
 }  // namespace
@@ -66,16 +104,17 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.sum_stride = divide_up(tiles, lanes) * lanes;
   // The transforms write up to a vector too much.
   block.panel_stride = block.sum_stride + lanes;
-  const auto rows = static_cast<std::size_t>(divide_up(shape.out.channels, kernel.rows)) *
-                    static_cast<std::size_t>(kernel.rows);
-  block.panel_bytes = round_up((positions * static_cast<std::size_t>(shape.in.channels) *
-                                    static_cast<std::size_t>(block.panel_stride) +
-                                slack) *
-                                   static_cast<std::size_t>(kernel.panel_bytes),
-                               kCacheLine);
-  block.sum_bytes = round_up(
-      (positions * rows * static_cast<std::size_t>(block.sum_stride) + slack) * sizeof(float),
-      kCacheLine);
+  const int rows = divide_up(shape.out.channels, kernel.rows) * kernel.rows;
+  const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
+  const auto panel_position = odd_lines(
+      static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride),
+      panel_size);
+  const auto sum_position = odd_lines(
+      static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sizeof(float));
+  block.panel_position = static_cast<std::int64_t>(panel_position);
+  block.sum_position = static_cast<std::int64_t>(sum_position);
+  block.panel_bytes = round_up((positions * panel_position + slack) * panel_size, kCacheLine);
+  block.sum_bytes = round_up((positions * sum_position + slack) * sizeof(float), kCacheLine);
   return block;
 }
 
@@ -111,10 +150,11 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     double bytes = weights;
     if (scratch + weights > kCacheBytes) bytes *= passes;
     if (scratch > kCacheBytes) bytes += 2.0 * scratch * passes;
-    const double cost =
-        terms * (full * products(size) + products(rest)) + transforms + bytes * kOperationsPerByte;
+    const DepthPlan depth = plan_depth(shape, kernel, block);
+    const double cost = terms * (full * products(size) + products(rest)) +
+                        passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
     const bool fits = block.panel_bytes + block.sum_bytes <= scratch_bytes;
-    if (best.tiles == 0 || (fits && cost < best.cost)) best = {tile, size, cost};
+    if (best.tiles == 0 || (fits && cost < best.cost)) best = {tile, size, depth.step, cost};
     if (size == tiles || !fits) return best;
   }
 }

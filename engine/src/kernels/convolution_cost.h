@@ -4,6 +4,8 @@
 // under emulation and wherever it is predicted.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/convolution.h"
 #include "kernels/kernel_set.h"
 
@@ -15,9 +17,10 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
 bool suits_winograd(const ConvolutionShape& shape);
 
 struct WinogradPlan {
-  int tile = 0;       // m: outputs of a tile, along each direction
-  int tiles = 0;      // tiles of a block
-  double cost = 0.0;  // as above
+  int tile = 0;        // m: outputs of a tile, along each direction
+  int tiles = 0;       // tiles of a block
+  int depth_step = 0;  // input channels that are multiplied before the next ones
+  double cost = 0.0;   // as above
 };
 
 // The block size that costs least among those whose scratch is at most `scratch_bytes` (or the
@@ -29,6 +32,10 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
 struct WinogradBlock {
   int panel_stride = 0;  // values of a channel of the transformed input
   int sum_stride = 0;    // sums of a row
+  // From position to position: an odd number of cache lines, so that the positions of a tile do not
+  // meet in a few sets of the first-level cache.
+  std::int64_t panel_position = 0;
+  std::int64_t sum_position = 0;
   std::size_t panel_bytes = 0;
   std::size_t sum_bytes = 0;
 };

@@ -229,6 +229,8 @@ struct ElementwiseKernels {
   void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
   void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,
                      int count);
+  void (*pool_halves)(const std::uint16_t* upper, const std::uint16_t* lower, std::uint16_t* to,
+                      int count);
 };
 
 // A share of Winograd's convolution: of one block of tiles, the input's channels, the products or
@@ -239,10 +241,9 @@ struct WinogradWork {
   const void* input = nullptr;
   const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
   void* output = nullptr;
-  int depth = 0;        // input channels
-  int blocks = 0;       // of output channels
-  int padded_rows = 0;  // output channels, made whole blocks
-  int depth_step = 0;
+  int depth = 0;       // input channels
+  int blocks = 0;      // of output channels
+  int depth_step = 0;  // terms of a sum that all blocks pass over before the next ones
   int tiles_x = 0;     // tiles in a row
   int tile_begin = 0;  // the block's tiles
   int tile_count = 0;
@@ -255,6 +256,7 @@ struct WinogradWork {
   int panel_stride = 0;              // values from channel to channel; has slack for a vector
   std::int64_t position_stride = 0;  // values from position to position
   int sum_stride = 0;                // sums from row to row
+  std::int64_t sum_position = 0;     // sums from position to position
   int line_width = 0;
   std::byte* panels = nullptr;       // scratch: transformed input [position][channel][tile]
   std::byte* sums = nullptr;         // scratch: [position][row][tile]
@@ -269,7 +271,6 @@ struct WinogradKernel {
   int vectors = 0;    // vectors of a register tile
   int panel_bytes = 0;
   int multiplier_bytes = 0;  // 0: weights are used as they are stored
-  int depth_step = 0;
   WeightFormat weights = WeightFormat::kFloat;
   // For output tiles of 2 x 2 and of 4 x 4.
   void (*transform_input[2])(const WinogradWork&) = {};

@@ -53,9 +53,9 @@ class WinogradConvolution final : public Convolution {
         tiles_(tiles_x_ * divide_up(request.shape.out.height, plan.tile)),
         block_tiles_(plan.tiles),
         block_(winograd_block(request.shape, kernel, plan.tile, plan.tiles)),
+        depth_step_(plan.depth_step),
         geometry_(request.shape),
         constants_(request) {
-    depth_step_ = std::min(geometry_->channels, kernel.depth_step);
     const int longest = divide_up(std::min(block_tiles_, tiles_x_), kernel.lanes) * kernel.lanes;
     line_width_ = tile_ * longest + tile_ + kernel.lanes;
     pack_weights(request);
@@ -145,15 +145,15 @@ class WinogradConvolution final : public Convolution {
     work.output = call.output;
     work.depth = geometry_->channels;
     work.blocks = blocks_;
-    work.padded_rows = blocks_ * kernel_.rows;
     work.depth_step = depth_step_;
     work.tiles_x = tiles_x_;
     work.channel_end = geometry_->channels;
     work.unit_end = positions_ * blocks_;
     work.row_end = rows_;
     work.panel_stride = block_.panel_stride;
-    work.position_stride = static_cast<std::int64_t>(geometry_->channels) * block_.panel_stride;
+    work.position_stride = block_.panel_position;
     work.sum_stride = block_.sum_stride;
+    work.sum_position = block_.sum_position;
     work.line_width = line_width_;
     work.multipliers = call.scratch + index * thread_bytes();
     work.lines = work.multipliers + multipliers_bytes();
@@ -217,10 +217,10 @@ class WinogradConvolution final : public Convolution {
   const int tiles_;
   const int block_tiles_;
   const WinogradBlock block_;
+  const int depth_step_;
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [position][block][channel][rows of a block]
-  int depth_step_ = 0;
   int line_width_ = 0;
 };
 

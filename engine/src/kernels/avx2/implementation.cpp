@@ -154,8 +154,8 @@ constexpr GemmKernel kFp16Gemm =
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(768));
 constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(192, 12 * 1024);
-constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(384);
-constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(384);
+constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>();
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>();
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<Fp32Depthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_rows_kernel<DepthwiseOfHalves<Fp32Depthwise>>();

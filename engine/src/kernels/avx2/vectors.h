@@ -165,6 +165,27 @@ inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, 
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 
+inline __m256i order_of_halves(__m256i bits) {
+  return _mm256_xor_si256(bits, _mm256_srli_epi16(_mm256_srai_epi16(bits, 15), 1));
+}
+
+inline constexpr int kPooledHalves = 8;
+inline void maximum_of_four(const std::uint16_t* upper, const std::uint16_t* lower,
+                            std::uint16_t* to, std::int16_t lowest) {
+  const auto load = [](const std::uint16_t* row) {
+    return order_of_halves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row)));
+  };
+  const __m256i larger =
+      _mm256_max_epi16(_mm256_max_epi16(load(upper), load(lower)), _mm256_set1_epi16(lowest));
+  const __m256i even = _mm256_srai_epi32(_mm256_slli_epi32(larger, 16), 16);
+  const __m256i largest = order_of_halves(_mm256_max_epi32(even, _mm256_srai_epi32(larger, 16)));
+  // Each in the lower half of 32 bits whose upper half goes.
+  const __m256i halves = _mm256_srai_epi32(_mm256_slli_epi32(largest, 16), 16);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm_packs_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   const __m128i half =

@@ -158,8 +158,8 @@ constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024, kInputOffset));
 constexpr InterleavedKernel kInt8Interleaved =
     interleaved_kernel<Int8Product>(288, 24 * 1024, kInputOffset);
-constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>(384);
-constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>(384);
+constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>();
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>();
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<Fp32Depthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_rows_kernel<DepthwiseOfHalves<Fp32Depthwise>>();

@@ -153,6 +153,23 @@ inline void maximum_of_four(const std::int8_t* upper, const std::int8_t* lower, 
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(largest));
 }
 
+inline __m512i order_of_halves(__m512i bits) {
+  return _mm512_xor_si512(bits, _mm512_srli_epi16(_mm512_srai_epi16(bits, 15), 1));
+}
+
+inline constexpr int kPooledHalves = 16;
+inline void maximum_of_four(const std::uint16_t* upper, const std::uint16_t* lower,
+                            std::uint16_t* to, std::int16_t lowest) {
+  const __m512i larger =
+      _mm512_max_epi16(_mm512_max_epi16(order_of_halves(_mm512_loadu_si512(upper)),
+                                        order_of_halves(_mm512_loadu_si512(lower))),
+                       _mm512_set1_epi16(lowest));
+  const __m512i even = _mm512_srai_epi32(_mm512_slli_epi32(larger, 16), 16);
+  const __m512i largest = _mm512_max_epi32(even, _mm512_srai_epi32(larger, 16));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi32_epi16(order_of_halves(largest)));
+}
+
 // Saturates.
 inline void store_int8(std::int8_t* to, I32 x, int count) {
   _mm512_mask_cvtsepi32_storeu_epi8(to, first_lanes(count), x.value);

@@ -177,9 +177,10 @@ class DepthwiseRows {
   }
 
   template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
-  static inline __attribute__((always_inline)) void convolve_block(
-      const DepthwiseWork& work, const Weights& weights, int channel, const Value* strip,
-      Input* output, int count) {
+  static inline __attribute__((always_inline)) void convolve_block(const DepthwiseWork& work,
+                                                                   const Weights& weights,
+                                                                   int channel, const Value* strip,
+                                                                   Input* output, int count) {
     // A group is the vectors of one row and tap; it is loaded two groups before it is used.
     constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
     constexpr int kAhead = 2;

@@ -1,6 +1,6 @@
 // The loops of ElementwiseKernels over the vectors F32 and I32 of the including unit, which also
 // has load_int8(from), deinterleave(from, columns) and maximum_of_four(upper, lower, to) for
-// kPooledBytes outputs.
+// kPooledBytes outputs, or kPooledHalves of integers in the order of halves.
 #pragma once
 
 #include <cstdint>
@@ -157,9 +157,34 @@ inline void pool_bytes(const std::int8_t* upper, const std::int8_t* lower, std::
   }
 }
 
+// Halves become integers in the same order, and back, by the same operation.
+inline std::int16_t order_of_half(std::uint16_t bits) {
+  const auto signed_bits = static_cast<std::int16_t>(bits);
+  return static_cast<std::int16_t>(signed_bits ^ ((signed_bits >> 15) & 0x7FFF));
+}
+constexpr std::int16_t kLowestHalf = -0x7C00;  // the order of -65504
+
+inline void pool_halves(const std::uint16_t* upper, const std::uint16_t* lower, std::uint16_t* to,
+                        int count) {
+  int i = 0;
+  for (; i + kPooledHalves <= count; i += kPooledHalves) {
+    maximum_of_four(upper + 2 * i, lower + 2 * i, to + i, kLowestHalf);
+  }
+  for (; i < count; ++i) {
+    std::int16_t largest = kLowestHalf;
+    for (const std::uint16_t* row : {upper, lower}) {
+      for (int k = 0; k < 2; ++k) {
+        const std::int16_t value = order_of_half(row[2 * i + k]);
+        if (value > largest) largest = value;
+      }
+    }
+    to[i] = static_cast<std::uint16_t>(order_of_half(static_cast<std::uint16_t>(largest)));
+  }
+}
+
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
-  return {measure_values,    quantize_values, dequantize_values,
-          requantize_values, pool_floats,     pool_bytes};
+  return {measure_values, quantize_values, dequantize_values, requantize_values,
+          pool_floats,    pool_bytes,      pool_halves};
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class WinogradOutput {
   static inline __attribute__((always_inline)) void transform(const WinogradWork& work, int row,
                                                               const float* sums, int y, int x,
                                                               int count) {
-    const std::int64_t position = static_cast<std::int64_t>(work.padded_rows) * work.sum_stride;
+    const std::int64_t position = work.sum_position;
     F32 columns[kTile][kInput];
     unroll<kInput>([&](auto j) MPE_UNROLLED {
       F32 values[kInput];
@@ -291,9 +291,8 @@ class WinogradProduct {
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(work, position, block, depth, terms);
-      float* sums = reinterpret_cast<float*>(work.sums) +
-                    (static_cast<std::int64_t>(position) * work.padded_rows + block * K::kRows) *
-                        work.sum_stride;
+      float* sums = reinterpret_cast<float*>(work.sums) + position * work.sum_position +
+                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
       // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
       for (int i = 0; i < count; ++i) {
         const int begin = i * vectors / count;
@@ -326,7 +325,7 @@ class WinogradProduct {
 };
 
 template <typename K>
-constexpr WinogradKernel winograd_kernel(int depth_step) {
+constexpr WinogradKernel winograd_kernel() {
   WinogradKernel kernel;
   kernel.rows = K::kRows;
   kernel.lanes = K::kLanes;
@@ -334,7 +333,6 @@ constexpr WinogradKernel winograd_kernel(int depth_step) {
   kernel.vectors = K::kVectors;
   kernel.panel_bytes = sizeof(typename K::Panel);
   kernel.multiplier_bytes = WinogradProduct<K>::kWidens ? sizeof(typename K::Multiplier) : 0;
-  kernel.depth_step = depth_step;
   kernel.weights = K::kWeights;
   kernel.transform_input[0] = WinogradInput<K, 2>::run;
   kernel.transform_input[1] = WinogradInput<K, 4>::run;

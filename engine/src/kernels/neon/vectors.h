@@ -33,9 +33,7 @@ inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
 }
 
 // The activations of kernels/activation.h, value for value.
-inline F32 leaky(F32 x) {
-  return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F))));
-}
+inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }
 // maxnm prefers the number to NaN, and zero to its negative.
 inline F32 relu(F32 x) { return F32(vmaxnmq_f32(x.value, vdupq_n_f32(0.0F))); }
 
@@ -135,6 +133,23 @@ inline void interleave_four(const std::int8_t* const (&rows)[4], std::int8_t* to
   vst1q_s8(to + 16, vreinterpretq_s8_s16(vzip2q_s16(ab_low, cd_low)));
   vst1q_s8(to + 32, vreinterpretq_s8_s16(vzip1q_s16(ab_high, cd_high)));
   vst1q_s8(to + 48, vreinterpretq_s8_s16(vzip2q_s16(ab_high, cd_high)));
+}
+
+inline int16x8_t order_of_halves(int16x8_t bits) {
+  return veorq_s16(
+      bits, vreinterpretq_s16_u16(vshrq_n_u16(vreinterpretq_u16_s16(vshrq_n_s16(bits, 15)), 1)));
+}
+
+inline constexpr int kPooledHalves = 8;
+inline void maximum_of_four(const std::uint16_t* upper, const std::uint16_t* lower,
+                            std::uint16_t* to, std::int16_t lowest) {
+  const auto larger = [](const std::uint16_t* row) {
+    const uint16x8x2_t pairs = vld2q_u16(row);
+    return vmaxq_s16(order_of_halves(vreinterpretq_s16_u16(pairs.val[0])),
+                     order_of_halves(vreinterpretq_s16_u16(pairs.val[1])));
+  };
+  const int16x8_t largest = vmaxq_s16(vmaxq_s16(larger(upper), larger(lower)), vdupq_n_s16(lowest));
+  vst1q_u16(to, vreinterpretq_u16_s16(order_of_halves(largest)));
 }
 
 // Saturates.

@@ -40,9 +40,7 @@ inline void store(std::uint16_t* to, F16 x, int count) {
   __builtin_memcpy(to, &x.value, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
-inline F16 leaky(F16 x) {
-  return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0.1F).value)));
-}
+inline F16 leaky(F16 x) { return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0.1F).value))); }
 inline F16 relu(F16 x) { return F16(vmaxnmq_f16(x.value, F16(0.0F).value)); }
 inline F16 relu6(F16 x) { return F16(vminnmq_f16(relu(x).value, F16(6.0F).value)); }
 inline F16 activate_costly(Activation activation, F16 x) {
@@ -108,8 +106,8 @@ struct Fp16Product {
     }
   }
 
-  // Few terms: bias, sums and activation in half. More: the sums of all but the last of them wait in
-  // float.
+  // Few terms: bias, sums and activation in half. More: the sums of all but the last of them wait
+  // in float.
   template <int kUsed>
   static void convolve_tile(const std::uint16_t* panel, std::int64_t panel_stride,
                             const std::uint16_t* weights, int units, const OutputStage& stage,
@@ -143,8 +141,8 @@ struct Fp16Product {
     for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
       const float16x8_t rows = load_halves(weights);
       float16x8_t values[kUsed];
-      unroll<kUsed>(
-          [&](auto v) MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
+      unroll<kUsed>([&](auto v)
+                        MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
           float16x8_t& sum = sums[r.value][v.value].value;
@@ -228,8 +226,7 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
   static void copy(const std::uint16_t* from, std::uint16_t* to, int count) {
     copy_run(to, from, count);
   }
-  static void split(const std::uint16_t* from, std::uint16_t* even, std::uint16_t* odd,
-                    int count) {
+  static void split(const std::uint16_t* from, std::uint16_t* even, std::uint16_t* odd, int count) {
     int i = 0;
     for (; i + kLanes <= count; i += kLanes) {
       F16 columns[2];
@@ -245,7 +242,7 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
 };
 
 constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(576);
-constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>(576);
+constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_rows_kernel<Fp16DepthwiseRows>();
 
 bool supported(const CpuFeatures& features) { return features.neon && features.fp16; }

@@ -41,10 +41,18 @@ Span inside(int offset, int stride, int size, int count) {
 }
 
 // The vector code for windows of 2x2 that do not overlap.
-auto pool_of(const ElementwiseKernels& kernels, const float*) { return kernels.pool_floats; }
-auto pool_of(const ElementwiseKernels& kernels, const std::int8_t*) { return kernels.pool_bytes; }
-
-bool maxpool_pairs(const Layer&, const Half*, Half*) { return false; }
+void pool_row(const ElementwiseKernels& kernels, const float* upper, const float* lower, float* to,
+              int count) {
+  kernels.pool_floats(upper, lower, to, count);
+}
+void pool_row(const ElementwiseKernels& kernels, const std::int8_t* upper, const std::int8_t* lower,
+              std::int8_t* to, int count) {
+  kernels.pool_bytes(upper, lower, to, count);
+}
+void pool_row(const ElementwiseKernels& kernels, const Half* upper, const Half* lower, Half* to,
+              int count) {
+  kernels.pool_halves(&upper->bits, &lower->bits, &to->bits, count);
+}
 
 // Pooling of 2x2 windows wholly inside the map. Returns whether that was it.
 template <typename T>
@@ -55,10 +63,9 @@ bool maxpool_pairs(const Layer& layer, const T* in, T* out) {
       layer.in.height < 2 * layer.out.height) {
     return false;
   }
-  const auto pool = pool_of(*kernels, in);
   const int width = layer.in.width;
   for (int row = 0; row < layer.out.height; ++row, in += 2 * width, out += layer.out.width) {
-    pool(in, in + width, out, layer.out.width);
+    pool_row(*kernels, in, in + width, out, layer.out.width);
   }
   return true;
 }
