@@ -25,7 +25,7 @@ enum { MPE_PREFER_SPEED = 0, MPE_PREFER_MEMORY = 1 };
 typedef struct mpe_options {
   int threads;           /* the caller's included; default 1 */
   const char* isa;       /* instruction set, see `mpe caps`; default: the best */
-  const char* algorithm; /* of convolutions; "reference": plain loops; default: chosen per layer */
+  const char* algorithm; /* of convolutions, as mpe caps lists them; default: chosen per layer */
   int prefer;            /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */
   const char* calibration; /* path of a calibration file; default: none */
   float bn_epsilon;        /* of batch normalisation; default 1e-5 */

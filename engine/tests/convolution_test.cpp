@@ -7,12 +7,14 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "error.h"
 #include "half.h"
+#include "kernels/classical/technique.h"
 #include "kernels/kernel_sets.h"
 
 namespace {
@@ -332,6 +334,19 @@ void compare(const Problem& problem, std::string_view isa, std::string_view algo
   }
 }
 
+// Each technique on one of the sets, in turn.
+void compare_techniques(const Problem& problem, int turn, const std::vector<std::byte>& expected,
+                        mpe::ThreadPool& pool, Tally& tally) {
+  std::vector<std::string_view> names;
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    if (set.supported && set.name != "reference") names.push_back(set.name);
+  }
+  for (std::size_t i = 0; i < std::size(mpe::kTechniques); ++i) {
+    const std::string_view isa = names[(static_cast<std::size_t>(turn) + i) % names.size()];
+    compare(problem, isa, mpe::kTechniques[i], expected, pool, false, tally);
+  }
+}
+
 void compare_everywhere(Form form, Precision precision, int count, unsigned seed) {
   Random random(seed);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
@@ -342,6 +357,7 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
     const auto reference = mpe::make_reference_convolution(problem.request);
     const auto expected = run(*reference, problem, pools[0]);
     mpe::ThreadPool& pool = pools[i % 3];
+    if (i % 4 == 0) compare_techniques(problem, i / 4, expected, pool, tally);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
@@ -398,6 +414,43 @@ TEST(reference_can_be_forced) {
   const auto by_set = mpe::make_convolution(problem.request, {.isa = "reference", .algorithm = ""});
   CHECK_EQUAL(by_algorithm->isa(), "reference");
   CHECK_EQUAL(by_set->algorithm(), "reference");
+}
+
+// A technique shows in the layers that it concerns; others keep the last one that concerns them.
+TEST(techniques_apply_by_kind_of_layer) {
+  const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {
+    Random random(22);
+    Problem problem;
+    make_problem(random, problem, form, precision);
+    return mpe::make_convolution(problem.request, {.isa = "", .algorithm = technique})->algorithm();
+  };
+  constexpr Precision kFp32 = Precision::kFp32;
+  for (const std::string_view loops : {"plain", "reordered", "tiled", "unrolled", "simd"}) {
+    for (const Form form : {Form::kGeneral, Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+      CHECK_EQUAL(algorithm_of(form, loops, kFp32), loops);
+    }
+  }
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "simd", Precision::kInt8), "unrolled");
+  for (const Form form : {Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+    CHECK_EQUAL(algorithm_of(form, "im2col", kFp32), "im2col");
+  }
+  CHECK_EQUAL(algorithm_of(Form::kPointwise, "channel-last", kFp32), "gemm");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-last", kFp32), "im2col");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-major", kFp32), "depthwise");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "winograd", kFp32), "depthwise");
+
+  ConvolutionRequest wide;
+  wide.shape.in = wide.shape.out = {128, 26, 26};
+  wide.shape.kernel_y = wide.shape.kernel_x = 3;
+  wide.shape.padding = 1;
+  const std::vector<float> weights(128 * 128 * 9);
+  wide.weights = weights;
+  wide.bias = std::span(weights).first(128);
+  const auto choose = [&](std::string_view technique) {
+    return mpe::make_convolution(wide, {.isa = "", .algorithm = technique});
+  };
+  CHECK_EQUAL(choose("in-place")->algorithm(), "im2col");
+  CHECK(choose("winograd")->algorithm().starts_with("winograd"));
 }
 
 TEST(sets_end_with_the_reference) {

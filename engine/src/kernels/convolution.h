@@ -66,8 +66,10 @@ class Convolution {
 };
 
 struct ConvolutionChoice {
-  std::string_view isa;        // empty: the best this machine has
-  std::string_view algorithm;  // empty: chosen by the engine; "reference": the plain loops
+  std::string_view isa;  // empty: the best this machine has
+  // Empty: chosen by the engine; "reference": the loops that all others are compared with; a
+  // classical technique (kernels/classical/technique.h): that one and all before it.
+  std::string_view algorithm;
   bool small_scratch = false;  // less memory for scratch and weights, at the price of time
 };
 

@@ -25,6 +25,10 @@ struct KernelSetInfo {
 // All sets of this architecture, best first; the last is "reference".
 std::vector<KernelSetInfo> kernel_sets();
 
+// What a convolution's algorithm may be asked to be: those that the engine chooses from, then the
+// classical techniques, each of which stands for itself and all before it (kernels/classical/).
+std::vector<std::string_view> algorithms();
+
 // The name of the best set that this machine can run.
 std::string_view best_kernel_set();
 

@@ -6,6 +6,7 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
+#include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/neon/int8_tile.h"
@@ -298,6 +299,7 @@ constexpr KernelSet kNeonKernels = {
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
-    &kInt8Winograd};
+    &kInt8Winograd,
+    {Direct<DirectFp32<4, 4>>::run}};
 
 }  // namespace mpe
