@@ -82,14 +82,16 @@ struct DirectInt8 {
 template <typename A>
 void run_plain(const DirectWork& work) {
   using Stored = typename A::Stored;
-  const ConvolutionGeometry& g = *work.geometry;
+  const ConvolutionGeometry g = *work.geometry;
+  const OutputStage& stage = *work.stage;
   const auto* input = static_cast<const Stored*>(work.input);
-  const std::int64_t plane = static_cast<std::int64_t>(g.out_height) * g.out_width;
-  const int size = stored_bytes(work.stage->kind);
+  const auto* weights = static_cast<const Stored*>(work.weights);
+  const int zero_point = work.zero_point;
+  const int pixels = g.pixels();
   for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
-    const Stored* weights = static_cast<const Stored*>(work.weights) +
-                            static_cast<std::int64_t>(channel) * g.channels * g.taps();
-    auto* output = static_cast<std::byte*>(work.output) + channel * plane * size;
+    auto* output = static_cast<std::byte*>(work.output) +
+                   static_cast<std::int64_t>(channel) * pixels * stored_bytes(stage.kind);
+    const Stored* filter = weights + static_cast<std::int64_t>(channel) * g.channels * g.taps();
     for (int row = work.row_begin; row < work.row_end; ++row) {
       for (int column = 0; column < g.out_width; ++column) {
         typename A::Sum sum{};
@@ -99,15 +101,14 @@ void run_plain(const DirectWork& work) {
               const int y = row * g.stride_y + ky * g.dilation - g.padding;
               const int x = column * g.stride_x + kx * g.dilation - g.padding;
               if (y < 0 || y >= g.in_height || x < 0 || x >= g.in_width) continue;
-              const Stored* value =
-                  input + (static_cast<std::int64_t>(c) * g.in_height + y) * g.in_width + x;
-              const Stored weight = weights[(c * g.kernel_y + ky) * g.kernel_x + kx];
-              sum = A::multiply_add(sum, A::broadcast(weight), A::load(value, 1, work.zero_point));
+              const Stored value =
+                  input[(static_cast<std::int64_t>(c) * g.in_height + y) * g.in_width + x];
+              const Stored weight = filter[(c * g.kernel_y + ky) * g.kernel_x + kx];
+              sum = A::multiply_add(sum, A::broadcast(weight), A::load(&value, 1, zero_point));
             }
           }
         }
-        write_output(*work.stage, work.first_channel + channel, sum, output,
-                     row * g.out_width + column);
+        write_output(stage, work.first_channel + channel, sum, output, row * g.out_width + column);
       }
     }
   }
