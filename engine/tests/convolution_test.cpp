@@ -416,6 +416,45 @@ TEST(reference_can_be_forced) {
   CHECK_EQUAL(by_set->algorithm(), "reference");
 }
 
+TEST(in_place_gives_the_same_bits) {
+  Random random(23);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
+  int tried = 0;
+  for (int i = 0; i < 150; ++i) {
+    Problem problem;
+    const auto precision = static_cast<Precision>(i % 3);
+    make_problem(random, problem, Form::kDepthwise, precision);
+    const ConvolutionShape& shape = problem.request.shape;
+    if (shape.in != shape.out || problem.request.output_precision != precision) continue;
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported) continue;
+      const auto convolution = mpe::make_convolution(
+          problem.request, {.isa = set.name, .algorithm = "", .small_scratch = false});
+      if (!convolution->works_in_place()) continue;
+      ++tried;
+      mpe::ThreadPool& pool = pools[i % 2];
+      const auto expected = run(*convolution, problem, pool);
+      std::vector<std::byte> map = problem.input;
+      std::vector<float> scratch(convolution->scratch_bytes(pool.threads()) / 4 + 16);
+      const auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
+      mpe::ConvolutionCall call;
+      call.input = call.output = map.data();
+      call.scratch = reinterpret_cast<std::byte*>(scratch.data()) + (64 - address % 64) % 64;
+      if (problem.dynamic) call.dynamic_input = &problem.dynamic_input;
+      convolution->run(call, pool);
+      if (map != expected) check::fail(__FILE__, __LINE__, "other bits: " + described(problem));
+    }
+  }
+  CHECK(tried > 10);
+  Problem problem;
+  make_problem(random, problem, Form::kDepthwise, Precision::kFp32);
+  for (const std::string_view technique : {"plain", "channel-major"}) {
+    const auto convolution =
+        mpe::make_convolution(problem.request, {.isa = "", .algorithm = technique});
+    CHECK(!convolution->works_in_place());
+  }
+}
+
 // A technique shows in the layers that it concerns; others keep the last one that concerns them.
 TEST(techniques_apply_by_kind_of_layer) {
   const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {

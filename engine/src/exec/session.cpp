@@ -145,6 +145,7 @@ void Session::prepare_convolution(const Layer& layer, std::span<const float> wei
       request, {options.isa, options.algorithm, options.prefer == Preference::kMemory});
   const Convolution& convolution = *convolutions_[index];
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
+  scratch_[index].in_place = convolution.works_in_place();
   if (format.conversion != InputConversion::kNone) {
     scratch_[index].converted =
         layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));

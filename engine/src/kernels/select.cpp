@@ -193,7 +193,8 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
                                                         Technique technique) {
   const ConvolutionShape& shape = request.shape;
   const auto make = [&](const ConvolutionRequest& wanted, std::string_view algorithm) {
-    return make_convolution(wanted, {choice.isa, algorithm, choice.small_scratch});
+    return make_convolution(wanted, {choice.isa, algorithm, choice.small_scratch,
+                                     choice.in_place && technique >= Technique::kInPlace});
   };
   if (technique >= Technique::kWinograd && suits_winograd(shape)) {
     auto convolution = make(request, {});
@@ -270,7 +271,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
 
   const auto index = static_cast<std::size_t>(request.precision);
   if (algorithm == kDepthwise) {
-    return make_depthwise_convolution(request, *set->depthwise[index], set->name);
+    return make_depthwise_convolution(request, *set->depthwise[index], set->name, choice.in_place);
   }
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];

@@ -2,8 +2,8 @@
 //
 // Tensors that are never needed at the same time share places. Layers that change nothing (dropout,
 // cost, a route of one layer, yolo and region on float) have no memory of their own; element-wise
-// layers write over an input that dies with them; and inputs of a route are written by their
-// producers straight into the route's output, where the arena allows it.
+// layers, and convolutions that can, write over an input that dies with them; and inputs of a route
+// are written by their producers straight into the route's output, where the arena allows it.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,7 @@ namespace mpe {
 struct LayerScratch {
   std::int64_t converted = 0;  // its input in another precision
   std::int64_t kernel = 0;
+  bool in_place = false;  // its kernel can write over an input that it alone still needs
 };
 
 // Offsets into the arena; multiples of 64 unless the tensor is a part of another.
