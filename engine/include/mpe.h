@@ -27,7 +27,7 @@ typedef struct mpe_options {
   const char* cores;     /* one for each thread to stay on, the caller's first: "0-3" or "0,2"; the
                             caller's thread until mpe_close(); default: as the system likes */
   const char* isa;       /* instruction set, see `mpe caps`; default: the best */
-  const char* algorithm; /* of convolutions; "reference": plain loops; default: chosen per layer */
+  const char* algorithm; /* of convolutions, as mpe caps lists them; default: chosen per layer */
   const char* tune; /* path of a file that keeps the fastest algorithm of each convolution; what
                        it lacks is measured while the session opens; default: none */
   int prefer;       /* MPE_PREFER_SPEED or MPE_PREFER_MEMORY */

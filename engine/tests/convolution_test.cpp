@@ -7,12 +7,14 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "error.h"
 #include "half.h"
+#include "kernels/classical/technique.h"
 #include "kernels/kernel_sets.h"
 
 namespace {
@@ -333,6 +335,19 @@ void compare(const Problem& problem, std::string_view isa, std::string_view algo
   }
 }
 
+// Each technique on one of the sets, in turn.
+void compare_techniques(const Problem& problem, int turn, const std::vector<std::byte>& expected,
+                        mpe::ThreadPool& pool, Tally& tally) {
+  std::vector<std::string_view> names;
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    if (set.supported && set.name != "reference") names.push_back(set.name);
+  }
+  for (std::size_t i = 0; i < std::size(mpe::kTechniques); ++i) {
+    const std::string_view isa = names[(static_cast<std::size_t>(turn) + i) % names.size()];
+    compare(problem, isa, mpe::kTechniques[i], expected, pool, false, tally);
+  }
+}
+
 void compare_everywhere(Form form, Precision precision, int count, unsigned seed) {
   Random random(seed);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
@@ -343,6 +358,7 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
     const auto reference = mpe::make_reference_convolution(problem.request);
     const auto expected = run(*reference, problem, pools[0]);
     mpe::ThreadPool& pool = pools[i % 3];
+    if (i % 4 == 0) compare_techniques(problem, i / 4, expected, pool, tally);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
@@ -455,6 +471,82 @@ TEST(reference_can_be_forced) {
   const auto by_set = mpe::make_convolution(problem.request, {.isa = "reference", .algorithm = ""});
   CHECK_EQUAL(by_algorithm->isa(), "reference");
   CHECK_EQUAL(by_set->algorithm(), "reference");
+}
+
+TEST(in_place_gives_the_same_bits) {
+  Random random(23);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
+  int tried = 0;
+  for (int i = 0; i < 150; ++i) {
+    Problem problem;
+    const auto precision = static_cast<Precision>(i % 3);
+    make_problem(random, problem, Form::kDepthwise, precision);
+    const ConvolutionShape& shape = problem.request.shape;
+    if (shape.in != shape.out || problem.request.output_precision != precision) continue;
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported) continue;
+      const auto convolution = mpe::make_convolution(
+          problem.request, {.isa = set.name, .algorithm = "", .small_scratch = false});
+      if (!convolution->works_in_place()) continue;
+      ++tried;
+      mpe::ThreadPool& pool = pools[i % 2];
+      const auto expected = run(*convolution, problem, pool);
+      std::vector<std::byte> map = problem.input;
+      std::vector<float> scratch(convolution->scratch_bytes(pool.threads()) / 4 + 16);
+      const auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
+      mpe::ConvolutionCall call;
+      call.input = call.output = map.data();
+      call.scratch = reinterpret_cast<std::byte*>(scratch.data()) + (64 - address % 64) % 64;
+      if (problem.dynamic) call.dynamic_input = &problem.dynamic_input;
+      convolution->run(call, pool);
+      if (map != expected) check::fail(__FILE__, __LINE__, "other bits: " + described(problem));
+    }
+  }
+  CHECK(tried > 10);
+  Problem problem;
+  make_problem(random, problem, Form::kDepthwise, Precision::kFp32);
+  for (const std::string_view technique : {"plain", "channel-major"}) {
+    const auto convolution =
+        mpe::make_convolution(problem.request, {.isa = "", .algorithm = technique});
+    CHECK(!convolution->works_in_place());
+  }
+}
+
+// A technique shows in the layers that it concerns; others keep the last one that concerns them.
+TEST(techniques_apply_by_kind_of_layer) {
+  const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {
+    Random random(22);
+    Problem problem;
+    make_problem(random, problem, form, precision);
+    return mpe::make_convolution(problem.request, {.isa = "", .algorithm = technique})->algorithm();
+  };
+  constexpr Precision kFp32 = Precision::kFp32;
+  for (const std::string_view loops : {"plain", "reordered", "tiled", "unrolled", "simd"}) {
+    for (const Form form : {Form::kGeneral, Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+      CHECK_EQUAL(algorithm_of(form, loops, kFp32), loops);
+    }
+  }
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "simd", Precision::kInt8), "unrolled");
+  for (const Form form : {Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+    CHECK_EQUAL(algorithm_of(form, "im2col", kFp32), "im2col");
+  }
+  CHECK_EQUAL(algorithm_of(Form::kPointwise, "channel-last", kFp32), "gemm");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-last", kFp32), "im2col");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-major", kFp32), "depthwise");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "winograd", kFp32), "depthwise");
+
+  ConvolutionRequest wide;
+  wide.shape.in = wide.shape.out = {128, 26, 26};
+  wide.shape.kernel_y = wide.shape.kernel_x = 3;
+  wide.shape.padding = 1;
+  const std::vector<float> weights(128 * 128 * 9);
+  wide.weights = weights;
+  wide.bias = std::span(weights).first(128);
+  const auto choose = [&](std::string_view technique) {
+    return mpe::make_convolution(wide, {.isa = "", .algorithm = technique});
+  };
+  CHECK_EQUAL(choose("in-place")->algorithm(), "im2col");
+  CHECK(choose("winograd")->algorithm().starts_with("winograd"));
 }
 
 TEST(sets_end_with_the_reference) {

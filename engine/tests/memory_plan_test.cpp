@@ -85,6 +85,25 @@ TEST(a_shortcut_overwrites_an_input_only_if_nobody_needs_it) {
   }
 }
 
+TEST(a_convolution_that_can_overwrites_an_input_only_if_nobody_needs_it) {
+  const auto planned = [](const Network& of, bool in_place) {
+    std::vector<LayerScratch> scratch(of.layers.size());
+    scratch[1].in_place = in_place;
+    return plan_memory(of, plan_precisions(of, nullptr), scratch, Preference::kMemory);
+  };
+  const Network chain = network(conv(8) + conv(8) + conv(1));
+  CHECK_EQUAL(planned(chain, false).arena_bytes, 16 * kMap);
+  CHECK_EQUAL(planned(chain, true).arena_bytes, 9 * kMap);
+  CHECK_EQUAL(planned(chain, true).layers[1].output, planned(chain, true).layers[0].output);
+
+  const Network wider = network(conv(8) + conv(9) + conv(1));
+  CHECK_EQUAL(planned(wider, true).arena_bytes, 17 * kMap);
+
+  const Network needed =
+      network(conv(8) + conv(8) + "[shortcut]\nfrom=-2\nactivation=linear\n" + conv(1));
+  CHECK_EQUAL(planned(needed, true).arena_bytes, 16 * kMap);
+}
+
 TEST(inputs_of_a_route_lie_in_its_output) {
   const MemoryPlan joined =
       plan(network(conv(4) + conv(2) + "[route]\nlayers=-1,-2\n" + conv(1, "stride=2")));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "commands.h"
 #include "exec/resident_memory.h"
 #include "exec/session.h"
+#include "instruction_counter.h"
 #include "io/json_writer.h"
 
 namespace mpe {
@@ -46,6 +48,9 @@ std::int64_t median(std::vector<std::int64_t> values) {
 
 struct Samples {
   std::vector<std::int64_t> nanoseconds;  // one a run
+  // Of an average run on one thread; several wait for each other by instructions that chance
+  // counts.
+  std::optional<std::int64_t> instructions;
   // [layer][run], with --profile
   std::vector<std::vector<std::int64_t>> layer_nanoseconds;
   std::vector<std::vector<std::int64_t>> conversion_nanoseconds;
@@ -73,6 +78,8 @@ class Bench {
     const std::size_t profiled = arguments_.session.profile ? session_.reports().size() : 0;
     samples.layer_nanoseconds.resize(profiled);
     samples.conversion_nanoseconds.resize(profiled);
+    const InstructionCounter counter;
+    const std::optional<std::int64_t> before = counter.read();
     const Clock::time_point begin = Clock::now();
     const std::chrono::duration<double> least(arguments_.min_seconds);
     const auto runs = static_cast<std::size_t>(arguments_.runs);
@@ -93,6 +100,11 @@ class Bench {
         samples.layer_nanoseconds[i].push_back(row.nanoseconds);
         samples.conversion_nanoseconds[i].push_back(row.conversion_nanoseconds);
       }
+    }
+    const std::optional<std::int64_t> after = counter.read();
+    if (before && after && session_.threads() == 1) {
+      const auto count = static_cast<std::int64_t>(samples.nanoseconds.size());
+      samples.instructions = (*after - *before) / count;
     }
     return samples;
   }
@@ -144,6 +156,11 @@ int run_bench(std::span<char*> arguments) {
   json.field("min_ns", *std::min_element(samples.nanoseconds.begin(), samples.nanoseconds.end()));
   json.field("arena_bytes", session.arena_bytes()).field("live_bytes", session.live_bytes());
   json.field("weight_bytes", session.weight_bytes());
+  if (samples.instructions) {
+    json.field("instructions", *samples.instructions);
+  } else {
+    json.key("instructions").null();
+  }
   json.field("peak_rss_bytes", peak_resident_bytes());
   json.field("threads", session.threads()).field("isa", session.isa());
   json.field("quantizer", parsed.session.quantizer).field("warmup", parsed.warmup);

@@ -33,6 +33,9 @@ int run_caps(std::span<char*> arguments) {
   JsonWriter json;
   json.begin_object().field("architecture", kArchitecture);
   json.field("best", best_kernel_set());
+  json.key("algorithms").begin_array();
+  for (const std::string_view name : algorithms()) json.value(name);
+  json.end_array();
   json.key("sets").begin_array();
   for (const KernelSetInfo& set : sets) {
     json.begin_object().field("isa", set.name).field("supported", set.supported);

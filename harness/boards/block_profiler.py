@@ -8,11 +8,9 @@ started by its own loader, and nothing of the board's system is in its way.
 from __future__ import annotations
 
 import hashlib
-import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import BuildError
+from harness.boards.qemu_plugin import compile_plugin, has_plugin_option
 from harness.resources import cache_directory, resource
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ MOUNT_POINT = "/opt/qemu"
 PLUGIN = "block_profile"
 
 _LIBRARY = re.compile(r"^\s*(?:(?P<name>\S+) => )?(?P<path>/\S+) \(0x", re.MULTILINE)
-_VERSION = re.compile(r"version (\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +103,7 @@ def _key(files: Sequence[Path]) -> str:
 @cache
 def _takes_plugins(emulator: Path) -> bool:
     """Whether it was built with them, and loads libraries at all."""
-    said = subprocess.run([str(emulator), "--help"], capture_output=True, text=True, check=False).stdout
-    return bool(re.search(r"^-plugin\b", said, re.MULTILINE)) and bool(_libraries(emulator))
+    return has_plugin_option(emulator) and bool(_libraries(emulator))
 
 
 @cache
@@ -125,29 +121,6 @@ def _gather(folder: Path, emulator: Path, libraries: dict[str, Path], source: Pa
     shutil.copy(emulator, folder / "qemu-aarch64")
     for name, path in libraries.items():
         shutil.copy(path, folder / "loader" if name == "loader" else folder / "lib" / name)
-    _compile(source, folder / f"{PLUGIN}.so", _interface(emulator))
+    compile_plugin(source, folder / f"{PLUGIN}.so", emulator)
     for path in (folder, *folder.rglob("*")):  # a private umask must not hide it from the board's user
         path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
-
-
-def _interface(emulator: Path) -> list[str]:
-    """What the plugin is told of the emulator's plugin interface; what is used of it else is the same."""
-    result = subprocess.run([str(emulator), "--version"], capture_output=True, text=True, check=False)
-    found = _VERSION.search(result.stdout)
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
-    return [
-        f"-DPLUGIN_API={2 if version >= (9, 0) else 1}",
-        f"-DINSTRUCTION_COPIED={int(version >= (9, 1))}",
-    ]
-
-
-def _compile(source: Path, output: Path, definitions: Sequence[str]) -> None:
-    # Undefined symbols are QEMU's, and there when it loads the plugin.
-    command = [
-        *(sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.2.27"),
-        *("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-sanitize=all"),
-        *("-Wl,--allow-shlib-undefined", "-Wl,-z,lazy", *definitions, "-o", str(output), str(source)),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise BuildError(f"QEMU's plugin does not compile: {result.stderr.strip()[-500:]}")

@@ -85,6 +85,16 @@ class Board(Protocol):
         """
         ...
 
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int] | None:
+        """Runs a program that makes marks, as `mpe bench --mark` does, under an emulator of the board's own
+        kind, and counts the instructions between them.
+
+        None where nothing does that. Raises HarnessError with the cure where it should, but cannot be done.
+        """
+        ...
+
     def fetch(self, remote: str, local: Path) -> None:
         """Copies a file from the board; `local` is written whole or not at all."""
         ...

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.errors import ConfigurationError, HarnessError
 from harness.files import write_atomically
 
@@ -84,6 +86,15 @@ class HostBoard:
     ) -> Completed | None:
         """Nothing profiles on the host."""
         return None
+
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int] | None:
+        counter = prepare_counter()
+        with tempfile.TemporaryDirectory(prefix="harness-count-") as folder:
+            output = Path(folder) / "count"
+            completed = self.run(counter.command(argv, environment or {}, output), timeout=timeout)
+            return completed, read_count(output) if completed.status == 0 else 0
 
     def fetch(self, remote: str, local: Path) -> None:
         try:

@@ -230,6 +230,16 @@ class SshBoard:
             raise EOFError("not connected")
         return connection.run(line, hide=True, warn=True, in_stream=False, timeout=timeout, encoding="utf-8")
 
+    def count_instructions(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        timeout: float,  # noqa: ARG002
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> tuple[Completed, int] | None:
+        """Boards have counters of their own, which the engine reads."""
+        return None
+
     def profile(
         self,
         argv: Sequence[str],  # noqa: ARG002

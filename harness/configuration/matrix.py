@@ -26,6 +26,7 @@ class Model:
     name: str
     cfg: Path
     weights: Path
+    random_weights: bool = False  # which are written where `weights` says, when they are needed
     calibration: Path | Calibration = Calibration()
     dataset: Path | None = None
     labels: Path | None = None  # WordNet ids in output order, of classifiers
@@ -61,6 +62,16 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """A set of options that stands in a row of others, each of which is compared with the one before."""
+
+    name: str
+    note: str = ""  # what it adds, for whoever reads the report
+    options: Options = Options()
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Build:
     """How the engine is compiled."""
 
@@ -81,6 +92,8 @@ class Protocol:
     runs: int = 10
     min_seconds: float = 0.5
     timeout: float = 600.0  # seconds for one process on the board
+    # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
+    count_instructions: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +120,7 @@ class Sweep:
     threads: tuple[int, ...] = (1,)
     toolchains: tuple[Build, ...] = (Build(),)
     options: tuple[Options, ...] = (Options(),)
+    steps: tuple[Step, ...] = ()  # instead of threads and options
     protocol: Protocol = Protocol()
     emulated: EmulatedProtocol = EmulatedProtocol()
 

@@ -13,6 +13,12 @@
     threads: [1, 2]
     protocol: {warmup: 3, runs: 10, min_seconds: 0.5}
 
+Instead of threads and options, steps compare sets of them one after the other:
+
+    steps:
+      - {name: plain loops, algorithm: plain}
+      - {name: everything, threads: 2, note: as the engine chooses}
+
 `MATRIX` below is the one definition: it reads a file into the dataclasses and gives the JSON schema.
 """
 
@@ -29,6 +35,7 @@ from harness.configuration.matrix import (
     Model,
     Options,
     Protocol,
+    Step,
     Sweep,
     variants,
 )
@@ -47,12 +54,14 @@ from harness.configuration.shapes import (
     Text,
     made_of,
 )
+from harness.models.random_weights import random_weights_file
 
 RUNTIMES = ("engine",)
 TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
 QUANTIZERS = ("builtin", "tensorflow")
 RESIZES = ("stretch", "letterbox", "crop")
 METHODS = ("minmax", "percentile", "kl", "mse")
+RANDOM = "random"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
 
 
@@ -80,13 +89,16 @@ class _TargetName:
 def _make_sweep(node: Node, **values: Any) -> Sweep:
     file = Path(node.file)
     sweep = Sweep(file=file, **{"name": file.stem, **values})
-    for key in ("models", "policies", "toolchains"):
+    for key in ("models", "policies", "toolchains", "steps"):
         names: set[str] = set()
         items = node.entries[key].items if key in node.entries else ()
         for entry, item in zip(getattr(sweep, key), items, strict=bool(items)):
             if entry.name in names:
                 raise item.error(f"the name {entry.name} is given to two of the {key}")
             names.add(entry.name)
+    for key in ("threads", "options"):
+        if sweep.steps and key in node.entries:
+            raise node.error(f"a sweep with steps has no {key}: each step names its own", key=key)
     return sweep
 
 
@@ -104,6 +116,31 @@ _CALIBRATION = Record(
     make=made_of(Calibration),
 )
 
+
+class _Weights:
+    """The path of a weights file, or `random`."""
+
+    _path = ExistingPath(what="weights file")
+
+    def read(self, node: Node) -> Path | None:
+        return None if node.source == RANDOM else self._path.read(node)
+
+    def schema(self) -> Schema:
+        return self._path.schema()
+
+
+def _make_model(node: Node, *, cfg: Path, weights: Path | None, **values: Any) -> Model:
+    if weights is None and values.get("dataset"):
+        raise node.error("random weights have no accuracy: leave out the dataset", key="dataset")
+    return Model(
+        cfg=cfg,
+        weights=weights or random_weights_file(cfg),
+        random_weights=weights is None,
+        place=f"{node.file}:{node.line}",
+        **values,
+    )
+
+
 _MODEL = Record(
     what="a model",
     fields={
@@ -113,7 +150,9 @@ _MODEL = Record(
             required=True,
         ),
         "cfg": Field(shape=ExistingPath(what="Darknet cfg"), help="Darknet cfg", required=True),
-        "weights": Field(shape=ExistingPath(what="weights file"), help="Darknet weights", required=True),
+        "weights": Field(
+            shape=_Weights(), help="Darknet weights, or `random` where only speed is measured", required=True
+        ),
         "calibration": Field(
             shape=Either(short=ExistingPath(what="calibration file"), long=_CALIBRATION),
             help="a file of harness calibrate, or how to record the ranges",
@@ -128,7 +167,7 @@ _MODEL = Record(
         ),
         "limit": Field(shape=Integer(least=1, most=10_000_000), help="evaluate the first so many images"),
     },
-    make=lambda node, **values: Model(place=f"{node.file}:{node.line}", **values),
+    make=_make_model,
 )
 
 _TOOLCHAIN = Choice(what="toolchain", names=lambda: TOOLCHAINS)
@@ -158,30 +197,44 @@ _BUILD = Either(
     ),
 )
 
-_OPTIONS = Record(
-    what="options",
+_THREADS = Integer(least=1, most=256)
+_OPTION_FIELDS = {
+    "isa": Field(shape=Text(expected="the name of an instruction set"), help="as mpe caps lists them"),
+    "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
+    "prefer": Field(
+        shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
+    ),
+    "tune": Field(
+        shape=Boolean(),
+        help="each convolution by the algorithm that is fastest on the board, measured once and kept "
+        "there; else by a model of costs",
+    ),
+    "cores": Field(
+        shape=Text(expected="a list of cores, for example 0-3"),
+        help="the first ones for a thread each to stay on; else the system moves threads as it likes",
+    ),
+    "quantizer": Field(
+        shape=Choice(what="quantizer", names=lambda: QUANTIZERS),
+        help="who converts the inputs of layers with quantize=1; builtin unless told",
+    ),
+    "bn_epsilon": Field(shape=Number(least=0, most=1), help="of batch normalisation; 1e-5 unless told"),
+}
+_OPTIONS = Record(what="options", fields=_OPTION_FIELDS, make=made_of(Options))
+
+
+def _make_step(_node: Node, *, name: str, note: str = "", threads: int = 1, **options: Any) -> Step:
+    return Step(name=name, note=note, threads=threads, options=Options(**options))
+
+
+_STEP = Record(
+    what="a step",
     fields={
-        "isa": Field(shape=Text(expected="the name of an instruction set"), help="as mpe caps lists them"),
-        "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
-        "prefer": Field(
-            shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
-        ),
-        "tune": Field(
-            shape=Boolean(),
-            help="each convolution by the algorithm that is fastest on the board, measured once and kept "
-            "there; else by a model of costs",
-        ),
-        "cores": Field(
-            shape=Text(expected="a list of cores, for example 0-3"),
-            help="the first ones for a thread each to stay on; else the system moves threads as it likes",
-        ),
-        "quantizer": Field(
-            shape=Choice(what="quantizer", names=lambda: QUANTIZERS),
-            help="who converts the inputs of layers with quantize=1; builtin unless told",
-        ),
-        "bn_epsilon": Field(shape=Number(least=0, most=1), help="of batch normalisation; 1e-5 unless told"),
+        "name": Field(shape=Text(expected="a few words"), help="how reports call it", required=True),
+        "note": Field(shape=Text(expected="a sentence"), help="what it adds, printed below the table"),
+        "threads": Field(shape=_THREADS, help="1 unless told"),
+        **_OPTION_FIELDS,
     },
-    make=made_of(Options),
+    make=_make_step,
 )
 
 _PROTOCOL_FIELDS = {
@@ -190,6 +243,10 @@ _PROTOCOL_FIELDS = {
     "min_seconds": Field(shape=Number(least=0, most=3600), help="seconds of samples at least"),
     "timeout": Field(shape=Number(least=1, most=86_400), help="seconds for one process on the board"),
 }
+_COUNT = Field(
+    shape=Boolean(),
+    help="on the host: count instructions under an emulator if the processor's counter is out of reach",
+)
 _IMAGES = Field(
     shape=Integer(least=0, most=1000), help="how many images are compared with the host by digest"
 )
@@ -215,12 +272,18 @@ MATRIX = Record(
         "toolchains": Field(
             shape=ListOf(what="toolchains", item=_BUILD), help="what compiles the engine; zig unless told"
         ),
-        "threads": Field(
-            shape=ListOf(what="thread counts", item=Integer(least=1, most=256)), help="1 unless told"
-        ),
+        "threads": Field(shape=ListOf(what="thread counts", item=_THREADS), help="1 unless told"),
         "options": Field(shape=ListOf(what="sets of options", item=_OPTIONS), help="choices of the engine"),
+        "steps": Field(
+            shape=ListOf(what="steps", item=_STEP),
+            help="instead of threads and options: sets of them, each compared with the one before",
+        ),
         "protocol": Field(
-            shape=Record(what="the protocol", fields=_PROTOCOL_FIELDS, make=made_of(Protocol)),
+            shape=Record(
+                what="the protocol",
+                fields=_PROTOCOL_FIELDS | {"count_instructions": _COUNT},
+                make=made_of(Protocol),
+            ),
             help="how a cell is measured",
         ),
         "emulated": Field(

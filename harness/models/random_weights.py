@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from harness.resources import cache_directory
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+SEED = 1  # of the weights that sweeps write
+
+
+def random_weights_file(cfg: Path) -> Path:
+    """Where a sweep keeps the random weights of a cfg, by what is in it."""
+    key = hashlib.sha256(b"random weights 1\0" + cfg.read_bytes()).hexdigest()[:16]
+    return cache_directory() / "random_weights" / f"{cfg.stem}-{key}.weights"
 
 
 def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: int) -> int:
@@ -16,8 +30,10 @@ def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: 
     Kernels are drawn with variance 2 / fan-in, so that activations neither vanish nor grow from layer to
     layer; running variances are positive. The same seed gives the same file.
     """
+    import numpy as np
+
     rng = np.random.default_rng(seed)
-    temporary = path.with_name(path.name + ".part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with temporary.open("wb") as file:
         file.write(struct.pack("<iiiQ", 0, 2, 0, 0))
         for layer in layers:
@@ -31,6 +47,8 @@ def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: 
 
 def _layer(layer: Mapping[str, Any], rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:
     """One layer's blocks in the file's order."""
+    import numpy as np
+
     outputs, height, width = layer["out"]
     fan_in = layer["macs"] // (outputs * height * width)
     kernel = rng.standard_normal(outputs * fan_in, np.float32) * np.float32(np.sqrt(2 / fan_in))

@@ -18,7 +18,7 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
     """The positions of the optimal rows. Emulated cells and measured ones are never compared."""
     groups: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        if row.status == "done":
+        if row.status == "done" and not row.step:  # steps are compared with each other in their order
             groups[row.target, row.model, row.emulated].append(index)
     optimal: set[int] = set()
     for members in groups.values():

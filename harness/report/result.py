@@ -33,6 +33,8 @@ class Row:
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     instructions: int | None = None
+    instructions_isa: str | None = None  # with which an emulator counted them on the host
+    instructions_missing: str | None = None  # why nothing did
     predicted_fps: float | None = None  # of a real board, from the emulated run
     predicted_ms: float | None = None
     predicted_low_ms: float | None = None  # between this one and
@@ -50,6 +52,10 @@ class Row:
     accuracy_metric: str | None = None
     scores: Mapping[str, Any] = field(default_factory=dict)
     pareto_optimal: bool = False
+    step: str = ""  # of a sweep of steps
+    note: str = ""  # what the step adds
+    over_previous: float | None = None  # how many times as fast as the step before
+    over_first: float | None = None
     layers: Sequence[LayerRow] = ()  # where they were asked for
 
 
@@ -69,6 +75,7 @@ class Report:
 
 _RESULT_KEYS = (
     *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
+    *("instructions_isa", "instructions_missing"),
     *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
     *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
     *("prediction_error", "prediction_validated", "prediction_missing"),
@@ -79,7 +86,7 @@ _HEADLINES = ("map50", "top1")
 
 def read_report(store: Store, run: int, sweep: str, *, layers: bool = False) -> Report:
     """Reads a run's rows, with `layers` those of each too, and marks the Pareto-optimal ones."""
-    rows = [_row(store, place, layers) for place in store.places(run)]
+    rows = _compared([_row(store, place, layers) for place in store.places(run)])
     optimal = pareto_optimal(rows)
     return Report(
         sweep=sweep,
@@ -87,6 +94,32 @@ def read_report(store: Store, run: int, sweep: str, *, layers: bool = False) -> 
         environment=store.environment(run),
         rows=[replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)],
     )
+
+
+def group_of(row: Row) -> tuple[object, ...]:
+    """What the steps of one row of steps have in common."""
+    return row.target, row.emulated, row.model, row.policy, row.runtime, row.toolchain
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """The rows, each step with its speed as a multiple of the step before's and of the first's."""
+    speeds: dict[tuple[object, ...], list[float | None]] = {}
+    compared = []
+    for row in rows:
+        if row.step:
+            before = speeds.setdefault(group_of(row), [])
+            speed = row.predicted_fps if row.emulated else row.fps
+            if before:
+                row = replace(
+                    row, over_previous=_ratio(speed, before[-1]), over_first=_ratio(speed, before[0])
+                )
+            before.append(speed)
+        compared.append(row)
+    return compared
+
+
+def _ratio(speed: float | None, other: float | None) -> float | None:
+    return speed / other if speed and other else None
 
 
 def _row(store: Store, place: Place, layers: bool) -> Row:
@@ -108,6 +141,8 @@ def _row(store: Store, place: Place, layers: bool) -> Row:
         threads=place.threads,
         options=place.options,
         emulated=place.emulated,
+        step=place.step,
+        note=place.note,
         status=status,
         error=error,
         scores=scores,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from harness.configuration.matrix import Build
 from harness.report.pareto import MIB, emulated_merit
-from harness.report.result import Report, Row
+from harness.report.result import Report, Row, group_of
 
 MARK = "★"
 NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
+COUNTED_BY_EMULATOR = "†"
 UNSTEADY = 1.5  # p90 over p50
 
 
@@ -37,11 +38,50 @@ class Table:
 
 
 def tables(report: Report) -> list[Table]:
-    """A table for every target."""
-    targets = dict.fromkeys((row.emulated, row.target) for row in report.rows)
+    """A table for every target, and one for every row of steps."""
+    targets = dict.fromkeys((row.emulated, row.target) for row in report.rows if not row.step)
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in report.rows:
+        if row.step:
+            groups.setdefault(group_of(row), []).append(row)
     return [
-        _table(report, target, emulated) for emulated, target in sorted(targets, key=lambda pair: pair[0])
+        *(_table(report, target, emulated) for emulated, target in sorted(targets, key=lambda pair: pair[0])),
+        *(_steps_table(report, rows) for rows in groups.values()),
     ]
+
+
+def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
+    """Steps in their order, each with what it gained."""
+    first = rows[0]
+    columns = [Column(heading="step", text=lambda row: row.step, number=False)]
+    if len({row.threads for row in rows}) > 1:
+        columns.append(Column(heading="threads", text=lambda row: str(row.threads)))
+    columns += _EMULATED_STEPS if first.emulated else _MEASURED_STEPS
+    if any(row.status != "done" for row in rows):
+        columns.append(Column(heading="status", text=lambda row: row.status, number=False))
+    names = [first.model, first.policy]
+    names += [first.toolchain] if first.toolchain != Build().name else []
+    target = f"{first.target} (emulated)" if first.emulated else first.target
+    notes = [f"{row.step}: {row.note}" for row in rows if row.note]
+    return Table(
+        title=f"{report.sweep}: {' '.join(names)} on {target}",
+        columns=columns,
+        rows=rows,
+        notes=[*notes, *_instruction_notes(rows), *_notes(rows), *_causes(rows)],
+    )
+
+
+def _instruction_notes(rows: Sequence[Row]) -> list[str]:
+    """How instructions were counted, where that is not by the processor itself."""
+    isas = sorted({row.instructions_isa for row in rows if row.instructions_isa})
+    notes = []
+    if isas:
+        notes.append(
+            f"{COUNTED_BY_EMULATOR} Counted under QEMU, with {' or '.join(isas)} for vectors: no program "
+            "may read this machine's counter of instructions. Times are the machine's own."
+        )
+    notes += dict.fromkeys(row.instructions_missing for row in rows if row.instructions_missing)
+    return notes
 
 
 def _table(report: Report, target: str, emulated: bool) -> Table:
@@ -186,6 +226,15 @@ def _outputs(row: Row) -> str:
     return "as on host" if row.digest_matches_host else "differ (float)"
 
 
+def _times(value: float | None) -> str:
+    return NOTHING if value is None else f"{figure(value)}x"
+
+
+def _instructions(row: Row) -> str:
+    mark = COUNTED_BY_EMULATOR if row.instructions_isa else ""
+    return figure(row.instructions, 1e6) + mark
+
+
 _MEASURED = (
     Column(heading="FPS", text=lambda row: figure(row.fps)),
     Column(heading="p50 ms", text=lambda row: figure(row.p50_ms)),
@@ -200,4 +249,27 @@ _EMULATED = (
     Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6)),
     Column(heading="M instructions", text=lambda row: figure(row.instructions, 1e6)),
     Column(heading="arena + weights MiB", text=_planned),
+)
+_GAINS = (
+    Column(heading="over the step before", text=lambda row: _times(row.over_previous)),
+    Column(heading="over the first", text=lambda row: _times(row.over_first)),
+)
+_MEMORY = (
+    Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),
+    Column(heading="weights MiB", text=lambda row: figure(row.weight_bytes, MIB)),
+)
+_MEASURED_STEPS = (
+    Column(heading="FPS", text=lambda row: figure(row.fps)),
+    Column(heading="p50 ms", text=lambda row: figure(row.p50_ms)),
+    *_GAINS,
+    Column(heading="M instructions", text=_instructions),
+    *_MEMORY,
+)
+_EMULATED_STEPS = (
+    Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),
+    Column(heading="predicted ms", text=lambda row: figure(row.predicted_ms)),
+    *_GAINS,
+    Column(heading="M instructions", text=_instructions),
+    Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6)),
+    *_MEMORY,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from harness.configuration.matrix import Build, Model, Options, Protocol, Variant
+from harness.configuration.matrix import Build, Model, Options, Protocol, Step, Variant
 from harness.sweep import fingerprint
 
 
@@ -18,6 +18,7 @@ class Cell:
     threads: int
     build: Build
     options: Options
+    step: Step  # nameless where the sweep has none
     protocol: Protocol
     emulated: bool
 
@@ -34,6 +35,8 @@ class Cell:
         """For messages."""
         parts = [self.target, self.model.name, self.policy, f"{self.threads} thread{'s'[: self.threads > 1]}"]
         parts += [self.build.name] if self.build != Build() else []
+        if self.step.name:
+            return " ".join([*parts, f"({self.step.name})"])
         return " ".join([*parts, self.options.name] if self.options.name else parts)
 
 
@@ -63,7 +66,10 @@ def cell_key(cell: Cell, inputs: Inputs) -> str:
             "runtime": cell.runtime,
             "threads": cell.threads,
             "options": asdict(cell.options),
-            "protocol": [cell.protocol.warmup, cell.protocol.runs, cell.protocol.min_seconds],
+            "protocol": [
+                *(cell.protocol.warmup, cell.protocol.runs, cell.protocol.min_seconds),
+                *(["instructions"] if cell.protocol.count_instructions else []),
+            ],
             "inputs": asdict(inputs),
         }
     )

@@ -12,6 +12,7 @@ from harness.configuration.policy import BUILT_IN, apply
 from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
 from harness.files import write_atomically
+from harness.models.random_weights import SEED, write_random_weights
 from harness.runtimes.engine import HostEngine
 from harness.sweep import evaluation, fingerprint
 from harness.sweep.cell import Cell
@@ -31,6 +32,8 @@ class Materials:
         self.host = HostEngine(engine.path)
         self.file_hash = cache(fingerprint.of_file)
         self.dataset_hash = cache(fingerprint.of_dataset)
+        for model in sweep.models:
+            self._write_random_weights(model)
 
     def check(self, model: Model) -> None:
         """Lets the engine read the cfg, and looks at the weights' size and the labels.
@@ -53,6 +56,12 @@ class Materials:
 
             classes = load_model(self.host, model.cfg, model.weights).classes
             read_dataset(model.dataset, classes=classes, labels=model.labels)
+
+    def _write_random_weights(self, model: Model) -> None:
+        if model.random_weights and not model.weights.is_file():
+            layers = self.host.info(model.cfg)["layers"]
+            model.weights.parent.mkdir(parents=True, exist_ok=True)
+            write_random_weights(model.weights, layers, SEED)
 
     def cfg(self, variant: Variant) -> Path:
         """The cfg of a policy, for the engine and for whoever wants to rerun a cell by hand."""

@@ -20,7 +20,7 @@ from harness.sweep.statistics import timing
 from harness.sweep.store import LayerRow, Outcome
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.board import Board, Completed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,12 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     result: dict[str, Any] = {
         **asdict(timing(samples)),
         **{key: bench.get(key) for key in ("arena_bytes", "weight_bytes", "peak_rss_bytes", "isa")},
+        "instructions": bench.get("instructions"),
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
     }
+    if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
+        result |= _count(board, cell, paths, options, environment)
     if board.emulated:
         predicted, layers = _predict(board, cell, paths, options, environment, layers)
         result |= predicted
@@ -109,7 +112,10 @@ def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
 
 def _run(board: Board, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> dict[str, Any]:
     completed = board.run(argv, timeout=timeout, environment=environment)
-    command = f"mpe {argv[1]} on {board.name}"
+    return _output(completed, f"mpe {argv[1]} on {board.name}")
+
+
+def _output(completed: Completed, command: str) -> dict[str, Any]:
     if completed.status != 0:
         raise failure(completed.status, completed.stderr, command=command)
     try:
@@ -134,6 +140,35 @@ def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
         return [LayerRow(**{name: row[name] for name in names}) for row in bench.get("layers", [])]
     except KeyError as error:
         raise HarnessError(f"mpe bench gave a layer without {error}") from None
+
+
+def _count(
+    board: Board,
+    cell: Cell,
+    paths: Mapping[str, str],
+    options: EngineOptions,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """Instructions of one inference under an emulator, which may lack the board's best instruction set; or
+    why they are not counted."""
+    argv = bench_arguments(
+        paths["engine"],
+        cfg=paths["cfg"],
+        weights=paths["weights"],
+        options=options,
+        warmup=0,
+        runs=1,
+        mark=True,
+    )
+    try:
+        counted = board.count_instructions(argv, timeout=cell.protocol.timeout, environment=environment)
+    except HarnessError as error:
+        return {"instructions_missing": str(error)}
+    if counted is None:
+        return {}
+    completed, instructions = counted
+    isa = _output(completed, f"mpe bench under an emulator on {board.name}")["isa"]
+    return {"instructions": instructions, "instructions_isa": isa}
 
 
 def _predict(

@@ -153,6 +153,8 @@ class _Execution:
                     threads=cell.threads,
                     options=cell.options.name,
                     emulated=cell.emulated,
+                    step=cell.step.name,
+                    note=cell.step.note,
                 )
                 for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
             ],

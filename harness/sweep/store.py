@@ -27,7 +27,7 @@ from harness.errors import ConfigurationError
 from harness.sweep.ownership import Owner, is_alive, remove_dead
 
 FILE_NAME = "results.sqlite"
-VERSION = 3
+VERSION = 4
 BUSY_SECONDS = 60.0
 
 Table = Literal["cells", "evaluations"]
@@ -43,6 +43,7 @@ CREATE TABLE plan (
   run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
   model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
   toolchain TEXT NOT NULL, threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
+  step TEXT NOT NULL, note TEXT NOT NULL,
   PRIMARY KEY (run, position)
 ) WITHOUT ROWID;
 CREATE TABLE cells (
@@ -106,6 +107,8 @@ class Place:
     threads: int
     options: str
     emulated: bool
+    step: str = ""  # of a sweep of steps
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,12 +207,12 @@ class Store:
         """Notes which cells a run consists of."""
         with self._transaction():
             self._database.executemany(
-                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         *(run.id, position, place.key, place.accuracy_key, place.model, place.policy),
                         *(place.target, place.runtime, place.toolchain, place.threads),
-                        *(place.options, place.emulated),
+                        *(place.options, place.emulated, place.step, place.note),
                     )
                     for position, place in enumerate(places)
                 ],
@@ -351,24 +354,11 @@ class Store:
         with self._lock:
             rows = self._database.execute(
                 "SELECT cell, accuracy, model, policy, target, runtime, toolchain, threads, options, "
-                "emulated FROM plan WHERE run = ? ORDER BY position",
+                "emulated, step, note FROM plan WHERE run = ? ORDER BY position",
                 (run,),
             ).fetchall()
-        return [
-            Place(
-                key=key,
-                accuracy_key=accuracy,
-                model=model,
-                policy=policy,
-                target=target,
-                runtime=runtime,
-                toolchain=toolchain,
-                threads=threads,
-                options=options,
-                emulated=bool(emulated),
-            )
-            for key, accuracy, model, policy, target, runtime, toolchain, threads, options, emulated in rows
-        ]
+        named = [dict(zip(Place.__dataclass_fields__, row, strict=True)) for row in rows]
+        return [Place(**(row | {"emulated": bool(row["emulated"])})) for row in named]
 
     def environment(self, run: int) -> dict[str, str]:
         """What was known of the machine when a run began."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards import block_profiler
+from harness.boards import block_profiler, qemu_plugin
 from harness.boards.block_profiler import BlockProfiler
 from harness.configuration.targets import load_target
 
@@ -44,7 +44,7 @@ def test_the_plugin_is_compiled_for_the_emulators_interface(
     emulator = tmp_path / "qemu-aarch64"
     emulator.write_text(f"#!/bin/sh\necho '{said}'\n")
     emulator.chmod(0o755)
-    assert block_profiler._interface(emulator) == definitions
+    assert qemu_plugin.interface(emulator) == definitions
 
 
 def test_libraries_of_a_dynamic_program_include_its_loader() -> None:

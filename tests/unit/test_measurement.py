@@ -59,6 +59,8 @@ class FakeBoard:
         self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
         self.ran: list[list[str]] = []
         self.profiled: list[list[str]] = []
+        self.counted: list[list[str]] = []
+        self.counts: int | None = 789
         self.environments: list[dict[str, str]] = []
 
     def __enter__(self) -> Self:
@@ -94,6 +96,15 @@ class FakeBoard:
         write_profile(output, [NOP], [(LAYER_ENDED, 0, [(0, 12000)]), (RUN_ENDED, 0, [(0, 345)])])
         return Completed(status=0, stdout=json.dumps(BENCH), stderr="")
 
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int] | None:
+        self.counted.append(list(argv))
+        if self.counts is None:
+            return None
+        answer = json.dumps(BENCH | {"isa": "emulated"})
+        return Completed(status=0, stdout=answer, stderr=""), self.counts
+
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
 
@@ -128,7 +139,7 @@ def test_a_measured_cell(cell: Cell, files: Files) -> None:
     assert result["fps"] == pytest.approx(1000 / 3)
     assert (result["p50_ms"], result["arena_bytes"], result["peak_rss_bytes"]) == (3, 10, 30)
     assert (result["digests"], result["digest_matches_host"]) == (["aa", "bb"], True)
-    assert "instructions" not in result
+    assert result["instructions"] is None
     bench, forward = board.ran
     assert bench[:2] == ["/there/mpe", "bench"]
     for name, value in (
@@ -246,3 +257,46 @@ def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
         replace(cell, protocol=replace(cell.protocol, timeout=1)),
     ]
     assert {cell_key(other, inputs) for other in same} == {cell_key(cell, inputs)}
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Cell:
+    text = (
+        "models: [{name: net, cfg: net.cfg, weights: random}]\npolicies: [fp32]\ntargets: [host]\n"
+        "steps: [{name: one, isa: avx2}, {name: two, threads: 2}]\nprotocol: {count_instructions: true}\n"
+    )
+    return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+
+
+def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:
+    board = FakeBoard(bench=BENCH | {"instructions": 456})
+    result = measure(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    assert result["instructions"] == 456
+    assert "instructions_isa" not in result
+    assert board.counted == []
+
+
+def test_instructions_are_counted_by_an_emulator_otherwise(counting: Cell) -> None:
+    board = FakeBoard()
+    files = Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))
+    result = measure(board, counting, files).result
+    assert (result["instructions"], result["instructions_isa"]) == (789, "emulated")
+    (argv,) = board.counted
+    assert {"--mark", "--isa"} <= set(argv)
+    two_threads = replace(counting, threads=2)
+    assert measure(board, two_threads, files).result["instructions"] is None
+    unasked = replace(counting, protocol=replace(counting.protocol, count_instructions=False))
+    assert measure(board, unasked, files).result["instructions"] is None
+    assert len(board.counted) == 1
+
+
+def test_a_cell_says_why_its_instructions_are_not_counted(
+    counting: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise HarnessError("there is no emulator")
+
+    board = FakeBoard()
+    monkeypatch.setattr(board, "count_instructions", refuse)
+    result = measure(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    assert (result["instructions"], result["instructions_missing"]) == (None, "there is no emulator")

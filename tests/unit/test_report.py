@@ -260,3 +260,62 @@ def test_a_prediction_says_how_far_it_was_checked(validated: tuple[bool, bool], 
     assert said in note
     headings = [column.heading for column in table.columns]
     assert table.cells(table.rows[0])[headings.index("interval ms")] == "4.00 to 7.00"
+
+
+def test_steps_are_compared_with_the_one_before_and_the_first(tmp_path: Path) -> None:
+    results: dict[str, dict[str, Any]] = {
+        "plain": {"fps": 2.0, "instructions": 9_000_000},
+        "tiled": {"fps": 3.0},
+        "simd": {},
+        "all": {"fps": 90},
+    }
+    with Store(tmp_path) as store:
+        run = store.begin_run(sweep="s", file="f", fresh=False)
+        places = [
+            Place(
+                **dict.fromkeys(("model", "target", "runtime", "toolchain"), "x"),
+                policy=policy,
+                key=f"{policy}-{step}",
+                accuracy_key=None,
+                threads=1,
+                options="",
+                emulated=False,
+                step=step,
+                note=f"says {step}",
+            )
+            for step in results
+            for policy in ("fp32", "int8")
+        ]
+        store.plan(run, places)
+        for place in places:
+            outcome = Outcome(status="done", result=results[place.step])
+            store.claim("cells", place.key, run)
+            store.complete_cell(run, place.key, outcome)
+        found = read_report(store, run.id, "s")
+    assert not any(row.pareto_optimal for row in found.rows)
+    one, other = tables(found)
+    assert [row.policy for row in other.rows] == ["int8"] * 4
+    assert one.title == "s: x fp32 x on x"
+    headings = [column.heading for column in one.columns]
+    gains = headings.index("over the step before")
+    assert [one.cells(row)[gains : gains + 2] for row in one.rows] == [
+        ["–", "–"],  # noqa: RUF001
+        ["1.50x", "1.50x"],
+        ["–", "–"],  # noqa: RUF001
+        ["–", "45.0x"],  # noqa: RUF001
+    ]
+    assert one.cells(one.rows[0])[headings.index("M instructions")] == "9.00"
+    assert "tiled: says tiled" in one.notes
+    assert "over the first" in markdown(found)
+
+
+def test_instructions_that_an_emulator_counted_are_marked() -> None:
+    rows = [
+        row(step="a", instructions=5_000_000, instructions_isa="avx2"),
+        row(step="b", instructions_missing="there is no counter"),
+    ]
+    (table,) = tables(report(*rows))
+    column = [column.heading for column in table.columns].index("M instructions")
+    assert table.cells(rows[0])[column] == "5.00†"
+    assert any("with avx2 for vectors" in note for note in table.notes)
+    assert "there is no counter" in table.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,18 @@ from networks import CLASSIFIER, WEIGHTED, write_sweep
 
 from harness.build.toolchain import TOOLCHAINS
 from harness.configuration import schema
-from harness.configuration.matrix import Build, Calibration, EmulatedProtocol, Options, Protocol, variants
+from harness.configuration.matrix import (
+    Build,
+    Calibration,
+    EmulatedProtocol,
+    Options,
+    Protocol,
+    Step,
+    variants,
+)
 from harness.configuration.schema import json_schema, read_sweep
 from harness.errors import ConfigurationError
+from harness.resources import resource
 from harness.sweep.plan import cells
 
 MODEL = "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
@@ -85,6 +95,42 @@ emulated: {warmup: 2, images: 1}
     assert {cell.protocol for cell in planned if cell.emulated} == {sweep.emulated}
 
 
+def test_steps_stand_for_options_and_threads(tmp_path: Path) -> None:
+    steps = "steps: [{name: plain loops, algorithm: plain, note: slow}, {name: all, threads: 2}]\n"
+    sweep = read_sweep(write_sweep(tmp_path, MODEL + "policies: [fp32, int8]\ntargets: [host]\n" + steps))
+    assert sweep.steps == (
+        Step(name="plain loops", note="slow", options=Options(algorithm="plain")),
+        Step(name="all", threads=2),
+    )
+    planned = cells(sweep, lambda _: False)
+    assert [(cell.step.name, cell.policy, cell.threads, cell.options.algorithm) for cell in planned] == [
+        ("plain loops", "fp32", 1, "plain"),
+        ("plain loops", "int8", 1, "plain"),
+        ("all", "fp32", 2, None),
+        ("all", "int8", 2, None),
+    ]
+    assert planned[0].name == "host net fp32 1 thread (plain loops)"
+
+
+def test_random_weights_belong_to_what_is_in_the_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    text = "models: [{name: net, cfg: net.cfg, weights: random}]\n" + REST
+    (model,) = read_sweep(write_sweep(tmp_path, text)).models
+    assert model.random_weights
+    assert model.weights.parent == tmp_path / "cache" / "random_weights"
+    assert read_sweep(write_sweep(tmp_path, text)).models[0].weights == model.weights
+    (tmp_path / "net.cfg").write_text((tmp_path / "net.cfg").read_text() + "\n")
+    assert read_sweep(tmp_path / "sweep.yaml").models[0].weights != model.weights
+
+
+def test_the_sweep_that_ships_names_techniques_in_the_engine_s_order() -> None:
+    sweep = read_sweep(resource("cfg", "sweeps", "ablation.yaml"))
+    header = resource("engine", "src", "kernels", "classical", "technique.h").read_text()
+    names = re.findall(r'"([a-z0-9-]+)"', header.split("kTechniques[] = {")[1].split("}")[0])
+    assert [step.options.algorithm for step in sweep.steps] == [*names, None, None]
+    assert len(sweep.models) == 2
+
+
 def test_every_toolchain_can_be_swept() -> None:
     assert list(schema.TOOLCHAINS) == list(TOOLCHAINS)
 
@@ -110,6 +156,11 @@ def test_defaults(tmp_path: Path) -> None:
         (MODEL + REST + "threads: []\n", 4, "expected at least one of thread counts"),
         (MODEL + REST + "threads: [1,\n 1]\n", 5, "the same entry stands on line 4 already"),
         (MODEL + REST + "threads: ['1']\n", 4, 'expected a whole number from 1 to 256, found the text "1"'),
+        (MODEL + REST + "threads: [2]\nsteps: [{name: a}]\n", 4, "a sweep with steps has no threads"),
+        (MODEL + REST + "options: [{}]\nsteps: [{name: a}]\n", 4, "a sweep with steps has no options"),
+        (MODEL + REST + "steps: [{algorithm: plain}]\n", 4, "a step needs the key name"),
+        (MODEL + REST + "steps: [{name: a},\n {name: a, threads: 2}]\n", 5, "the name a is given to two"),
+        (MODEL.replace("net.weights", "random") + REST, 1, "random weights have no accuracy"),
         (MODEL + REST + "toolchains: [gc]\n", 4, "unknown toolchain gc\n  Did you mean gcc?"),
         (MODEL + REST + "toolchains: [{flags: -O2}]\n", 4, "a toolchain needs the key toolchain"),
         (MODEL + REST + "toolchains: [zig,\n {toolchain: zig}]\n", 5, "on line 4 already"),
@@ -196,7 +247,7 @@ def test_the_schema_comes_from_the_same_definition() -> None:
     assert isinstance(properties, dict)
     assert set(properties) == {
         *("name", "models", "policies", "targets", "runtimes", "toolchains", "threads", "options"),
-        *("protocol", "emulated"),
+        *("steps", "protocol", "emulated"),
     }
     assert json_schema()["required"] == ["models", "policies", "targets"]
     assert "pi4" in properties["targets"]["items"]["enum"]

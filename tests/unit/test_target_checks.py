@@ -76,6 +76,11 @@ class FakeBoard:
     ) -> Completed | None:
         return None
 
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int] | None:
+        raise NotImplementedError
+
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ struct Options {
   int threads = 1;         // 1 to kMaxThreads, the caller's included
   std::vector<int> cores;  // one for each thread to stay on; empty: as the system likes
   std::string isa;         // instruction set; empty: the best this machine has
-  std::string algorithm;   // of convolutions; empty: chosen per layer; "reference": plain loops
+  std::string algorithm;   // of convolutions, as algorithms() lists them; empty: chosen per layer
   Preference prefer = Preference::kSpeed;
   std::string calibration;   // path of a calibration file; empty: none
   float bn_epsilon = 1e-5F;  // added to batch normalisation's variance before the square root

@@ -166,6 +166,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   const Convolution& convolution = *convolutions_[index];
   scratch_[index].pools = convolution.pools();
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
+  scratch_[index].in_place = convolution.works_in_place();
   if (format.conversion != InputConversion::kNone) {
     scratch_[index].converted =
         layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));

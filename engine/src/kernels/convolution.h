@@ -67,6 +67,8 @@ class Convolution {
   virtual ~Convolution() = default;
   virtual void run(const ConvolutionCall& call, ThreadPool& pool) const = 0;
   virtual std::size_t scratch_bytes(int threads) const = 0;
+  // Whether the output may lie where an input of the same size and precision lies.
+  virtual bool works_in_place() const { return false; }
   virtual std::size_t weight_bytes() const = 0;    // packed weights, biases and multipliers
   virtual std::string_view isa() const = 0;        // "reference", "neon", "avx2", ...
   virtual std::string_view algorithm() const = 0;  // "reference", "gemm", "depthwise", ...
@@ -75,9 +77,12 @@ class Convolution {
 };
 
 struct ConvolutionChoice {
-  std::string_view isa;        // empty: the best this machine has
-  std::string_view algorithm;  // empty: chosen by the engine; "reference": the plain loops
+  std::string_view isa;  // empty: the best this machine has
+  // Empty: chosen by the engine; "reference": the loops that all others are compared with; a
+  // classical technique (kernels/classical/technique.h): that one and all before it.
+  std::string_view algorithm;
   bool small_scratch = false;  // less memory for scratch and weights, at the price of time
+  bool in_place = true;        // where the algorithm can
 };
 
 // Prepares the convolution with the best kernel that the choice allows; a set without a kernel for

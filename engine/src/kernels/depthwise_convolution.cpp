@@ -37,9 +37,10 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
 class DepthwiseConvolution final : public Convolution {
  public:
   DepthwiseConvolution(const ConvolutionRequest& request, const DepthwiseKernel& kernel,
-                       std::string_view isa)
+                       std::string_view isa, bool in_place)
       : kernel_(kernel),
         isa_(isa),
+        in_place_(in_place),
         channels_(request.shape.out.channels),
         multiplier_(request.shape.out.channels / request.shape.in.channels),
         geometry_(geometry_of(request.shape)),
@@ -54,6 +55,10 @@ class DepthwiseConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return "depthwise"; }
+  // A channel whose whole plane is read before any of it is written, and that no other one reads.
+  bool works_in_place() const override {
+    return in_place_ && multiplier_ == 1 && strip_rows_ == geometry_.out_height;
+  }
   std::size_t weight_bytes() const override {
     return weights_.size() + constants_.bytes() +
            (tap_offsets_.size() + input_zero_points_.size()) * sizeof(std::int32_t);
@@ -163,6 +168,7 @@ class DepthwiseConvolution final : public Convolution {
 
   const DepthwiseKernel& kernel_;
   const std::string_view isa_;
+  const bool in_place_;  // if it can
   const int channels_;
   const int multiplier_;  // output channels that read one input channel
   const ConvolutionGeometry geometry_;
@@ -180,8 +186,8 @@ class DepthwiseConvolution final : public Convolution {
 
 std::unique_ptr<Convolution> make_depthwise_convolution(const ConvolutionRequest& request,
                                                         const DepthwiseKernel& kernel,
-                                                        std::string_view isa) {
-  return std::make_unique<DepthwiseConvolution>(request, kernel, isa);
+                                                        std::string_view isa, bool in_place) {
+  return std::make_unique<DepthwiseConvolution>(request, kernel, isa, in_place);
 }
 
 }  // namespace mpe

@@ -10,6 +10,6 @@ namespace mpe {
 
 std::unique_ptr<Convolution> make_depthwise_convolution(const ConvolutionRequest& request,
                                                         const DepthwiseKernel& kernel,
-                                                        std::string_view isa);
+                                                        std::string_view isa, bool in_place);
 
 }  // namespace mpe

@@ -16,7 +16,7 @@ ColumnRange columns_inside(int offset, int stride, int in_width, int out_width) 
 
 }  // namespace
 
-GroupGeometry::GroupGeometry(const ConvolutionShape& shape) {
+GroupGeometry::GroupGeometry(const ConvolutionShape& shape, MapRows rows) {
   geometry_.channels = shape.in.channels / shape.groups;
   geometry_.in_height = shape.in.height;
   geometry_.in_width = shape.in.width;
@@ -32,7 +32,7 @@ GroupGeometry::GroupGeometry(const ConvolutionShape& shape) {
   const bool pointwise = geometry_.taps() == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
                          shape.padding == 0 && shape.in.height == shape.out.height &&
                          shape.in.width == shape.out.width;
-  if (pointwise) {
+  if (pointwise && rows == MapRows::kMerged) {
     geometry_.in_width *= geometry_.in_height;
     geometry_.out_width = geometry_.in_width;
     geometry_.in_height = geometry_.out_height = 1;

@@ -8,10 +8,13 @@
 
 namespace mpe {
 
+// A pointwise convolution needs no rows: its map may be taken for one long one.
+enum class MapRows { kMerged, kKept };
+
 // Owns what a ConvolutionGeometry points to.
 class GroupGeometry {
  public:
-  explicit GroupGeometry(const ConvolutionShape& shape);
+  explicit GroupGeometry(const ConvolutionShape& shape, MapRows rows = MapRows::kMerged);
   GroupGeometry(const GroupGeometry&) = delete;
   GroupGeometry& operator=(const GroupGeometry&) = delete;
 

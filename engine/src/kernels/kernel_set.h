@@ -278,6 +278,26 @@ struct WinogradKernel {
   void (*transform_output[2])(const WinogradWork&) = {};
 };
 
+// A tile of a direct convolution: output channels [channel_begin, channel_end) of a group, output
+// rows [row_begin, row_end).
+struct DirectWork {
+  const ConvolutionGeometry* geometry = nullptr;  // with the map's rows
+  const OutputStage* stage = nullptr;
+  const void* input = nullptr;    // the group's first channel
+  const void* weights = nullptr;  // the group's, [output channel][channel][ky][kx]
+  void* output = nullptr;         // the group's first channel
+  int first_channel = 0;          // of the group, into the output stage
+  int channel_begin = 0;
+  int channel_end = 0;
+  int row_begin = 0;
+  int row_end = 0;
+  int depth_step = 0;         // input channels that are worked through at one time
+  int zero_point = 0;         // int8: of the input
+  int sum_stride = 0;         // sums of a row, and slack for a vector
+  std::byte* sums = nullptr;  // scratch: [output channel of the tile][row of the tile]
+};
+using DirectKernel = void (*)(const DirectWork&);
+
 struct KernelSet {
   const char* name;
   bool (*supported)(const CpuFeatures&);
@@ -288,6 +308,7 @@ struct KernelSet {
   const ElementwiseKernels* elementwise = nullptr;
   const Int8WinogradKernel* int8_winograd = nullptr;
   const InterleavedKernel* interleaved = nullptr;
+  DirectKernel direct[3] = {};
 };
 
 #if defined(__aarch64__)

@@ -5,6 +5,10 @@
 #include <string>
 
 #include "error.h"
+#include "kernels/classical/direct_convolution.h"
+#include "kernels/classical/im2col_convolution.h"
+#include "kernels/classical/loops.h"
+#include "kernels/classical/technique.h"
 #include "kernels/convolution.h"
 #include "kernels/cpu.h"
 #include "kernels/depthwise_convolution.h"
@@ -66,10 +70,16 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 }
 
 void check_algorithm(std::string_view algorithm) {
-  if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0) return;
+  if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0 ||
+      find_technique(algorithm)) {
+    return;
+  }
+  std::string names;
+  for (const std::string_view name : algorithms()) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
   throw Error("there is no algorithm '" + std::string(algorithm) +
-              "'; the algorithms are reference, gemm, gemv, depthwise, interleaved, winograd2 and "
-              "winograd4");
+              "'; the algorithms are: " + names);
 }
 
 bool is_winograd(std::string_view algorithm) {
@@ -77,15 +87,23 @@ bool is_winograd(std::string_view algorithm) {
 }
 int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4; }
 
+// Every output channel reads one input channel.
+bool is_depthwise(const ConvolutionShape& shape) {
+  return shape.groups > 1 && shape.groups == shape.in.channels;
+}
+bool is_pointwise(const ConvolutionShape& shape) {
+  return shape.kernel_y == 1 && shape.kernel_x == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
+         shape.padding == 0 && shape.groups == 1;
+}
+
 // What suits a shape; a wish that cannot be met is passed over.
 std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view wish) {
-  const bool depthwise = shape.groups > 1 && shape.groups == shape.in.channels;
   const bool single_pixel = shape.out.height == 1 && shape.out.width == 1;
   if (wish == kGemm) return kGemm;
   if (wish == kGemv && single_pixel) return kGemv;
   if (wish == kReference) return kReference;
   if (is_winograd(wish) && suits_winograd(shape)) return wish;
-  if (depthwise) return kDepthwise;
+  if (is_depthwise(shape)) return kDepthwise;
   return single_pixel ? kGemv : kGemm;
 }
 
@@ -189,6 +207,38 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
   return best;
 }
 
+// With a technique and all that come before it; what comes after it is left out.
+std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest& request,
+                                                        const ConvolutionChoice& choice,
+                                                        Technique technique) {
+  const ConvolutionShape& shape = request.shape;
+  const auto make = [&](const ConvolutionRequest& wanted, std::string_view algorithm) {
+    return make_convolution(wanted, {choice.isa, algorithm, choice.small_scratch,
+                                     choice.in_place && technique >= Technique::kInPlace});
+  };
+  if (technique >= Technique::kWinograd && suits_winograd(shape)) {
+    auto convolution = make(request, {});
+    if (is_winograd(convolution->algorithm())) return convolution;
+  }
+  if (technique >= Technique::kChannelMajor && is_depthwise(shape))
+    return make(request, kDepthwise);
+  if (technique >= Technique::kChannelLast && is_pointwise(shape)) return make(request, kGemm);
+  if (technique >= Technique::kIm2col) {
+    return make_im2col_convolution(
+        request, [&](const ConvolutionRequest& product) { return make(product, kGemm); });
+  }
+  if (technique == Technique::kSimd) {
+    const auto index = static_cast<std::size_t>(request.precision);
+    for (const KernelSet* set : allowed_sets(choice.isa)) {
+      if (set->direct[index] == nullptr) continue;
+      return make_direct_convolution(request, technique, set->direct[index], set->name);
+    }
+    technique = Technique::kUnrolled;
+  }
+  return make_direct_convolution(request, technique, classical_loops(technique, request.precision),
+                                 kReference);
+}
+
 }  // namespace
 
 bool pools_by_sums(const ConvolutionRequest& request) {
@@ -211,6 +261,12 @@ std::span<const std::string_view> competing_algorithms() {
   return std::span(kAlgorithms).subspan(1);
 }
 
+std::vector<std::string_view> algorithms() {
+  std::vector<std::string_view> names(std::begin(kAlgorithms), std::end(kAlgorithms));
+  names.insert(names.end(), std::begin(kTechniques), std::end(kTechniques));
+  return names;
+}
+
 std::string_view best_kernel_set() {
   const auto sets = allowed_sets({});
   return sets.empty() ? kReference : std::string_view(sets.front()->name);
@@ -227,6 +283,9 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice) {
   check_algorithm(choice.algorithm);
   const auto sets = allowed_sets(choice.isa);
+  if (const auto technique = find_technique(choice.algorithm)) {
+    return make_classical_convolution(request, choice, *technique);
+  }
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
     return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name);
   }
@@ -246,7 +305,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
 
   const auto index = static_cast<std::size_t>(request.precision);
   if (algorithm == kDepthwise) {
-    return make_depthwise_convolution(request, *set->depthwise[index], set->name);
+    return make_depthwise_convolution(request, *set->depthwise[index], set->name, choice.in_place);
   }
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];

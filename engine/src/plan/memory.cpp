@@ -153,7 +153,12 @@ class Assignment {
   }
 
   bool place_over_input(const Layer& layer) {
-    if (layer.kind != LayerKind::kShortcut && layer.kind != LayerKind::kScaleChannels) return false;
+    const LayerScratch& scratch = scratch_[at(layer.index)];
+    const bool in_place = scratch.in_place && scratch.converted == 0;
+    if (layer.kind != LayerKind::kShortcut && layer.kind != LayerKind::kScaleChannels &&
+        !in_place) {
+      return false;
+    }
     const Precision precision = precisions_.layers[at(layer.index)].output.precision;
     for (const int input : layer.inputs) {
       if (input == kNetworkInput || network_.output_shape(input) != layer.out ||

@@ -2,9 +2,9 @@
 //
 // Tensors that are never needed at the same time share places. Layers that change nothing (dropout,
 // cost, a route of one layer, yolo and region on float) have no memory of their own; element-wise
-// layers write over an input that dies with them; inputs of a route are written by their producers
-// straight into the route's output, where the arena allows it; and a convolution that pools its
-// outputs writes what the pooling layer would.
+// layers, and convolutions that can, write over an input that dies with them; inputs of a route are
+// written by their producers straight into the route's output, where the arena allows it; and a
+// convolution that pools its outputs writes what the pooling layer would.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ namespace mpe {
 struct LayerScratch {
   std::int64_t converted = 0;  // its input in another precision
   std::int64_t kernel = 0;
-  bool pools = false;  // the layer computes the next one, a pooling, with itself
+  bool pools = false;     // the layer computes the next one, a pooling, with itself
+  bool in_place = false;  // its kernel can write over an input that it alone still needs
 };
 
 // Offsets into the arena; multiples of 64 unless the tensor is a part of another.

@@ -1,5 +1,6 @@
 // Kernels for x86-64 with AVX2, FMA and F16C. fp16 is storage: sums are formed in float.
 #include "kernels/avx2/vectors.h"
+#include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/generic/interleaved.h"
@@ -175,6 +176,7 @@ constexpr KernelSet kAvx2Kernels = {
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
     nullptr,
-    &kInt8Interleaved};
+    &kInt8Interleaved,
+    {Direct<DirectFp32<4, 2>>::run}};
 
 }  // namespace mpe

@@ -6,6 +6,7 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
+#include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/neon/int8_tile.h"
@@ -353,6 +354,7 @@ constexpr KernelSet kNeonKernels = {
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
     &kInt8Winograd,
-    &kInt8Interleaved};
+    &kInt8Interleaved,
+    {Direct<DirectFp32<4, 4>>::run}};
 
 }  // namespace mpe

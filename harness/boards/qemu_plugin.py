@@ -1,0 +1,45 @@
+"""Compiles plugins for QEMU's user emulation."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from harness.errors import BuildError
+
+_VERSION = re.compile(r"version (\d+)\.(\d+)")
+
+
+@cache
+def has_plugin_option(emulator: Path) -> bool:
+    """Whether it was built with plugins."""
+    said = subprocess.run([str(emulator), "--help"], capture_output=True, text=True, check=False).stdout
+    return bool(re.search(r"^-plugin\b", said, re.MULTILINE))
+
+
+def interface(emulator: Path) -> list[str]:
+    """What a plugin is told of the emulator's plugin interface; what is used of it else is the same."""
+    result = subprocess.run([str(emulator), "--version"], capture_output=True, text=True, check=False)
+    found = _VERSION.search(result.stdout)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    return [
+        f"-DPLUGIN_API={2 if version >= (9, 0) else 1}",
+        f"-DINSTRUCTION_COPIED={int(version >= (9, 1))}",
+    ]
+
+
+def compile_plugin(source: Path, output: Path, emulator: Path) -> None:
+    """Raises BuildError with the compiler's words."""
+    # Undefined symbols are QEMU's, and there when it loads the plugin.
+    command = [
+        *(sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.2.27"),
+        *("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-sanitize=all"),
+        *("-Wl,--allow-shlib-undefined", "-Wl,-z,lazy", *interface(emulator), "-o", str(output), str(source)),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BuildError(f"QEMU's plugin does not compile: {result.stderr.strip()[-500:]}")
