@@ -1,5 +1,5 @@
-// IEEE 754 binary16 in plain integer arithmetic: the same bits on every machine, and loops that a
-// compiler can vectorise. Instruction sets with conversions of their own give the same results.
+// IEEE 754 binary16, the same bits on every machine, in loops that a compiler can vectorise: by the
+// conversions that every arm64 core has, elsewhere in plain integer arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,15 @@ struct Half {
   bool operator==(const Half&) const = default;
 };
 
+#if defined(__aarch64__)
+MPE_INLINE float half_to_float(Half half) {
+  return static_cast<float>(__builtin_bit_cast(__fp16, half.bits));
+}
+
+MPE_INLINE Half half_from_float(float value) {
+  return Half{__builtin_bit_cast(std::uint16_t, static_cast<__fp16>(value))};
+}
+#else
 MPE_INLINE float half_to_float(Half half) {
   const std::uint32_t magnitude = half.bits & 0x7FFFU;
   const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000U) << 16;
@@ -44,5 +53,6 @@ MPE_INLINE Half half_from_float(float value) {
   result = magnitude > 0x7F800000U ? nan : result;
   return Half{static_cast<std::uint16_t>(result | sign)};
 }
+#endif
 
 }  // namespace mpe

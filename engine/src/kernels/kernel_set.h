@@ -225,6 +225,11 @@ struct ElementwiseKernels {
                      std::int32_t zero_point);
   void (*requantize)(const std::int8_t* from, std::int8_t* to, std::int64_t count,
                      std::int32_t from_zero_point, float ratio, std::int32_t zero_point);
+  // The activation of sums.
+  void (*add_floats)(const float* a, const float* b, float* to, std::int64_t count,
+                     Activation activation);
+  void (*add_halves)(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* to,
+                     std::int64_t count, Activation activation);
   // The largest of two neighbours in each of two rows: pooling of size and stride 2.
   void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
   void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,

@@ -124,6 +124,16 @@ inline void interleave(float* to, const F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) _mm512_storeu_ps(to + 16 * i, stored[i]);
 }
 
+// Every second of twice as many 16-bit values.
+inline constexpr int kEvenHalves = 8;
+inline void copy_even_halves(const std::uint16_t* from, std::uint16_t* to) {
+  const __m128i low = _mm_set1_epi32(0xFFFF);
+  const auto load = [&](const std::uint16_t* pairs) {
+    return _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs)), low);
+  };
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(load(from), load(from + 8)));
+}
+
 inline void deinterleave(const float* from, F32 (&columns)[2]) {
   const __m512 first = _mm512_loadu_ps(from);
   const __m512 second = _mm512_loadu_ps(from + 16);

@@ -6,7 +6,8 @@
 //   Input, Value        tensor's values, values of strip and weights
 //   Vector, kLanes      of Values, in which sums are formed too
 //   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
-//   load(to, from), multiply_add<kTap>(sum, value, weights), store(to, value, count)
+//   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
+//   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to, count), split(from, even, odd, count)   Input to Value; every second value
 #pragma once
 
@@ -63,6 +64,7 @@ class DepthwiseRows {
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const typename K::template Weights<kSize * kSize> weights(
           static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps);
+      const Vector bias(work.stage->bias[channel]);
       for (int y = 0; y < height; y += work.strip_rows) {
         const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
         fill_strip<kSize, kStride>(work, channel, y, rows, columns);
@@ -70,13 +72,13 @@ class DepthwiseRows {
         auto* output = static_cast<Input*>(work.output) + first * geometry.out_width;
         int row = 0;
         for (; row + 4 <= rows; row += 4) {
-          convolve_rows<kSize, kStride, 4>(work, weights, channel, row, output);
+          convolve_rows<kSize, kStride, 4>(work, weights, bias, row, output);
         }
         if (row + 2 <= rows) {
-          convolve_rows<kSize, kStride, 2>(work, weights, channel, row, output);
+          convolve_rows<kSize, kStride, 2>(work, weights, bias, row, output);
           row += 2;
         }
-        if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, channel, row, output);
+        if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, bias, row, output);
       }
     }
   }
@@ -151,35 +153,36 @@ class DepthwiseRows {
 
   // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.
   template <int kSize, int kStride, int kRows, typename Weights>
-  static void convolve_rows(const DepthwiseWork& work, const Weights& weights, int channel, int row,
+  static void convolve_rows(const DepthwiseWork& work, const Weights& weights, Vector bias, int row,
                             Input* strip_output) {
     const int width = work.geometry->out_width;
     const Value* strip = reinterpret_cast<const Value*>(work.strip) + row * work.plane_width;
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
+    K::fence_loads();
     if (width < kLanes) {
-      convolve_block<kSize, kStride, kRows, 1>(work, weights, channel, strip, output, width);
-      return;
+      convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip, output, width);
     }
-    for (int x = 0; x < width;) {
+    for (int x = width < kLanes ? width : 0; x < width;) {
       const int left = width - x;
       if (left > kLanes && width >= 2 * kLanes) {
         if (left < 2 * kLanes) x = width - 2 * kLanes;
-        convolve_block<kSize, kStride, kRows, 2>(work, weights, channel, strip + x, output + x,
+        convolve_block<kSize, kStride, kRows, 2>(work, weights, bias, strip + x, output + x,
                                                  kLanes);
         x += 2 * kLanes;
       } else {
         if (left < kLanes) x = width - kLanes;
-        convolve_block<kSize, kStride, kRows, 1>(work, weights, channel, strip + x, output + x,
+        convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip + x, output + x,
                                                  kLanes);
         x += kLanes;
       }
     }
+    K::fence_loads();
   }
 
   template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
   static inline __attribute__((always_inline)) void convolve_block(const DepthwiseWork& work,
                                                                    const Weights& weights,
-                                                                   int channel, const Value* strip,
+                                                                   Vector bias, const Value* strip,
                                                                    Input* output, int count) {
     // A group is the vectors of one row and tap; it is loaded two groups before it is used.
     constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
@@ -188,14 +191,14 @@ class DepthwiseRows {
     const std::int64_t plane_size = work.plane_size;
     const std::int64_t plane_width = work.plane_width;
     const std::int64_t width = work.geometry->out_width;
-    const Vector bias(work.stage->bias[channel]);
     Vector values[kSlots][kVectors];
     const auto load = [&](auto group, auto v) MPE_UNROLLED {
       constexpr int kRow = group.value / kSize;
       constexpr int kColumn = group.value % kSize;
       constexpr int kPlane = kRow % kStride * kStride + kColumn % kStride;
       const Value* from = strip + kPlane * plane_size + kRow / kStride * plane_width;
-      K::load(values[group.value % kSlots][v.value], from + kColumn / kStride + v.value * kLanes);
+      K::template load<kColumn / kStride + v.value * kLanes>(values[group.value % kSlots][v.value],
+                                                             from);
     };
     unroll<kAhead>([&](auto group) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED { load(group, v); });

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/generic/output.h"
+#include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 #include "quant/requantize.h"
@@ -115,6 +117,39 @@ inline void requantize_values(const std::int8_t* from, std::int8_t* to, std::int
   }
 }
 
+inline F32 load_value(const float* from) { return F32::load(from); }
+inline F32 load_value(const std::uint16_t* from) { return load_half(from); }
+inline void store_value(float* to, F32 value) { store(to, value); }
+inline void store_value(std::uint16_t* to, F32 value) { store_half(to, value, F32::kLanes); }
+
+// `to` may be `a` or `b`.
+template <typename T>
+inline void add_values(const T* a, const T* b, T* to, std::int64_t count, Activation activation) {
+  const auto add = [&](const T* left, const T* right, T* sum, auto vectors) MPE_UNROLLED {
+    F32 sums[1][vectors.value];
+    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
+      constexpr int kAt = v.value * F32::kLanes;
+      sums[0][v.value] = load_value(left + kAt) + load_value(right + kAt);
+    });
+    activate_all(activation, sums);
+    unroll<vectors.value>(
+        [&](auto v) MPE_UNROLLED { store_value(sum + v.value * F32::kLanes, sums[0][v.value]); });
+  };
+  std::int64_t i = 0;
+  for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
+    add(a + i, b + i, to + i, Index<kAtOnce>{});
+  }
+  for (; i < count; i += F32::kLanes) {
+    const std::int64_t left = count - i;
+    const auto rest = static_cast<int>(left < F32::kLanes ? left : F32::kLanes);
+    T values[2][F32::kLanes] = {};
+    copy_run(values[0], a + i, rest);
+    copy_run(values[1], b + i, rest);
+    add(values[0], values[1], values[0], Index<1>{});
+    copy_run(to + i, values[0], rest);
+  }
+}
+
 // Takes the values in the order of the plain loops, in which the first of equals (zeros of either
 // sign) stays.
 inline void pool_floats(const float* upper, const float* lower, float* to, int count) {
@@ -183,8 +218,9 @@ inline void pool_halves(const std::uint16_t* upper, const std::uint16_t* lower, 
 }
 
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
-  return {measure_values, quantize_values, dequantize_values, requantize_values,
-          pool_floats,    pool_bytes,      pool_halves};
+  return {measure_values,    quantize_values,   dequantize_values,
+          requantize_values, add_values<float>, add_values<std::uint16_t>,
+          pool_floats,       pool_bytes,        pool_halves};
 }
 
 }  // namespace

@@ -29,7 +29,11 @@ struct Fp32Depthwise {
 
   template <int kTaps>
   using Weights = const float*;
-  static void load(F32& to, const float* from) { to = F32::load(from); }
+  static void fence_loads() {}
+  template <int kOffset>
+  static void load(F32& to, const float* from) {
+    to = F32::load(from + kOffset);
+  }
   template <int kTap>
   static void multiply_add(F32& sum, F32 value, const float* weights) {
     sum = mpe::multiply_add(sum, value, F32(weights[kTap]));

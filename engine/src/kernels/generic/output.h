@@ -42,6 +42,15 @@ inline F32 activate_vector(Activation activation, F32 x) {
   }
 }
 
+// A set whose cores run in order has leaky_four() for its vectors.
+template <typename Vector>
+inline __attribute__((always_inline)) void leaky_four(Vector& a, Vector& b, Vector& c, Vector& d) {
+  a = leaky(a);
+  b = leaky(b);
+  c = leaky(c);
+  d = leaky(d);
+}
+
 // The activation of a tile of sums in registers.
 template <typename Vector, int kRows, int kVectors>
 inline __attribute__((always_inline)) void activate_all(Activation activation,
@@ -55,8 +64,22 @@ inline __attribute__((always_inline)) void activate_all(Activation activation,
   switch (activation) {
     case Activation::kLinear:
       return;
-    case Activation::kLeaky:
-      return apply([](Vector x) MPE_UNROLLED { return leaky(x); });
+    case Activation::kLeaky: {
+      constexpr int kCount = kRows * kVectors;
+      const auto at = [&](auto i) MPE_UNROLLED -> Vector& {
+        return sums[i.value / kVectors][i.value % kVectors];
+      };
+      unroll<kCount / 4>([&](auto i) MPE_UNROLLED {
+        constexpr int kFirst = 4 * i.value;
+        leaky_four(at(Index<kFirst>{}), at(Index<kFirst + 1>{}), at(Index<kFirst + 2>{}),
+                   at(Index<kFirst + 3>{}));
+      });
+      unroll<kCount % 4>([&](auto i) MPE_UNROLLED {
+        Vector& x = at(Index<kCount / 4 * 4 + i.value>{});
+        x = leaky(x);
+      });
+      return;
+    }
     case Activation::kRelu:
       return apply([](Vector x) MPE_UNROLLED { return relu(x); });
     case Activation::kRelu6:

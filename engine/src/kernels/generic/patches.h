@@ -50,7 +50,9 @@ inline void copy_run(T* to, const T* from, int count) {
   const int bytes = count * static_cast<int>(sizeof(T));
   // Whatever is left over is covered by a last block that overlaps the one before.
   if (bytes >= 16) {
-    for (int i = 0; i + 16 < bytes; i += 16) copy_block<16>(target + i, source + i);
+    int i = 0;
+    for (; i + 64 < bytes; i += 64) copy_block<64>(target + i, source + i);
+    for (; i + 16 < bytes; i += 16) copy_block<16>(target + i, source + i);
     copy_block<16>(target + bytes - 16, source + bytes - 16);
   } else if (bytes >= 8) {
     copy_block<8>(target, source);
@@ -64,9 +66,11 @@ inline void copy_run(T* to, const T* from, int count) {
 }
 
 // Every second value, as far as whole vectors of pairs reach. Returns how many that were.
-template <typename T>
-inline int copy_evens(T*, const T*, int) {
-  return 0;
+inline int copy_evens(std::int8_t*, const std::int8_t*, int) { return 0; }
+inline int copy_evens(std::uint16_t* to, const std::uint16_t* from, int count) {
+  int i = 0;
+  for (; i + kEvenHalves < count; i += kEvenHalves) copy_even_halves(from + 2 * i, to + i);
+  return i;
 }
 inline int copy_evens(float* to, const float* from, int count) {
   int i = 0;

@@ -21,11 +21,16 @@ namespace {
 // An in-order core does what it is told in that order, so it is said here and kept (`volatile`):
 // the Cortex-A53 takes a multiply-add and a load of 64 bits in one cycle, a load of 128 bits alone,
 // and waits for a value that is loaded less than six cycles before its use.
+// The loads do not say what they read, lest the compiler compute every address beforehand: memory
+// must be as it shall be read before a barrier.
+inline void barrier() { asm volatile("" ::: "memory"); }
+template <int kOffset>
 inline void load_in_order(float32x2_t& to, const float* from) {
-  asm volatile("ldr %d0, %1" : "=w"(to) : "m"(*reinterpret_cast<const float (*)[2]>(from)));
+  asm volatile("ldr %d0, [%1, %2]" : "=w"(to) : "r"(from), "i"(kOffset * 4));
 }
+template <int kOffset>
 inline void load_in_order(float32x4_t& to, const float* from) {
-  asm volatile("ldr %q0, %1" : "=w"(to) : "m"(*reinterpret_cast<const float (*)[4]>(from)));
+  asm volatile("ldr %q0, [%1, %2]" : "=w"(to) : "r"(from), "i"(kOffset * 4));
 }
 template <int kLane>
 inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x2_t weights) {
@@ -46,7 +51,11 @@ struct OrderedDepthwise : Fp32Depthwise {
       for (int i = 0; i < (kTaps + 3) / 4; ++i) quads[i] = vld1q_f32(from + 4 * i);
     }
   };
-  static void load(F32& to, const float* from) { load_in_order(to.value, from); }
+  template <int kOffset>
+  static void load(F32& to, const float* from) {
+    load_in_order<kOffset>(to.value, from);
+  }
+  static void fence_loads() { barrier(); }
   template <int kTap, int kTaps>
   static void multiply_add(F32& sum, F32 value, const Weights<kTaps>& weights) {
     multiply_add_in_order<kTap % 4>(sum.value, value.value, weights.quads[kTap / 4]);
@@ -100,11 +109,12 @@ struct Fp32Product {
                                                               const float* weights, int units,
                                                               std::int64_t panel_stride) {
     Operands<kUsed> operands;
+    barrier();
     unroll<kUsed>([&](auto v) MPE_UNROLLED {
-      load_in_order(operands.values[0][v.value], panel + v.value * kLanes);
+      load_in_order<v.value * kLanes>(operands.values[0][v.value], panel);
     });
     unroll<kAhead<kUsed>>([&](auto i) MPE_UNROLLED {
-      load_in_order(operands.weights[i.value], weights + 2 * i.value);
+      load_in_order<2 * i.value>(operands.weights[i.value], weights);
     });
     const auto next = [&] {
       panel += panel_stride;
@@ -124,6 +134,7 @@ struct Fp32Product {
     } else {
       add_term<kUsed, 0, false>(sums, operands, panel, weights);
     }
+    barrier();
   }
 
  private:
@@ -152,11 +163,11 @@ struct Fp32Product {
         const float32x4_t value = operands.values[kCurrent][v.value];
         multiply_add_in_order<0>(sums[2 * kPair][v.value].value, value, weight);
         if constexpr (v.value == 0 && (kLoadsNext || kLoaded < kPairs)) {
-          load_in_order(operands.weights[kLoaded % kSlots], weights + 2 * kLoaded - kRows);
+          load_in_order<2 * kLoaded - kRows>(operands.weights[kLoaded % kSlots], weights);
         }
         multiply_add_in_order<1>(sums[2 * kPair + 1][v.value].value, value, weight);
         if constexpr (v.value == (kUsed - 1) / 2 && kLoadsNext && kPair < kUsed) {
-          load_in_order(operands.values[1 - kCurrent][kPair], panel + kPair * kLanes);
+          load_in_order<kPair * kLanes>(operands.values[1 - kCurrent][kPair], panel);
         }
       });
     });

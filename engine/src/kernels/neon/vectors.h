@@ -34,6 +34,18 @@ inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
 
 // The activations of kernels/activation.h, value for value.
 inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }
+// Four side by side, kept apart from one another: the compiler would use one register for all
+// products, and an in-order core wait for each.
+inline __attribute__((always_inline)) void leaky_four(F32& a, F32& b, F32& c, F32& d) {
+  const float32x4_t slope = vdupq_n_f32(0.1F);
+  float32x4_t products[4] = {vmulq_f32(a.value, slope), vmulq_f32(b.value, slope),
+                             vmulq_f32(c.value, slope), vmulq_f32(d.value, slope)};
+  asm("" : "+w"(products[0]), "+w"(products[1]), "+w"(products[2]), "+w"(products[3]));
+  a.value = vmaxq_f32(a.value, products[0]);
+  b.value = vmaxq_f32(b.value, products[1]);
+  c.value = vmaxq_f32(c.value, products[2]);
+  d.value = vmaxq_f32(d.value, products[3]);
+}
 // maxnm prefers the number to NaN, and zero to its negative.
 inline F32 relu(F32 x) { return F32(vmaxnmq_f32(x.value, vdupq_n_f32(0.0F))); }
 
@@ -86,6 +98,12 @@ inline void store_half(std::uint16_t* to, F32 x, int count) {
 inline void deinterleave(const float* from, F32 (&columns)[4]) {
   const float32x4x4_t loaded = vld4q_f32(from);
   for (int i = 0; i < 4; ++i) columns[i].value = loaded.val[i];
+}
+
+// Every second of twice as many 16-bit values.
+inline constexpr int kEvenHalves = 8;
+inline void copy_even_halves(const std::uint16_t* from, std::uint16_t* to) {
+  vst1q_u16(to, vuzp1q_u16(vld1q_u16(from), vld1q_u16(from + 8)));
 }
 
 inline void deinterleave(const float* from, F32 (&columns)[2]) {

@@ -207,6 +207,7 @@ struct Fp16Depthwise {
   }
 };
 
+// Multiply-adds stay in the order of the rows, in which no sum waits for itself.
 struct Fp16DepthwiseRows : Fp16Depthwise {
   using Vector = F16;
 
@@ -217,10 +218,16 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
       for (int i = 0; i < (kTaps + 7) / 8; ++i) vectors[i] = load_halves(from + 8 * i);
     }
   };
-  static void load(F16& to, const std::uint16_t* from) { to = F16(load_halves(from)); }
+  static void fence_loads() {}
+  template <int kOffset>
+  static void load(F16& to, const std::uint16_t* from) {
+    to = F16(load_halves(from + kOffset));
+  }
   template <int kTap, int kTaps>
   static void multiply_add(F16& sum, F16 value, const Weights<kTaps>& weights) {
-    sum = F16(vfmaq_laneq_f16(sum.value, value.value, weights.vectors[kTap / 8], kTap % 8));
+    asm volatile("fmla %0.8h, %1.8h, %2.h[%3]"
+                 : "+w"(sum.value)
+                 : "w"(value.value), "x"(weights.vectors[kTap / 8]), "i"(kTap % 8));
   }
   static void store(std::uint16_t* to, F16 value, int count) { mpe::store(to, value, count); }
   static void copy(const std::uint16_t* from, std::uint16_t* to, int count) {

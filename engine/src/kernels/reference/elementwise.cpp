@@ -1,4 +1,6 @@
 // Layers that compute value by value: shortcut, scale_channels, softmax.
+#include "kernels/elementwise.h"
+
 #include <algorithm>
 
 #include "kernels/activation.h"
@@ -72,10 +74,40 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
   }
 }
 
+// Two maps of one shape and one precision, float or half, as vector code. Returns whether that was
+// it.
+bool add_pair(const Layer& layer, std::span<const LayerInput> inputs,
+              const MutableTensorView& output, ThreadPool& pool) {
+  const ElementwiseKernels* kernels = elementwise_kernels();
+  if (kernels == nullptr || inputs.size() != 2 || output.precision == Precision::kInt8)
+    return false;
+  for (const LayerInput& input : inputs) {
+    if (input.shape != layer.out || input.tensor.precision != output.precision) return false;
+  }
+  const std::int64_t plane = plane_of(layer.out);
+  const auto add = [&](auto kernel, const auto* a, const auto* b, auto* to) {
+    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+      const std::int64_t first = begin * plane;
+      kernel(a + first, b + first, to + first, (end - begin) * plane, layer.activation);
+    });
+  };
+  const auto of_type = [&]<typename T>(auto kernel, T*) {
+    add(kernel, static_cast<const T*>(inputs[0].tensor.data),
+        static_cast<const T*>(inputs[1].tensor.data), static_cast<T*>(output.data));
+  };
+  if (output.precision == Precision::kFp32) {
+    of_type(kernels->add_floats, static_cast<float*>(nullptr));
+  } else {
+    of_type(kernels->add_halves, static_cast<std::uint16_t*>(nullptr));
+  }
+  return true;
+}
+
 }  // namespace
 
 void run_shortcut(const Layer& layer, std::span<const LayerInput> inputs,
                   const MutableTensorView& output, ThreadPool& pool) {
+  if (add_pair(layer, inputs, output, pool)) return;
   const std::int64_t plane = plane_of(layer.out);
   for_blocks(layer.out, pool, [&](int channel, std::int64_t first, int count) {
     float sums[kBlock];

@@ -70,9 +70,50 @@ bool maxpool_pairs(const Layer& layer, const T* in, T* out) {
   return true;
 }
 
+// Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
+// on a padded copy of the map. Returns whether that was it.
+template <typename T>
+bool maxpool_separably(const Layer& layer, const T* in, T* out) {
+  using Key = decltype(key_of(T{}));
+  constexpr int kMost = 1024;
+  const int pitch = layer.out.width + layer.size_x - 1;
+  const int rows = layer.out.height + layer.size_y - 1;
+  if (layer.stride_x != 1 || layer.stride_y != 1 || layer.size_x * layer.size_y <= 4 ||
+      static_cast<std::int64_t>(rows) * pitch > kMost) {
+    return false;
+  }
+  Key padded[kMost];
+  Key largest[kMost];
+  const int before = layer.padding / 2;
+  std::fill_n(padded, rows * pitch, key_of(lowest(T{})));
+  const int width = std::min(layer.in.width, pitch - before);
+  for (int y = 0; y < std::min(layer.in.height, rows - before); ++y) {
+    const T* from = in + static_cast<std::int64_t>(y) * layer.in.width;
+    Key* to = padded + (y + before) * pitch + before;
+    for (int x = 0; x < width; ++x) {
+      const Key key = key_of(from[x]);
+      to[x] = key > to[x] ? key : to[x];
+    }
+  }
+  // One run through all rows: what lies across their ends is not used.
+  const auto slide = [](const Key* from, Key* to, int count, int size, int step) {
+    std::copy_n(from, count, to);
+    for (int k = 1; k < size; ++k) {
+      const Key* next = from + k * step;
+      for (int i = 0; i < count; ++i) to[i] = next[i] > to[i] ? next[i] : to[i];
+    }
+  };
+  slide(padded, largest, rows * pitch - layer.size_x + 1, layer.size_x, 1);
+  slide(largest, padded, layer.out.height * pitch - layer.size_x + 1, layer.size_y, pitch);
+  for (int y = 0; y < layer.out.height; ++y, out += layer.out.width) {
+    for (int x = 0; x < layer.out.width; ++x) set_from_key(padded[y * pitch + x], out[x]);
+  }
+  return true;
+}
+
 template <typename T>
 void maxpool_plane(const Layer& layer, const T* in, T* out) {
-  if (maxpool_pairs(layer, in, out)) return;
+  if (maxpool_pairs(layer, in, out) || maxpool_separably(layer, in, out)) return;
   const int width = layer.out.width;
   const int before = layer.padding / 2;
   const int stride = layer.stride_x;
