@@ -249,6 +249,11 @@ class Interleaved {
     int channel = depth - tap * work.channel_words;
     const Word* const end = to + static_cast<std::int64_t>(words) * kColumns;
     Word* const begin = to;
+    if (whole && work.channel_words == 1) {
+      for (; to < end; to += kColumns, ++tap) {
+        copy_block<kColumns * sizeof(Word)>(to, starts[0] + work.tap_offsets[tap]);
+      }
+    }
     while (to < end) {
       const int left = static_cast<int>((end - to) / kColumns);
       const int count = work.channel_words - channel < left ? work.channel_words - channel : left;
