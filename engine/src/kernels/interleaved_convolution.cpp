@@ -1,6 +1,7 @@
 #include "kernels/interleaved_convolution.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/aligned_buffer.h"
 #include "kernels/output_constants.h"
@@ -46,6 +47,11 @@ class InterleavedConvolution final : public Convolution {
         depth_(channel_words_ * geometry_.taps()),
         panels_(divide_up(geometry_.pixels() / halves(), kernel.columns)),
         constants_(request) {
+    for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
+      for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
+        tap_offsets_.push_back((ky * padded_width() + kx) * geometry_.dilation);
+      }
+    }
     choose_steps(small_scratch ? kSmallPanelBytes : kPanelBytes);
     pack_weights(request);
   }
@@ -77,6 +83,7 @@ class InterleavedConvolution final : public Convolution {
     work.panel_end = panels_;
     work.panel_step = panel_step_;
     work.padded_width = padded_width();
+    work.tap_offsets = tap_offsets_.data();
     work.padding_value =
         static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
     const int threads = pool.threads();
@@ -187,6 +194,7 @@ class InterleavedConvolution final : public Convolution {
   const int channel_words_;
   const int depth_;   // words
   const int panels_;  // or pairs of panels
+  std::vector<std::int32_t> tap_offsets_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [block][word][rows of a block][unit]
   int depth_step_ = 0;

@@ -177,8 +177,9 @@ struct InterleavedWork {
   int block_step = 0;   // row blocks that one panel meets before the next one
   int panel_begin = 0;  // this share's panels; where outputs are pooled, pairs of panels
   int panel_end = 0;
-  int panel_step = 0;    // panels (or pairs) packed at once
-  int padded_width = 0;  // words of a row of the copy
+  int panel_step = 0;                         // panels (or pairs) packed at once
+  int padded_width = 0;                       // words of a row of the copy
+  const std::int32_t* tap_offsets = nullptr;  // words in the copy from the first tap to each
   std::int8_t padding_value = 0;
   std::byte* strip = nullptr;        // scratch: the copy
   std::byte* panels = nullptr;       // scratch: [panel][depth_step][columns]

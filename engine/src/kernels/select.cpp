@@ -114,6 +114,9 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
   const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
     if (algorithm == kDepthwise) return set->depthwise[index] != nullptr;
     if (is_winograd(algorithm)) return set->winograd[index] != nullptr;
+    if (algorithm == kInterleaved) {
+      return precision == Precision::kInt8 && set->interleaved != nullptr;
+    }
     const GemmKernel* gemm = set->gemm[index];
     return gemm != nullptr && (algorithm == kGemm || gemm->run_vector != nullptr);
   });
@@ -143,10 +146,8 @@ const KernelSet* interleaved_set(std::span<const KernelSet* const> sets,
                                  const ConvolutionRequest& request,
                                  const ConvolutionChoice& choice) {
   if (!choice.algorithm.empty() && choice.algorithm != kInterleaved) return nullptr;
-  if (request.precision != Precision::kInt8 || !suits_interleaved(request.shape)) return nullptr;
-  const auto found =
-      std::ranges::find_if(sets, [](const KernelSet* set) { return set->interleaved != nullptr; });
-  return found == sets.end() ? nullptr : *found;
+  if (!suits_interleaved(request.shape)) return nullptr;
+  return find_set(sets, kInterleaved, request.precision);
 }
 
 KernelUse use_for(std::span<const KernelSet* const> sets, std::string_view kind,
@@ -160,18 +161,14 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
                        std::span<const KernelSet* const> sets) {
   KernelSetInfo info{name, is_supported, {}};
   for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
-    info.kernels.push_back(use_for(sets, "convolutional", kGemm, precision));
+    const std::string_view product = precision == Precision::kInt8 ? kInterleaved : kGemm;
+    info.kernels.push_back(use_for(sets, "convolutional", product, precision));
     info.kernels.push_back(use_for(sets, "depthwise", kDepthwise, precision));
     info.kernels.push_back(use_for(sets, "connected", kGemv, precision));
   }
   for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd2, precision));
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd4, precision));
-  }
-  const auto interleaved =
-      std::ranges::find_if(sets, [](const KernelSet* set) { return set->interleaved != nullptr; });
-  if (interleaved != sets.end()) {
-    info.kernels.push_back({"convolutional", Precision::kInt8, (*interleaved)->name, kInterleaved});
   }
   const auto exact = std::ranges::find_if(
       sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });

@@ -185,5 +185,12 @@ inline void store_int8(std::int8_t* to, I32 x, int count) {
   _mm512_mask_cvtsepi32_storeu_epi8(to, first_lanes(count), x.value);
 }
 
+inline void store_int8(std::int8_t* to, const I32 (&x)[4]) {
+  for (int i = 0; i < 4; ++i) store_int8(to + i * I32::kLanes, x[i], I32::kLanes);
+}
+
+// Rounded, with `zero` added.
+inline I32 round_to_steps(F32 x, I32 zero) { return round_to_int(limit_for_rounding(x)) + zero; }
+
 }  // namespace
 }  // namespace mpe

@@ -60,11 +60,9 @@ inline void quantize_values(const float* from, std::int8_t* to, std::int64_t cou
     I32 steps[kAtOnce];
     unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
       const F32 value = F32::load(from + i + v.value * F32::kLanes) * factor;
-      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+      steps[v.value] = round_to_steps(value, zero);
     });
-    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
-    });
+    store_int8(to + i, steps);
   }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     const F32 value = limit_for_rounding(F32::load(from + i) * factor);

@@ -236,32 +236,50 @@ class Interleaved {
                    int words, Word* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
     Segment segments[kColumns + 1];
+    const Word* starts[kColumns];
     const int used =
         split_pixels(geometry, panel * kColumns, column_count(work, panel), 0, segments);
-    for (int word = depth; word < depth + words;) {
-      const int tap = word / work.channel_words;
-      const int channel = word - tap * work.channel_words;
-      const int left = depth + words - word;
-      const int count = work.channel_words - channel < left ? work.channel_words - channel : left;
-      const int ky = tap / geometry.kernel_x;
-      const int kx = tap - ky * geometry.kernel_x;
-      for (int i = 0; i < used; ++i) {
-        const int y = segments[i].y * halves(work) + half;
-        const std::int64_t row =
-            y * geometry.stride_y + ky * geometry.dilation - geometry.padding - strip.first_row;
-        const Word* from = strip.words + channel * strip.plane + row * work.padded_width +
-                           segments[i].x * geometry.stride_x + kx * geometry.dilation;
-        copy_segment(from, strip.plane, count, segments[i].count, geometry.stride_x,
-                     to + segments[i].column);
+    for (int i = 0; i < used; ++i) {
+      const int y = segments[i].y * halves(work) + half;
+      const std::int64_t row = y * geometry.stride_y - geometry.padding - strip.first_row;
+      starts[i] = strip.words + row * work.padded_width + segments[i].x * geometry.stride_x;
+    }
+    const bool whole = used == 1 && segments[0].count == kColumns && geometry.stride_x == 1;
+    int tap = depth / work.channel_words;
+    int channel = depth - tap * work.channel_words;
+    const Word* const end = to + static_cast<std::int64_t>(words) * kColumns;
+    Word* const begin = to;
+    if (whole && work.channel_words == 1) {
+      for (; to < end; to += kColumns, ++tap) {
+        copy_block<kColumns * sizeof(Word)>(to, starts[0] + work.tap_offsets[tap]);
       }
-      word += count;
+    }
+    while (to < end) {
+      const int left = static_cast<int>((end - to) / kColumns);
+      const int count = work.channel_words - channel < left ? work.channel_words - channel : left;
+      const std::int64_t offset = work.tap_offsets[tap] + channel * strip.plane;
+      if (whole) {
+        copy_whole(starts[0] + offset, strip.plane, count, to);
+      } else {
+        for (int i = 0; i < used; ++i) {
+          copy_segment(starts[i] + offset, strip.plane, count, segments[i].count, geometry.stride_x,
+                       to + segments[i].column);
+        }
+      }
       to += count * kColumns;
+      channel = 0;
+      ++tap;
     }
     if constexpr (K::kArranged) {
-      for (int word = 0; word < words; ++word) {
-        to -= kColumns;
-        K::arrange(reinterpret_cast<Panel*>(to));
+      for (Word* word = begin; word < end; word += kColumns) {
+        K::arrange(reinterpret_cast<Panel*>(word));
       }
+    }
+  }
+
+  static inline void copy_whole(const Word* from, std::int64_t plane, int words, Word* to) {
+    for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
+      copy_block<kColumns * sizeof(Word)>(to, from);
     }
   }
 
@@ -271,93 +289,106 @@ class Interleaved {
       for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
         copy_strided(to, from, count, stride);
       }
-    } else if (count == kColumns) {
-      for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
-        copy_block<kColumns * sizeof(Word)>(to, from);
-      }
     } else {
       for (int w = 0; w < words; ++w, from += plane, to += kColumns) copy_run(to, from, count);
     }
   }
 
-  // The first `count` outputs of a row of sums. Always inlined: a count that is known makes every
-  // store a whole vector.
-  template <Activation kActivation, int kVectors, typename Output>
-  static inline __attribute__((always_inline)) void write_row(
-      Activation activation, const Int8Constants<Channels::kOne>& constants,
-      const I32 (&sums)[kVectors], int count, Output* output) {
+  template <bool kPool>
+  static constexpr int kOutputVectors = kPool ? (K::kVectors + 1) / 2 : K::kVectors;
+
+  // A vector of a row's sums, or of the largest of each four in it and in the tile after it.
+  template <bool kPool, int kVector>
+  static inline I32 sums_of(const std::int32_t* row) {
+    const auto load = [&](int index) { return I32::load(row + index * K::kLanes); };
+    if constexpr (kPool) {
+      constexpr int kFirst = 2 * kVector;
+      constexpr int kSecond = kFirst + 1 < K::kVectors ? kFirst + 1 : kFirst;
+      const auto upper_or_lower = [&](int index) {
+        return larger(load(index), load(index + K::kRows * K::kVectors));
+      };
+      return larger_of_pairs(upper_or_lower(kFirst), upper_or_lower(kSecond));
+    } else {
+      return load(kVector);
+    }
+  }
+
+  // The first `count` outputs of kRows rows side by side, so that none waits for its own results.
+  // Always inlined: a count that is known makes every store a whole vector.
+  template <Activation kActivation, bool kPool, int kRows, typename Output>
+  static inline __attribute__((always_inline)) void write_rows(const OutputStage& stage,
+                                                               int channel,
+                                                               const std::int32_t* sums, int count,
+                                                               Output* output, std::int64_t plane) {
+    constexpr int kVectors = kOutputVectors<kPool>;
     constexpr int kLanes = I32::kLanes;
-    F32 values[kVectors];
-    unroll<kVectors>([&](auto v) MPE_UNROLLED {
-      values[v.value] = to_float(sums[v.value] + constants.offset) * constants.multiplier;
+    Int8Constants<Channels::kOne> constants[kRows];
+    F32 values[kRows][kVectors];
+    I32 steps[kRows][kVectors];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      constants[r.value] =
+          Int8Constants<Channels::kOne>::template load<kActivation>(stage, channel + r.value, 0);
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        const I32 sum = sums_of<kPool, v.value>(sums + r.value * kColumns);
+        values[r.value][v.value] =
+            to_float(sum + constants[r.value].offset) * constants[r.value].multiplier;
+      });
     });
-    I32 steps[kVectors];
-    unroll<kVectors>([&](auto v) MPE_UNROLLED {
-      if constexpr (std::is_same_v<Output, float>) {
-        values[v.value] = activate_vector<kActivation>(activation, values[v.value]);
-      } else {
-        steps[v.value] = requantized<kActivation>(activation, constants, values[v.value]);
-      }
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        F32& value = values[r.value][v.value];
+        if constexpr (std::is_same_v<Output, float>) {
+          value = activate_vector<kActivation>(stage.activation, value);
+        } else {
+          steps[r.value][v.value] =
+              requantized<kActivation>(stage.activation, constants[r.value], value);
+        }
+      });
     });
-    unroll<kVectors>([&](auto v) MPE_UNROLLED {
-      const int left = count - v.value * kLanes;
-      if (left <= 0) return;
-      const int stored = left < kLanes ? left : kLanes;
-      if constexpr (std::is_same_v<Output, float>) {
-        store(output + v.value * kLanes, values[v.value], stored);
-      } else {
-        store_int8(output + v.value * kLanes, steps[v.value], stored);
-      }
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        Output* to = output + r.value * plane + v.value * kLanes;
+        const int left = count - v.value * kLanes;
+        if (left <= 0) return;
+        const int stored = left < kLanes ? left : kLanes;
+        if constexpr (std::is_same_v<Output, float>) {
+          store(to, values[r.value][v.value], stored);
+        } else {
+          store_int8(to, steps[r.value][v.value], stored);
+        }
+      });
     });
   }
 
   template <Activation kActivation, bool kPool, bool kWhole, typename Output>
-  static inline __attribute__((always_inline)) void write_rows(const InterleavedWork& work,
-                                                               int block, int column, int count,
-                                                               const std::int32_t* sums) {
-    constexpr int kArea = kPool ? 4 : 1;
+  static void write_columns(const InterleavedWork& work, int block, int column, int count,
+                            const std::int32_t* sums) {
     constexpr int kStep = kPool ? 2 : 1;
-    constexpr int kVectors = (K::kVectors + kStep - 1) / kStep;
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
-    const std::int64_t plane = work.geometry->pixels() / kArea;
+    const std::int64_t plane = work.geometry->pixels() / (kStep * kStep);
     const OutputStage& stage = *work.stage;
     auto* output = static_cast<Output*>(work.output) + first * plane + column / kStep;
     const int outputs = (kWhole ? kColumns : count) / kStep;
-    for (int r = 0; r < rows; ++r, sums += kColumns, output += plane) {
-      const auto constants =
-          Int8Constants<Channels::kOne>::template load<kActivation>(stage, first + r, 0);
-      I32 results[kVectors];
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        const auto vector = [&](int index) { return I32::load(sums + index * K::kLanes); };
-        if constexpr (kPool) {
-          constexpr int kFirst = 2 * v.value;
-          constexpr int kSecond = kFirst + 1 < K::kVectors ? kFirst + 1 : kFirst;
-          const auto upper_or_lower = [&](int index) {
-            return larger(vector(index), vector(index + K::kRows * K::kVectors));
-          };
-          results[v.value] = larger_of_pairs(upper_or_lower(kFirst), upper_or_lower(kSecond));
-        } else {
-          results[v.value] = vector(v.value);
-        }
-      });
-      write_row<kActivation>(stage.activation, constants, results, outputs, output);
+    int r = 0;
+    for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
+      write_rows<kActivation, kPool, 2>(stage, first + r, sums, outputs, output, plane);
+    }
+    if (r < rows) {
+      write_rows<kActivation, kPool, 1>(stage, first + r, sums, outputs, output, plane);
     }
   }
 
   template <Activation kActivation, typename Output>
   static void write_tile(const InterleavedWork& work, int block, int column, int count,
                          const std::int32_t* sums) {
+    const bool whole = count == kColumns;
     if (work.pool) {
-      if (count == kColumns) {
-        write_rows<kActivation, true, true, Output>(work, block, column, count, sums);
-      } else {
-        write_rows<kActivation, true, false, Output>(work, block, column, count, sums);
-      }
-    } else if (count == kColumns) {
-      write_rows<kActivation, false, true, Output>(work, block, column, count, sums);
+      (whole ? write_columns<kActivation, true, true, Output>
+             : write_columns<kActivation, true, false, Output>)(work, block, column, count, sums);
     } else {
-      write_rows<kActivation, false, false, Output>(work, block, column, count, sums);
+      (whole ? write_columns<kActivation, false, true, Output>
+             : write_columns<kActivation, false, false, Output>)(work, block, column, count, sums);
     }
   }
 

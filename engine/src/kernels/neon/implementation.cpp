@@ -241,11 +241,18 @@ struct Int8Product {
   }
   // Sixteen pixels' four terms, from pixel by pixel to the first and second pairs of four pixels.
   static void arrange(std::int8_t* panel) {
-    for (int half = 0; half < 64; half += 32) {
-      const int16x8_t a = vreinterpretq_s16_s8(vld1q_s8(panel + half));
-      const int16x8_t b = vreinterpretq_s16_s8(vld1q_s8(panel + half + 16));
-      interleave_eight(vreinterpretq_s8_s16(vuzp1q_s16(a, b)),
-                       vreinterpretq_s8_s16(vuzp2q_s16(a, b)), panel + half);
+    int16x8_t words[4];
+    for (int i = 0; i < 4; ++i) words[i] = vreinterpretq_s16_s8(vld1q_s8(panel + 16 * i));
+    int64x2_t pairs[4];
+    for (int i = 0; i < 4; i += 2) {
+      pairs[i] = vreinterpretq_s64_s16(vuzp1q_s16(words[i], words[i + 1]));
+      pairs[i + 1] = vreinterpretq_s64_s16(vuzp2q_s16(words[i], words[i + 1]));
+    }
+    for (int i = 0; i < 4; i += 2) {
+      const int64x2_t low = vzip1q_s64(pairs[i], pairs[i + 1]);
+      const int64x2_t high = vzip2q_s64(pairs[i], pairs[i + 1]);
+      vst1q_s8(panel + 16 * i, vreinterpretq_s8_s64(low));
+      vst1q_s8(panel + 16 * i + 16, vreinterpretq_s8_s64(high));
     }
   }
 

@@ -181,5 +181,18 @@ inline void store_int8(std::int8_t* to, I32 x, int count) {
   }
 }
 
+inline void store_int8(std::int8_t* to, const I32 (&x)[4]) {
+  const int16x8_t low = vqmovn_high_s32(vqmovn_s32(x[0].value), x[1].value);
+  const int16x8_t high = vqmovn_high_s32(vqmovn_s32(x[2].value), x[3].value);
+  vst1q_s8(to, vqmovn_high_s16(vqmovn_s16(low), high));
+}
+
+// Rounded, with `zero` added, as exact as int8 needs it: the conversion and the addition saturate,
+// so that NaN alone has to be made the lower limit.
+inline I32 round_to_steps(F32 x, I32 zero) {
+  const float32x4_t number = vmaxnmq_f32(x.value, vdupq_n_f32(-4096.0F));
+  return I32(vqaddq_s32(vcvtnq_s32_f32(number), zero.value));
+}
+
 }  // namespace
 }  // namespace mpe
