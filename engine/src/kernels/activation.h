@@ -3,8 +3,8 @@
 // `float` in the plain loops and a vector of floats in the kernels.
 //
 // A vector type offers F(float) as a broadcast, + - * /, and these functions, found by argument
-// dependent lookup: less(a, b) -> mask, choose(mask, if_true, if_false), power_of_two(n) for
-// integral n in [-126, 127].
+// dependent lookup: larger(a, b), NaN if both are, less(a, b) -> mask, choose(mask, if_true,
+// if_false), power_of_two(n) for integral n in [-126, 127].
 //
 // Everything here has internal linkage and is always inlined: this header is compiled for several
 // instruction sets in one program, and the linker must not mix the copies.
@@ -21,6 +21,7 @@ MPE_INLINE bool less(float a, float b) { return a < b; }
 MPE_INLINE float choose(bool mask, float if_true, float if_false) {
   return mask ? if_true : if_false;
 }
+MPE_INLINE float larger(float a, float b) { return a > b ? a : b; }
 MPE_INLINE float power_of_two(float n) {
   const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) * (1 << 23);
   return __builtin_bit_cast(float, bits);
@@ -103,7 +104,7 @@ MPE_INLINE F relu6(F x) {
 
 template <typename F>
 MPE_INLINE F leaky(F x) {
-  return choose(less(x, F(0.0F)), x * F(0.1F), x);
+  return larger(x * F(0.1F), x);
 }
 
 template <typename F>

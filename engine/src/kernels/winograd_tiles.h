@@ -5,8 +5,12 @@
 // errors.
 //
 // Written once over a type `V` that is double where weights are prepared and a vector in the
-// kernels; internal linkage, as in kernels/activation.h.
+// kernels (which has settle(), see generic/winograd.h); internal linkage, as in
+// kernels/activation.h.
 #pragma once
+
+#include <type_traits>
+#include <utility>
 
 #include "inline.h"
 
@@ -28,13 +32,33 @@ struct WinogradTiles<2> {
     t[2] = d[2] - d[1];
     t[3] = d[3] - d[1];
   }
-  template <typename V>
-  static inline __attribute__((always_inline)) void transform_output(const V (&m)[4], V (&y)[2]) {
-    y[0] = (m[0] + m[1]) + m[2];
-    y[1] = (m[1] - m[2]) + m[3];
+  // y[i] = sums along both directions, of the columns that load(column, m) gives one by one.
+  template <typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_output(const Load& load,
+                                                                     V (&y)[2][2]) {
+    V columns[4][2];
+    transform_columns(load, columns, std::make_integer_sequence<int, 4>{});
+    for (int i = 0; i < 2; ++i) {
+      y[i][0] = (columns[0][i] + columns[1][i]) + columns[2][i];
+      y[i][1] = (columns[1][i] - columns[2][i]) + columns[3][i];
+    }
   }
   static constexpr double kWeights[4][3] = {
       {1.0, 0.0, 0.0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0.0, 0.0, 1.0}};
+
+ private:
+  template <typename V, typename Load, int... kColumns>
+  static inline __attribute__((always_inline)) void transform_columns(
+      const Load& load, V (&columns)[4][2], std::integer_sequence<int, kColumns...>) {
+    (transform_column<kColumns>(load, columns[kColumns]), ...);
+  }
+  template <int kColumn, typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_column(const Load& load, V (&y)[2]) {
+    V m[4];
+    load(std::integral_constant<int, kColumn>{}, m);
+    y[0] = (m[0] + m[1]) + m[2];
+    y[1] = (m[1] - m[2]) + m[3];
+  }
 };
 
 // Points 0, 3/4, -3/4, 3/2, -3/2. Integers would need fewer operations, but lose ten times the
@@ -53,18 +77,32 @@ struct WinogradTiles<4> {
     input_pair(d, kA, kB, t[1], t[2]);
     input_pair(d, kB, kA, t[3], t[4]);
   }
-  template <typename V>
-  static inline __attribute__((always_inline)) void transform_output(const V (&m)[6], V (&y)[4]) {
-    const V even_a = m[1] + m[2];
-    const V odd_a = m[1] - m[2];
-    const V even_b = m[3] + m[4];
-    const V odd_b = m[3] - m[4];
-    y[0] = (m[0] + even_a) + even_b;
-    y[1] = multiply_add(odd_b * V(static_cast<float>(kB)), odd_a, V(static_cast<float>(kA)));
-    y[2] = multiply_add(even_b * V(static_cast<float>(kB * kB)), even_a,
-                        V(static_cast<float>(kA * kA)));
-    y[3] = multiply_add(multiply_add(m[5], odd_b, V(static_cast<float>(kB * kB * kB))), odd_a,
-                        V(static_cast<float>(kA * kA * kA)));
+  // Columns that are used together come together, so that few values are alive.
+  template <typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_output(const Load& load,
+                                                                     V (&y)[4][4]) {
+    V first[4];
+    V second[4];
+    V even[4];
+    V odd[4];
+    transform_columns<1, 2>(load, first, second);
+    for (int i = 0; i < 4; ++i) {
+      even[i] = first[i] + second[i];
+      odd[i] = first[i] - second[i];
+      settle(even[i]);
+      settle(odd[i]);
+    }
+    transform_columns<3, 4>(load, first, second);
+    for (int i = 0; i < 4; ++i) {
+      const V pairs[4] = {even[i], odd[i], first[i] + second[i], first[i] - second[i]};
+      combine(pairs, y[i]);
+      for (int j = 0; j < 4; ++j) settle(y[i][j]);
+    }
+    transform_columns<0, 5>(load, first, second);
+    for (int i = 0; i < 4; ++i) {
+      y[i][0] = y[i][0] + first[i];
+      y[i][3] = y[i][3] + second[i];
+    }
   }
 
  private:
@@ -80,6 +118,41 @@ struct WinogradTiles<4> {
     const V odd = multiply_add(d[3], d[1], minus_square);
     plus = multiply_add(even, odd, V(static_cast<float>(p)));
     minus = multiply_add(even, odd, V(-static_cast<float>(p)));
+  }
+
+  // Two at a time, so that neither waits for its own results.
+  template <int kFirst, int kSecond, typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_columns(const Load& load,
+                                                                      V (&first)[4],
+                                                                      V (&second)[4]) {
+    V a[6];
+    V b[6];
+    load(std::integral_constant<int, kFirst>{}, a);
+    load(std::integral_constant<int, kSecond>{}, b);
+    transform_column(a, first);
+    transform_column(b, second);
+    for (int i = 0; i < 4; ++i) {
+      settle(first[i]);
+      settle(second[i]);
+    }
+  }
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_column(const V (&m)[6], V (&y)[4]) {
+    const V pairs[4] = {m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]};
+    combine(pairs, y);
+    y[0] = y[0] + m[0];
+    y[3] = y[3] + m[5];
+  }
+
+  // From sums and differences at the pairs of points; zero and infinity take part in y[0] and y[3].
+  template <typename V>
+  static inline __attribute__((always_inline)) void combine(const V (&p)[4], V (&y)[4]) {
+    y[0] = p[0] + p[2];
+    y[1] = multiply_add(p[3] * V(static_cast<float>(kB)), p[1], V(static_cast<float>(kA)));
+    y[2] =
+        multiply_add(p[2] * V(static_cast<float>(kB * kB)), p[0], V(static_cast<float>(kA * kA)));
+    y[3] = multiply_add(p[3] * V(static_cast<float>(kB * kB * kB)), p[1],
+                        V(static_cast<float>(kA * kA * kA)));
   }
 
   // What the polynomial's other factors are worth at a point: the interpolation's divisor.

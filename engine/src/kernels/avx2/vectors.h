@@ -31,6 +31,8 @@ inline F32 operator/(F32 a, F32 b) { return F32(_mm256_div_ps(a.value, b.value))
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(_mm256_fmadd_ps(a.value, b.value, sum.value));
 }
+inline void settle(F32& x) { asm volatile("" : "+x"(x.value)); }
+inline F32 larger(F32 a, F32 b) { return F32(_mm256_max_ps(a.value, b.value)); }
 inline Mask less(F32 a, F32 b) { return {_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ)}; }
 inline F32 choose(Mask mask, F32 if_true, F32 if_false) {
   return F32(_mm256_blendv_ps(if_false.value, if_true.value, mask.value));

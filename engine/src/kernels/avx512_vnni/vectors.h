@@ -27,6 +27,8 @@ inline F32 operator/(F32 a, F32 b) { return F32(_mm512_div_ps(a.value, b.value))
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(_mm512_fmadd_ps(a.value, b.value, sum.value));
 }
+inline void settle(F32& x) { asm volatile("" : "+v"(x.value)); }
+inline F32 larger(F32 a, F32 b) { return F32(_mm512_max_ps(a.value, b.value)); }
 inline __mmask16 less(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ); }
 inline F32 choose(__mmask16 mask, F32 if_true, F32 if_false) {
   return F32(_mm512_mask_blend_ps(mask, if_false.value, if_true.value));

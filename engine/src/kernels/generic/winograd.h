@@ -12,7 +12,8 @@
 //   Transform     the vector type of the input's transform; kLanes of it make a vector of a panel
 //   load_input(from)   Input to Transform
 // Vector types offer deinterleave(from, columns) and interleave(to, columns): column i of
-// `count` holds the values at i, i + count, i + 2 count, ...
+// `count` holds the values at i, i + count, i + 2 count, ...; and settle(x), which has x computed
+// before what settles after it: compilers take more at once than the registers hold.
 #pragma once
 
 #include <cstdint>
@@ -100,10 +101,14 @@ class WinogradInput {
     const int count = last - first;
     if (count >= kLanes) {
       // What is left over is covered by a last vector that overlaps the one before.
-      for (int i = 0; i < count - kLanes; i += kLanes) {
-        transform_column(rows, i, lines, work.line_width);
+      int i = 0;
+      for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+        transform_columns_at<2>(rows, i, lines, work.line_width);
       }
-      transform_column(rows, count - kLanes, lines, work.line_width);
+      for (; i < count; i += kLanes) {
+        transform_columns_at<1>(rows, i + kLanes <= count ? i : count - kLanes, lines,
+                                work.line_width);
+      }
     } else if (count > 0) {
       Input values[kInput][kLanes] = {};
       const Input* copies[kInput];
@@ -111,7 +116,7 @@ class WinogradInput {
         copies[i] = values[i];
         copy_run(values[i], rows[i], count);
       }
-      transform_column(copies, 0, lines, work.line_width);
+      transform_columns_at<1>(copies, 0, lines, work.line_width);
       if (last < width) {
         for (int i = 0; i < kInput; ++i) {
           fill_run(lines + i * work.line_width + count, Panel{}, width - last);
@@ -120,15 +125,24 @@ class WinogradInput {
     }
   }
 
-  static inline __attribute__((always_inline)) void transform_column(
+  // Vectors side by side, so that none waits for its own results.
+  template <int kVectors>
+  static inline __attribute__((always_inline)) void transform_columns_at(
       const Input* const (&rows)[kInput], int x, Panel* lines, int line_width) {
-    Vector values[kInput];
-    Vector transformed[kInput];
-    unroll<kInput>([&](auto i)
-                       MPE_UNROLLED { values[i.value] = K::load_input(rows[i.value] + x); });
-    Tiles::transform_input(values, transformed);
+    Vector values[kVectors][kInput];
+    Vector transformed[kVectors][kInput];
     unroll<kInput>([&](auto i) MPE_UNROLLED {
-      store(lines + i.value * line_width + x, transformed[i.value]);
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        values[v.value][i.value] = K::load_input(rows[i.value] + x + v.value * kLanes);
+      });
+    });
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      Tiles::transform_input(values[v.value], transformed[v.value]);
+    });
+    unroll<kInput>([&](auto i) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        store(lines + i.value * line_width + x + v.value * kLanes, transformed[v.value][i.value]);
+      });
     });
   }
 
@@ -136,16 +150,22 @@ class WinogradInput {
   static void transform_rows(const WinogradWork& work, const TileSegment& segment,
                              const Panel* lines, Panel* panel) {
     const std::int64_t position = work.position_stride;
-    for (int i = 0; i < kInput; ++i) {
+    constexpr int kLines = 2;  // at once, so that none waits for its own results
+    static_assert(kInput % kLines == 0);
+    for (int i = 0; i < kInput; i += kLines) {
       const Panel* line = lines + i * work.line_width;
       Panel* to = panel + i * kInput * position;
       for (int tile = 0; tile < segment.count; tile += kLanes) {
-        Vector values[kInput];
-        Vector transformed[kInput];
-        load_tiles(line + tile * kTile, values);
-        Tiles::transform_input(values, transformed);
-        unroll<kInput>([&](auto j) MPE_UNROLLED {
-          store(to + j.value * position + tile, transformed[j.value]);
+        Vector values[kLines][kInput];
+        Vector transformed[kLines][kInput];
+        unroll<kLines>([&](auto k) MPE_UNROLLED {
+          load_tiles(line + k.value * work.line_width + tile * kTile, values[k.value]);
+        });
+        unroll<kLines>([&](auto k) MPE_UNROLLED {
+          Tiles::transform_input(values[k.value], transformed[k.value]);
+        });
+        unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
+          store(to + j.value * position + tile, transformed[j.value / kInput][j.value % kInput]);
         });
       }
     }
@@ -188,6 +208,7 @@ class WinogradOutput {
  private:
   template <Activation kActivation>
   static void run_with(const WinogradWork& work) {
+    const std::int64_t position = work.sum_position;
     for (int row = work.row_begin; row < work.row_end; ++row) {
       const float* sums = reinterpret_cast<const float*>(work.sums) +
                           static_cast<std::int64_t>(row) * work.sum_stride;
@@ -196,7 +217,7 @@ class WinogradOutput {
           const int left = (segment.count - tile) * kTile;
           const int x = segment.x + tile * kTile;
           const int inside = work.geometry->out_width - x;
-          transform<kActivation>(work, row, sums + segment.first + tile, segment.y, x,
+          transform<kActivation>(work, row, sums + segment.first + tile, position, segment.y, x,
                                  left < inside ? left : inside);
         }
       });
@@ -206,53 +227,58 @@ class WinogradOutput {
   // A vector of tiles; `count` columns of pixels are wanted.
   template <Activation kActivation>
   static inline __attribute__((always_inline)) void transform(const WinogradWork& work, int row,
-                                                              const float* sums, int y, int x,
+                                                              const float* sums,
+                                                              std::int64_t position, int y, int x,
                                                               int count) {
-    const std::int64_t position = work.sum_position;
-    F32 columns[kTile][kInput];
-    unroll<kInput>([&](auto j) MPE_UNROLLED {
-      F32 values[kInput];
-      F32 transformed[kTile];
-      unroll<kInput>([&](auto i) MPE_UNROLLED {
-        values[i.value] = F32::load(sums + (i.value * kInput + j.value) * position);
-      });
-      Tiles::transform_output(values, transformed);
-      unroll<kTile>([&](auto i) MPE_UNROLLED { columns[i.value][j.value] = transformed[i.value]; });
-    });
+    F32 pixels[kTile][kTile];
+    Tiles::transform_output(
+        [&](auto column, F32(&values)[kInput]) MPE_UNROLLED {
+          const float* from = sums + column.value * position;
+          // One address a column: all of them, made ahead, would take the vectors' place in time
+          // and registers.
+          asm volatile("" : "+r"(from));
+          unroll<kInput>([&](auto i) MPE_UNROLLED {
+            values[i.value] = F32::load(from + i.value * kInput * position);
+          });
+        },
+        pixels);
     const OutputStage& stage = *work.stage;
     const F32 bias(stage.bias[row]);
-    const int rows = work.geometry->out_height - y;
     unroll<kTile>([&](auto i) MPE_UNROLLED {
-      if (i.value < rows) {
-        F32 pixels[kTile];
-        Tiles::transform_output(columns[i.value], pixels);
-        unroll<kTile>([&](auto j) MPE_UNROLLED {
-          pixels[j.value] = activate_vector<kActivation>(stage.activation, pixels[j.value] + bias);
-        });
-        write_pixels(work, row, y + i.value, x, count, pixels);
-      }
+      unroll<kTile>([&](auto j) MPE_UNROLLED {
+        F32& pixel = pixels[i.value][j.value];
+        pixel = activate_vector<kActivation>(stage.activation, pixel + bias);
+      });
     });
+    write_pixels(work, row, y, x, count, pixels);
   }
 
-  static inline __attribute__((always_inline)) void write_pixels(const WinogradWork& work, int row,
-                                                                 int y, int x, int count,
-                                                                 const F32 (&pixels)[kTile]) {
+  static inline __attribute__((always_inline)) void write_pixels(
+      const WinogradWork& work, int row, int y, int x, int count,
+      const F32 (&pixels)[kTile][kTile]) {
     constexpr int kPixels = kTile * kLanes;
-    const std::int64_t plane = work.geometry->pixels();
-    const std::int64_t position =
-        row * plane + static_cast<std::int64_t>(y) * work.geometry->out_width + x;
-    alignas(64) float values[kPixels];
-    if (work.stage->kind == OutputKind::kHalf) {
-      interleave(values, pixels);
-      auto* to = static_cast<std::uint16_t*>(work.output) + position;
-      for (int i = 0; i < kPixels && i < count; i += kLanes) {
-        store_half(to + i, F32::load(values + i), count - i < kLanes ? count - i : kLanes);
+    const int width = work.geometry->out_width;
+    const int height = work.geometry->out_height;
+    const int rows = height - y < kTile ? height - y : kTile;
+    const std::int64_t position = (static_cast<std::int64_t>(row) * height + y) * width + x;
+    const bool halves = work.stage->kind == OutputKind::kHalf;
+    if (!halves && rows == kTile && count >= kPixels) {
+      float* to = static_cast<float*>(work.output) + position;
+      unroll<kTile>([&](auto i)
+                        MPE_UNROLLED { interleave(to + i.value * width, pixels[i.value]); });
+      return;
+    }
+    alignas(64) float values[kTile][kPixels];
+    unroll<kTile>([&](auto i) MPE_UNROLLED { interleave(values[i.value], pixels[i.value]); });
+    for (int i = 0; i < rows; ++i) {
+      if (halves) {
+        auto* to = static_cast<std::uint16_t*>(work.output) + position + i * width;
+        for (int k = 0; k < kPixels && k < count; k += kLanes) {
+          store_half(to + k, F32::load(values[i] + k), count - k < kLanes ? count - k : kLanes);
+        }
+      } else {
+        copy_run(static_cast<float*>(work.output) + position + i * width, values[i], count);
       }
-    } else {
-      auto* to = static_cast<float*>(work.output) + position;
-      if (count >= kPixels) return interleave(to, pixels);
-      interleave(values, pixels);
-      copy_run(to, values, count);
     }
   }
 };

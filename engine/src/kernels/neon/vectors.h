@@ -27,6 +27,8 @@ inline F32 operator/(F32 a, F32 b) { return F32(vdivq_f32(a.value, b.value)); }
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(vfmaq_f32(sum.value, a.value, b.value));
 }
+inline void settle(F32& x) { asm volatile("" : "+w"(x.value)); }
+inline F32 larger(F32 a, F32 b) { return F32(vmaxq_f32(a.value, b.value)); }
 inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
 inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
   return F32(vbslq_f32(mask, if_true.value, if_false.value));

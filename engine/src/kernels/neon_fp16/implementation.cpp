@@ -13,7 +13,7 @@
 namespace mpe {
 namespace {
 
-constexpr int kHalfTerms = 48;
+constexpr int kHalfTerms = 128;
 
 inline float16x8_t load_halves(const std::uint16_t* from) {
   return vreinterpretq_f16_u16(vld1q_u16(from));
