@@ -481,12 +481,14 @@ TEST(in_place_gives_the_same_bits) {
   Random random(23);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
   int tried = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 30; ++i) {
     Problem problem;
     const auto precision = static_cast<Precision>(i % 3);
-    make_problem(random, problem, Form::kDepthwise, precision);
-    const ConvolutionShape& shape = problem.request.shape;
-    if (shape.in != shape.out || problem.request.output_precision != precision) continue;
+    do {
+      problem = {};
+      make_problem(random, problem, Form::kDepthwise, precision);
+    } while (problem.request.shape.in != problem.request.shape.out ||
+             problem.request.output_precision != precision);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported) continue;
       const auto convolution = mpe::make_convolution(
