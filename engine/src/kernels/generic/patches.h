@@ -66,7 +66,10 @@ inline void copy_run(T* to, const T* from, int count) {
 }
 
 // Every second value, as far as whole vectors of pairs reach. Returns how many that were.
-inline int copy_evens(std::int8_t*, const std::int8_t*, int) { return 0; }
+template <typename T>
+inline int copy_evens(T*, const T*, int) {
+  return 0;
+}
 inline int copy_evens(std::uint16_t* to, const std::uint16_t* from, int count) {
   int i = 0;
   for (; i + kEvenHalves < count; i += kEvenHalves) copy_even_halves(from + 2 * i, to + i);
