@@ -180,9 +180,10 @@ class DepthwiseRows {
   }
 
   template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
-  static inline __attribute__((always_inline)) void convolve_block(
-      const DepthwiseWork& work, const Weights& weights, Vector bias, const Value* strip,
-      Input* output, int count) {
+  static inline __attribute__((always_inline)) void convolve_block(const DepthwiseWork& work,
+                                                                   const Weights& weights,
+                                                                   Vector bias, const Value* strip,
+                                                                   Input* output, int count) {
     // A group is the vectors of one row and tap; it is loaded two groups before it is used.
     constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
     constexpr int kAhead = 2;
@@ -196,8 +197,8 @@ class DepthwiseRows {
       constexpr int kColumn = group.value % kSize;
       constexpr int kPlane = kRow % kStride * kStride + kColumn % kStride;
       const Value* from = strip + kPlane * plane_size + kRow / kStride * plane_width;
-      K::template load<kColumn / kStride + v.value * kLanes>(
-          values[group.value % kSlots][v.value], from);
+      K::template load<kColumn / kStride + v.value * kLanes>(values[group.value % kSlots][v.value],
+                                                             from);
     };
     unroll<kAhead>([&](auto group) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED { load(group, v); });

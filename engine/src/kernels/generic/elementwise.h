@@ -132,9 +132,8 @@ inline void add_values(const T* a, const T* b, T* to, std::int64_t count, Activa
       sums[0][v.value] = load_value(left + kAt) + load_value(right + kAt);
     });
     activate_all(activation, sums);
-    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
-      store_value(sum + v.value * F32::kLanes, sums[0][v.value]);
-    });
+    unroll<vectors.value>(
+        [&](auto v) MPE_UNROLLED { store_value(sum + v.value * F32::kLanes, sums[0][v.value]); });
   };
   std::int64_t i = 0;
   for (; i + kAtOnce * F32::kLanes <= count; i += kAtOnce * F32::kLanes) {
@@ -194,9 +193,8 @@ inline void pool_bytes(const std::int8_t* upper, const std::int8_t* lower, std::
 }
 
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
-  return {measure_values,    quantize_values,     dequantize_values,
-          requantize_values, add_values<float>,   add_values<std::uint16_t>,
-          pool_floats,       pool_bytes};
+  return {measure_values,    quantize_values,           dequantize_values, requantize_values,
+          add_values<float>, add_values<std::uint16_t>, pool_floats,       pool_bytes};
 }
 
 }  // namespace

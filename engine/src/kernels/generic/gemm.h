@@ -135,8 +135,8 @@ class Gemm {
            geometry.padding == 0;
   }
 
-  // Panel by panel, every block of weights: where the weights are small, or where panels need not be
-  // packed.
+  // Panel by panel, every block of weights: where the weights are small, or where panels need not
+  // be packed.
   static bool suits_panels(const GemmWork& work) {
     if (work.depth > work.depth_step) return false;
     const std::int64_t weights = static_cast<std::int64_t>(work.rows) * work.depth;
@@ -156,7 +156,8 @@ class Gemm {
     return 2 * work.depth <= kWays * (kWayBytes / step);
   }
 
-  // A last panel of a few pixels is moved back to whole vectors: what is computed twice is the same.
+  // A last panel of a few pixels is moved back to whole vectors: what is computed twice is the
+  // same.
   static void run_panels(const GemmWork& work) {
     const bool direct = reads_input(work);
     const int pixels = work.geometry->pixels();
@@ -191,9 +192,9 @@ class Gemm {
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
     unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
       if (vectors == v.value + 1) {
-        K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth, *work.stage,
-                                               work.first_channel + first, rows, output,
-                                               work.geometry->pixels());
+        K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth,
+                                               *work.stage, work.first_channel + first, rows,
+                                               output, work.geometry->pixels());
       }
     });
   }

@@ -57,9 +57,8 @@ inline __attribute__((always_inline)) void activate_all(Activation activation,
                                                         Vector (&sums)[kRows][kVectors]) {
   const auto apply = [&](auto function) MPE_UNROLLED {
     unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        sums[r.value][v.value] = function(sums[r.value][v.value]);
-      });
+      unroll<kVectors>(
+          [&](auto v) MPE_UNROLLED { sums[r.value][v.value] = function(sums[r.value][v.value]); });
     });
   };
   switch (activation) {

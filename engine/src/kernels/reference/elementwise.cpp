@@ -1,8 +1,9 @@
 // Layers that compute value by value: shortcut, scale_channels, softmax.
+#include "kernels/elementwise.h"
+
 #include <algorithm>
 
 #include "kernels/activation.h"
-#include "kernels/elementwise.h"
 #include "kernels/reference/layers.h"
 
 namespace mpe {
@@ -78,7 +79,8 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
 bool add_pair(const Layer& layer, std::span<const LayerInput> inputs,
               const MutableTensorView& output, ThreadPool& pool) {
   const ElementwiseKernels* kernels = elementwise_kernels();
-  if (kernels == nullptr || inputs.size() != 2 || output.precision == Precision::kInt8) return false;
+  if (kernels == nullptr || inputs.size() != 2 || output.precision == Precision::kInt8)
+    return false;
   for (const LayerInput& input : inputs) {
     if (input.shape != layer.out || input.tensor.precision != output.precision) return false;
   }

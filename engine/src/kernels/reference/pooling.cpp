@@ -63,8 +63,8 @@ bool maxpool_pairs(const Layer& layer, const T* in, T* out) {
   return true;
 }
 
-// Windows that overlap: the largest of a row's neighbours first, then of these along the columns, on
-// a padded copy of the map. Returns whether that was it.
+// Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
+// on a padded copy of the map. Returns whether that was it.
 template <typename T>
 bool maxpool_separably(const Layer& layer, const T* in, T* out) {
   using Key = decltype(key_of(T{}));
