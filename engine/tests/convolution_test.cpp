@@ -83,7 +83,7 @@ bool set_output(ConvolutionShape& s) {
   return true;
 }
 
-enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThree };
+enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThree, kSquareDepthwise };
 
 ConvolutionShape random_shape(Random& random, Form form) {
   for (;;) {
@@ -112,6 +112,14 @@ ConvolutionShape random_shape(Random& random, Form form) {
       case Form::kDepthwise:
         s.groups = s.in.channels = random.integer(2, 20);
         s.out.channels = s.groups * (random.chance(20) ? random.integer(2, 3) : 1);
+        break;
+      case Form::kSquareDepthwise:  // what is computed by blocks of rows, also of maps in strips
+        s.in = {random.integer(2, 6), random.integer(1, 70), random.integer(1, 200)};
+        s.groups = s.in.channels;
+        s.out.channels = s.groups * (random.chance(20) ? 2 : 1);
+        s.kernel_y = s.kernel_x = random.chance(50) ? 3 : 5;
+        s.stride_y = s.stride_x = random.integer(1, 2);
+        s.dilation = 1;
         break;
       case Form::kConnected:
         s.in = {random.integer(1, 500), 1, 1};
@@ -282,7 +290,7 @@ double relative_error(const std::vector<std::byte>& actual, const std::vector<st
 double tolerance(Precision precision, std::string_view isa, std::string_view algorithm) {
   const bool winograd = algorithm.starts_with("winograd");
   if (precision == Precision::kFp32) return winograd ? 1e-4 : 1e-5;
-  // Half arithmetic has 11 bits, and up to 32 terms are added in it.
+  // Half arithmetic has 11 bits, and up to 49 terms are added in it.
   if (isa.find("fp16") != std::string_view::npos) return 2e-2;
   // Transformed weights are rounded to half, and their errors meet the sums' own magnitude.
   return winograd ? 1e-2 : 1e-3;
@@ -392,6 +400,12 @@ TEST(pointwise_int8) { compare_everywhere(Form::kPointwise, Precision::kInt8, 60
 TEST(depthwise_fp32) { compare_everywhere(Form::kDepthwise, Precision::kFp32, 100, 7); }
 TEST(depthwise_fp16) { compare_everywhere(Form::kDepthwise, Precision::kFp16, 80, 8); }
 TEST(depthwise_int8) { compare_everywhere(Form::kDepthwise, Precision::kInt8, 100, 9); }
+TEST(square_depthwise_fp32) {
+  compare_everywhere(Form::kSquareDepthwise, Precision::kFp32, 40, 18);
+}
+TEST(square_depthwise_fp16) {
+  compare_everywhere(Form::kSquareDepthwise, Precision::kFp16, 40, 19);
+}
 TEST(connected_fp32) { compare_everywhere(Form::kConnected, Precision::kFp32, 60, 10); }
 TEST(connected_fp16) { compare_everywhere(Form::kConnected, Precision::kFp16, 60, 11); }
 TEST(connected_int8) { compare_everywhere(Form::kConnected, Precision::kInt8, 80, 12); }

@@ -126,12 +126,13 @@ inline void interleave(float* to, const F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) _mm512_storeu_ps(to + 16 * i, stored[i]);
 }
 
-// Every second of twice as many 16-bit values.
-inline constexpr int kEvenHalves = 8;
-inline void copy_even_halves(const std::uint16_t* from, std::uint16_t* to) {
-  const __m128i low = _mm_set1_epi32(0xFFFF);
-  const auto load = [&](const std::uint16_t* pairs) {
-    return _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs)), low);
+// The first or the second of each of eight pairs of 16-bit values.
+inline constexpr int kPairedHalves = 8;
+template <int kWhich>
+inline void copy_of_pairs(const std::uint16_t* from, std::uint16_t* to) {
+  const auto load = [](const std::uint16_t* pairs) {
+    const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs));
+    return kWhich == 0 ? _mm_and_si128(loaded, _mm_set1_epi32(0xFFFF)) : _mm_srli_epi32(loaded, 16);
   };
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(load(from), load(from + 8)));
 }

@@ -65,24 +65,32 @@ inline void copy_run(T* to, const T* from, int count) {
   }
 }
 
-// Every second value, as far as whole vectors of pairs reach. Returns how many that were.
+// Every second value. The last vector ends with the last value wanted, so that none is read beyond
+// it. Returns how many were copied: all, or none of a few.
 template <typename T>
 inline int copy_evens(T*, const T*, int) {
   return 0;
 }
 inline int copy_evens(std::uint16_t* to, const std::uint16_t* from, int count) {
-  int i = 0;
-  for (; i + kEvenHalves < count; i += kEvenHalves) copy_even_halves(from + 2 * i, to + i);
-  return i;
+  if (count <= kPairedHalves) return 0;
+  for (int i = 0; i + kPairedHalves < count; i += kPairedHalves) {
+    copy_of_pairs<0>(from + 2 * i, to + i);
+  }
+  const int last = count - kPairedHalves;
+  copy_of_pairs<1>(from + 2 * last - 1, to + last);
+  return count;
 }
 inline int copy_evens(float* to, const float* from, int count) {
-  int i = 0;
-  for (; i + F32::kLanes < count; i += F32::kLanes) {
-    F32 columns[2];
+  if (count <= F32::kLanes) return 0;
+  F32 columns[2];
+  for (int i = 0; i + F32::kLanes < count; i += F32::kLanes) {
     deinterleave(from + 2 * i, columns);
     store(to + i, columns[0]);
   }
-  return i;
+  const int last = count - F32::kLanes;
+  deinterleave(from + 2 * last - 1, columns);
+  store(to + last, columns[1]);
+  return count;
 }
 
 template <typename T>

@@ -102,10 +102,13 @@ inline void deinterleave(const float* from, F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) columns[i].value = loaded.val[i];
 }
 
-// Every second of twice as many 16-bit values.
-inline constexpr int kEvenHalves = 8;
-inline void copy_even_halves(const std::uint16_t* from, std::uint16_t* to) {
-  vst1q_u16(to, vuzp1q_u16(vld1q_u16(from), vld1q_u16(from + 8)));
+// The first or the second of each of eight pairs of 16-bit values.
+inline constexpr int kPairedHalves = 8;
+template <int kWhich>
+inline void copy_of_pairs(const std::uint16_t* from, std::uint16_t* to) {
+  const uint16x8_t low = vld1q_u16(from);
+  const uint16x8_t high = vld1q_u16(from + 8);
+  vst1q_u16(to, kWhich == 0 ? vuzp1q_u16(low, high) : vuzp2q_u16(low, high));
 }
 
 inline void deinterleave(const float* from, F32 (&columns)[2]) {
