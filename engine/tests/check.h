@@ -87,8 +87,11 @@ inline bool add(const char* name, void (*body)()) {
 #define CHECK_THROWS(expression, ...) \
   check::throws(__FILE__, __LINE__, [&] { (void)(expression); }, {__VA_ARGS__})
 
-int main() {
+// Runs the cases whose names contain the first argument, or all.
+int main(int count, char** arguments) {
+  const std::string_view wanted = count > 1 ? arguments[1] : "";
   for (const check::Case& test : check::cases()) {
+    if (std::string_view(test.name).find(wanted) == std::string_view::npos) continue;
     const int before = check::failures;
     try {
       test.body();

@@ -149,7 +149,8 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const double passes = full + (rest > 0 ? 1 : 0);
     double bytes = weights;
     if (scratch + weights > kCacheBytes) bytes *= passes;
-    if (scratch > kCacheBytes) bytes += 2.0 * scratch * passes;
+    // The layer's input and output stream through the same cache.
+    if (scratch > kCacheBytes / 2) bytes += 2.0 * scratch * passes;
     const DepthPlan depth = plan_depth(shape, kernel, block);
     const double cost = terms * (full * products(size) + products(rest)) +
                         passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
