@@ -287,10 +287,13 @@ double relative_error(const std::vector<std::byte>& actual, const std::vector<st
   return difference / largest;
 }
 
+// The longest run of products that is summed in half before float takes over.
+constexpr int kHalfTerms = 128;
+
 double tolerance(Precision precision, std::string_view isa, std::string_view algorithm) {
   const bool winograd = algorithm.starts_with("winograd");
   if (precision == Precision::kFp32) return winograd ? 1e-4 : 1e-5;
-  // Half arithmetic has 11 bits, and up to 49 terms are added in it.
+  // Half arithmetic has 11 bits, and up to kHalfTerms terms are added in it.
   if (isa.find("fp16") != std::string_view::npos) return 2e-2;
   // Transformed weights are rounded to half, and their errors meet the sums' own magnitude.
   return winograd ? 1e-2 : 1e-3;
@@ -468,6 +471,45 @@ TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
     }
   }
   CHECK(compared > 200);
+}
+
+// Sums of nothing but positive terms, where every addition in half rounds a number as large as it
+// can be: n of them are off by at most n 2^-12 of their sum.
+TEST(sums_of_halves_stay_within_their_bound) {
+  Random random(22);
+  mpe::ThreadPool pool(1);
+  for (const int depth : {kHalfTerms, 3 * kHalfTerms + 5}) {
+    Problem problem;
+    ConvolutionRequest& request = problem.request;
+    request.shape.in = {depth, 5, 11};
+    request.shape.out = {9, 5, 11};
+    request.precision = request.output_precision = Precision::kFp16;
+    const auto channels = static_cast<std::size_t>(request.shape.out.channels);
+    for (std::size_t i = 0; i < channels * static_cast<std::size_t>(depth); ++i) {
+      problem.weights.push_back(random.real(0.1F, 1.0F));
+    }
+    problem.bias.assign(channels, 0.0F);
+    request.weights = problem.weights;
+    request.bias = problem.bias;
+    for (std::int64_t i = 0; i < request.shape.in.elements(); ++i) {
+      const mpe::Half half = mpe::half_from_float(random.real(0.1F, 1.0F));
+      const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+      problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+    }
+    const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported) continue;
+      const auto convolution =
+          mpe::make_convolution(request, {.isa = set.name, .algorithm = "gemm"});
+      const auto actual = run(*convolution, problem, pool);
+      for (std::size_t i = 0; i < expected.size() / 2; ++i) {
+        const double want = value_at(expected, Precision::kFp16, i);
+        const double error = std::abs(value_at(actual, Precision::kFp16, i) - want) / want;
+        // Both results are rounded to half once more.
+        CHECK(error <= (kHalfTerms + 8) / 4096.0);
+      }
+    }
+  }
 }
 
 TEST(unknown_names_are_errors) {
