@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "kernels/generic/output.h"
-#include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 #include "quant/requantize.h"
@@ -141,10 +140,12 @@ inline void add_values(const T* a, const T* b, T* to, std::int64_t count, Activa
     const std::int64_t left = count - i;
     const auto rest = static_cast<int>(left < F32::kLanes ? left : F32::kLanes);
     T values[2][F32::kLanes] = {};
-    copy_run(values[0], a + i, rest);
-    copy_run(values[1], b + i, rest);
+    for (int k = 0; k < rest; ++k) {
+      values[0][k] = a[i + k];
+      values[1][k] = b[i + k];
+    }
     add(values[0], values[1], values[0], Index<1>{});
-    copy_run(to + i, values[0], rest);
+    for (int k = 0; k < rest; ++k) to[i + k] = values[0][k];
   }
 }
 
