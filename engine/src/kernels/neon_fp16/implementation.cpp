@@ -1,8 +1,8 @@
 // Kernels for arm64 cores with half arithmetic (FEAT_FP16): twice as many lanes for fp16. Sums of
 // up to kHalfTerms products are formed in half, these are added up in float. A sum of n halves is
 // off by at most n 2^-12 of the sum of its terms' magnitudes, in the mean by a root of that: 3 %
-// and 0.3 % for the longest. Where one such sum is the whole of it, the bias is its first term and a
-// simple activation is computed in half as well, which adds at most 2^-11 of the output.
+// and 0.3 % for the longest. Where one such sum is the whole of it, the bias is its first term and
+// a simple activation is computed in half as well, which adds at most 2^-11 of the output.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off
