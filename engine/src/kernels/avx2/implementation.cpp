@@ -159,7 +159,7 @@ constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>();
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<Fp32Depthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
-    depthwise_rows_kernel<DepthwiseOfHalves<Fp32Depthwise>>();
+    depthwise_kernel<DepthwiseOfHalves<Fp32Depthwise>>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
 
 constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();

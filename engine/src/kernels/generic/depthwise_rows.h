@@ -71,12 +71,13 @@ class DepthwiseRows {
         const std::int64_t first = static_cast<std::int64_t>(channel) * height + y;
         auto* output = static_cast<Input*>(work.output) + first * geometry.out_width;
         int row = 0;
-        for (; row + 4 <= rows; row += 4) {
-          convolve_rows<kSize, kStride, 4>(work, weights, bias, row, output);
+        if constexpr (kSize == 3) {
+          for (; row + 4 <= rows; row += 4) {
+            convolve_rows<kSize, kStride, 4>(work, weights, bias, row, output);
+          }
         }
-        if (row + 2 <= rows) {
+        for (; row + 2 <= rows; row += 2) {
           convolve_rows<kSize, kStride, 2>(work, weights, bias, row, output);
-          row += 2;
         }
         if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, bias, row, output);
       }
@@ -158,21 +159,17 @@ class DepthwiseRows {
     const int width = work.geometry->out_width;
     const Value* strip = reinterpret_cast<const Value*>(work.strip) + row * work.plane_width;
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
+    const int count = width < kLanes ? width : kLanes;
     K::fence_loads();
-    if (width < kLanes) {
-      convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip, output, width);
-    }
-    for (int x = width < kLanes ? width : 0; x < width;) {
+    for (int x = 0; x < width;) {
       const int left = width - x;
       if (left > kLanes && width >= 2 * kLanes) {
         if (left < 2 * kLanes) x = width - 2 * kLanes;
-        convolve_block<kSize, kStride, kRows, 2>(work, weights, bias, strip + x, output + x,
-                                                 kLanes);
+        convolve_block<kSize, kStride, kRows, 2>(work, weights, bias, strip + x, output + x, count);
         x += 2 * kLanes;
       } else {
-        if (left < kLanes) x = width - kLanes;
-        convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip + x, output + x,
-                                                 kLanes);
+        if (left < count) x = width - count;
+        convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip + x, output + x, count);
         x += kLanes;
       }
     }
