@@ -268,16 +268,17 @@ class WinogradOutput {
                         MPE_UNROLLED { interleave(to + i.value * width, pixels[i.value]); });
       return;
     }
+    const int columns = count < kPixels ? count : kPixels;
     alignas(64) float values[kTile][kPixels];
     unroll<kTile>([&](auto i) MPE_UNROLLED { interleave(values[i.value], pixels[i.value]); });
     for (int i = 0; i < rows; ++i) {
       if (halves) {
         auto* to = static_cast<std::uint16_t*>(work.output) + position + i * width;
-        for (int k = 0; k < kPixels && k < count; k += kLanes) {
-          store_half(to + k, F32::load(values[i] + k), count - k < kLanes ? count - k : kLanes);
+        for (int k = 0; k < columns; k += kLanes) {
+          store_half(to + k, F32::load(values[i] + k), columns - k < kLanes ? columns - k : kLanes);
         }
       } else {
-        copy_run(static_cast<float*>(work.output) + position + i * width, values[i], count);
+        copy_run(static_cast<float*>(work.output) + position + i * width, values[i], columns);
       }
     }
   }
