@@ -78,7 +78,7 @@ bool maxpool_separably(const Layer& layer, const T* in, T* out) {
   constexpr int kMost = 1024;
   const int pitch = layer.out.width + layer.size_x - 1;
   const int rows = layer.out.height + layer.size_y - 1;
-  if (layer.stride_x != 1 || layer.stride_y != 1 || layer.size_x * layer.size_y <= 4 ||
+  if (layer.stride_x != 1 || layer.stride_y != 1 || layer.size_x * layer.size_y < 4 ||
       static_cast<std::int64_t>(rows) * pitch > kMost) {
     return false;
   }
