@@ -57,6 +57,7 @@ class DepthwiseRows {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int taps = (kSize * kSize + 1) / 2 * 2;
     const int height = geometry.out_height;
+    const int width = geometry.out_width;
     Columns columns[kStride];
     for (int phase = 0; phase < kStride; ++phase) columns[phase] = columns_of<kStride>(work, phase);
     auto* strip = reinterpret_cast<Value*>(work.strip);
@@ -69,17 +70,17 @@ class DepthwiseRows {
         const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
         fill_strip<kSize, kStride>(work, channel, y, rows, columns);
         const std::int64_t first = static_cast<std::int64_t>(channel) * height + y;
-        auto* output = static_cast<Input*>(work.output) + first * geometry.out_width;
+        auto* output = static_cast<Input*>(work.output) + first * width;
         int row = 0;
         if constexpr (kSize == 3) {
           for (; row + 4 <= rows; row += 4) {
-            convolve_rows<kSize, kStride, 4>(work, weights, bias, row, output);
+            convolve_rows<kSize, kStride, 4>(work, weights, bias, row, width, output);
           }
         }
         for (; row + 2 <= rows; row += 2) {
-          convolve_rows<kSize, kStride, 2>(work, weights, bias, row, output);
+          convolve_rows<kSize, kStride, 2>(work, weights, bias, row, width, output);
         }
-        if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, bias, row, output);
+        if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, bias, row, width, output);
       }
     }
   }
@@ -132,8 +133,9 @@ class DepthwiseRows {
   }
 
   template <int kStride>
-  static void fill_row(const DepthwiseWork& work, const Input* from, int row,
-                       const Columns (&columns)[kStride]) {
+  static inline __attribute__((always_inline)) void fill_row(const DepthwiseWork& work,
+                                                             const Input* from, int row,
+                                                             const Columns (&columns)[kStride]) {
     if constexpr (kStride == 1) {
       const Columns all = columns[0];
       K::copy(from, plane_row<1>(work, row, 0) + all.begin, all.end - all.begin);
@@ -155,8 +157,7 @@ class DepthwiseRows {
   // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.
   template <int kSize, int kStride, int kRows, typename Weights>
   static void convolve_rows(const DepthwiseWork& work, const Weights& weights, Vector bias, int row,
-                            Input* strip_output) {
-    const int width = work.geometry->out_width;
+                            int width, Input* strip_output) {
     const Value* strip = reinterpret_cast<const Value*>(work.strip) + row * work.plane_width;
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
     const int count = width < kLanes ? width : kLanes;
@@ -165,33 +166,53 @@ class DepthwiseRows {
       const int left = width - x;
       if (left > kLanes && width >= 2 * kLanes) {
         if (left < 2 * kLanes) x = width - 2 * kLanes;
-        convolve_block<kSize, kStride, kRows, 2>(work, weights, bias, strip + x, output + x, count);
+        convolve_block<kSize, kStride, kRows, 2>(work, weights, bias, strip + x, output + x, width,
+                                                 count);
         x += 2 * kLanes;
       } else {
         if (left < count) x = width - count;
-        convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip + x, output + x, count);
+        convolve_block<kSize, kStride, kRows, 1>(work, weights, bias, strip + x, output + x, width,
+                                                 count);
         x += kLanes;
       }
     }
     K::fence_loads();
   }
 
+  // The order of the groups: the outermost two rows first, column by column in turns, then the next
+  // two. Few sums read the outer rows; so these never wait for themselves at the end.
+  template <int kSize, int kInputRows>
+  static constexpr bool is_middle(int group) {
+    return kInputRows % 2 == 1 && group / (2 * kSize) == kInputRows / 2;
+  }
+  template <int kSize, int kInputRows>
+  static constexpr int tap_row(int group) {
+    const int pair = group / (2 * kSize);
+    return group % 2 == 0 || is_middle<kSize, kInputRows>(group) ? pair : kInputRows - 1 - pair;
+  }
+  template <int kSize, int kInputRows>
+  static constexpr int tap_column(int group) {
+    const int within = group % (2 * kSize);
+    return is_middle<kSize, kInputRows>(group) ? within : within / 2;
+  }
+
   template <int kSize, int kStride, int kRows, int kVectors, typename Weights>
   static inline __attribute__((always_inline)) void convolve_block(const DepthwiseWork& work,
                                                                    const Weights& weights,
                                                                    Vector bias, const Value* strip,
-                                                                   Input* output, int count) {
+                                                                   Input* output,
+                                                                   std::int64_t width, int count) {
     // A group is the vectors of one row and tap; it is loaded two groups before it is used.
-    constexpr int kGroups = ((kRows - 1) * kStride + kSize) * kSize;
+    constexpr int kInputRows = (kRows - 1) * kStride + kSize;
+    constexpr int kGroups = kInputRows * kSize;
     constexpr int kAhead = 2;
     constexpr int kSlots = kAhead + 1;
     const std::int64_t plane_size = work.plane_size;
     const std::int64_t plane_width = work.plane_width;
-    const std::int64_t width = work.geometry->out_width;
     Vector values[kSlots][kVectors];
     const auto load = [&](auto group, auto v) MPE_UNROLLED {
-      constexpr int kRow = group.value / kSize;
-      constexpr int kColumn = group.value % kSize;
+      constexpr int kRow = tap_row<kSize, kInputRows>(group.value);
+      constexpr int kColumn = tap_column<kSize, kInputRows>(group.value);
       constexpr int kPlane = kRow % kStride * kStride + kColumn % kStride;
       const Value* from = strip + kPlane * plane_size + kRow / kStride * plane_width;
       K::template load<kColumn / kStride + v.value * kLanes>(values[group.value % kSlots][v.value],
@@ -205,8 +226,8 @@ class DepthwiseRows {
       unroll<kVectors>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
     });
     unroll<kGroups>([&](auto group) MPE_UNROLLED {
-      constexpr int kRow = group.value / kSize;
-      constexpr int kColumn = group.value % kSize;
+      constexpr int kRow = tap_row<kSize, kInputRows>(group.value);
+      constexpr int kColumn = tap_column<kSize, kInputRows>(group.value);
       constexpr int kFirst = kRow < kSize ? 0 : (kRow - kSize) / kStride + 1;
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         constexpr int kTapRow = kRow - r.value * kStride;
