@@ -83,7 +83,16 @@ bool set_output(ConvolutionShape& s) {
   return true;
 }
 
-enum class Form { kGeneral, kPointwise, kDepthwise, kConnected, kDeep, kThree, kSquareDepthwise };
+enum class Form {
+  kGeneral,
+  kPointwise,
+  kDepthwise,
+  kConnected,
+  kDeep,
+  kThree,
+  kSquareDepthwise,
+  kFewChannels
+};
 
 ConvolutionShape random_shape(Random& random, Form form) {
   for (;;) {
@@ -142,6 +151,17 @@ ConvolutionShape random_shape(Random& random, Form form) {
         }
         s.kernel_y = s.kernel_x = 3;
         s.stride_y = s.stride_x = s.dilation = 1;
+        break;
+      case Form::kFewChannels:  // panels made from lines of the padded input
+        s.in = {random.integer(1, 4), random.integer(1, 40), random.integer(30, 200)};
+        s.kernel_y = s.kernel_x = random.integer(2, 5);
+        s.stride_y = s.stride_x = random.integer(1, 3);
+        s.dilation = 1;
+        if (random.chance(20)) {
+          s.groups = 2;
+          s.in.channels *= 2;
+          s.out.channels *= 2;
+        }
         break;
       case Form::kDeep:  // more terms than are packed at once, more pixels than a few panels
         s.in = {random.integer(150, 300), random.integer(6, 13), random.integer(6, 13)};
@@ -420,6 +440,17 @@ TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 6
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 40, 21); }
 
+TEST(few_channels_fp32) { compare_everywhere(Form::kFewChannels, Precision::kFp32, 40, 23); }
+TEST(few_channels_fp16) { compare_everywhere(Form::kFewChannels, Precision::kFp16, 30, 24); }
+
+// Halves as they compare: none of these is NaN.
+struct Half {
+  std::uint16_t bits;
+  friend bool operator<(Half a, Half b) {
+    return mpe::half_to_float({a.bits}) < mpe::half_to_float({b.bits});
+  }
+};
+
 // The largest of each 2x2 outputs.
 template <typename T>
 std::vector<std::byte> pooled(const std::vector<std::byte>& outputs, const mpe::Shape& shape) {
@@ -471,6 +502,43 @@ TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
     }
   }
   CHECK(compared > 200);
+}
+
+// Whatever the activation: it comes first.
+TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
+  Random random(25);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
+  int compared = 0;
+  for (int i = 0; i < 60; ++i) {
+    Problem problem;
+    const Precision precision = i % 2 == 0 ? Precision::kFp32 : Precision::kFp16;
+    make_problem(random, problem, Form::kThree, precision);
+    mpe::Shape& out = problem.request.shape.out;
+    if (out.height < 2 || out.width < 2) continue;
+    out.height -= out.height % 2;
+    out.width -= out.width % 2;
+    mpe::ThreadPool& pool = pools[i % 3];
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      for (const char* algorithm : {"winograd2", "winograd4"}) {
+        const ConvolutionChoice choice{.isa = set.name, .algorithm = algorithm};
+        problem.request.may_pool = false;
+        const auto whole = run(*mpe::make_convolution(problem.request, choice), problem, pool);
+        const std::vector<std::byte> expected =
+            precision == Precision::kFp32 ? pooled<float>(whole, out) : pooled<Half>(whole, out);
+        problem.request.may_pool = true;
+        const auto convolution = mpe::make_convolution(problem.request, choice);
+        CHECK(convolution->pools());
+        const auto actual = run(*convolution, problem, pool);
+        CHECK_EQUAL(actual.size(), expected.size());
+        for (std::size_t k = 0; k < expected.size() / value_size(precision); ++k) {
+          CHECK(value_at(actual, precision, k) == value_at(expected, precision, k));
+        }
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 100);
 }
 
 // Sums of nothing but positive terms, where every addition in half rounds a number as large as it

@@ -60,14 +60,14 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
   const int depth = shape.in.channels;
   const double blocks = divide_up(shape.out.channels, kernel.rows);
   const double panel = static_cast<double>(block.panel_stride) * kernel.panel_bytes;
-  const double sums = blocks * kernel.rows * block.sum_stride * sizeof(float);
+  const double sums = blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
   DepthPlan best;
   for (int steps = 1;; ++steps) {
     const int step = divide_up(depth, steps);
     const bool stays = step * panel <= kPanelCacheBytes;
     const double lines = (depth * panel * (stays ? 1.0 : blocks) + steps * sums) / kCacheLine;
-    const double cost =
-        lines * kOperationsPerLine + 2.0 * (steps - 1) * sums / (kernel.sum_lanes * sizeof(float));
+    const double cost = lines * kOperationsPerLine +
+                        2.0 * (steps - 1) * sums / (kernel.sum_lanes * kernel.sum_bytes);
     if (best.step == 0 || cost < best.cost) best = {step, cost};
     if (stays || step == 1) return best;
   }
@@ -109,12 +109,13 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   const auto panel_position = odd_lines(
       static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride),
       panel_size);
+  const auto sum_size = static_cast<std::size_t>(kernel.sum_bytes);
   const auto sum_position = odd_lines(
-      static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sizeof(float));
+      static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sum_size);
   block.panel_position = static_cast<std::int64_t>(panel_position);
   block.sum_position = static_cast<std::int64_t>(sum_position);
   block.panel_bytes = round_up((positions * panel_position + slack) * panel_size, kCacheLine);
-  block.sum_bytes = round_up((positions * sum_position + slack) * sizeof(float), kCacheLine);
+  block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
   return block;
 }
 
@@ -132,7 +133,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
   const double rows_of_tiles = tiles_y;
   const double transforms =
       rows_of_tiles * divide_up(tiles_x, kernel.lanes) * transform.input * shape.in.channels +
-      rows_of_tiles * divide_up(tiles_x, kernel.sum_lanes) * transform.output * shape.out.channels;
+      divide_up(tiles, kernel.sum_lanes) * transform.output * shape.out.channels;
 
   WinogradPlan best;
   const int step = kernel.lanes * kernel.vectors;

@@ -17,6 +17,11 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 
+// Panels come from lines of the padded input where these few terms leave little to compute beside
+// the gathering, and all weights stay in a first-level cache.
+constexpr int kLineTerms = 64;
+constexpr std::size_t kLineWeightBytes = 16 * 1024;
+
 class GemmConvolution final : public Convolution {
  public:
   GemmConvolution(const ConvolutionRequest& request, const GemmKernel& kernel, std::string_view isa,
@@ -34,6 +39,11 @@ class GemmConvolution final : public Convolution {
     blocks_ = divide_up(rows_, block_rows_);
     depth_ = divide_up(request.shape.depth(), kernel.depth_unit) * kernel.depth_unit;
     choose_steps(small_scratch ? kSmallPanelBytes : kPanelBytes);
+    if (suits_lines()) {
+      const int reach = (geometry_->kernel_x - 1) / geometry_->stride_x;
+      line_width_ =
+          divide_up(geometry_->out_width, kernel.columns) * kernel.columns + reach + kernel.columns;
+    }
     pack_weights(request);
   }
 
@@ -83,6 +93,13 @@ class GemmConvolution final : public Convolution {
     return threads == 1 || column_panels() >= 4 * threads || column_panels() >= blocks_;
   }
 
+  bool suits_lines() const {
+    return kernel_.takes_lines && form_ == GemmForm::kTiles && geometry_->taps() > 1 &&
+           geometry_->dilation == 1 && depth_ <= kLineTerms && depth_ <= depth_step_ &&
+           geometry_->out_width >= kernel_.columns &&
+           group_weights() * weight_size(kernel_.weights) <= kLineWeightBytes;
+  }
+
   void choose_steps(int panel_bytes) {
     if (form_ == GemmForm::kVector) {
       depth_step_ = depth_;
@@ -122,8 +139,13 @@ class GemmConvolution final : public Convolution {
                     kCacheLine);
   }
 
+  std::size_t lines_bytes() const {
+    const int lines = geometry_->channels * geometry_->kernel_y * geometry_->stride_x;
+    return round_up(static_cast<std::size_t>(lines * line_width_) * input_size_, kCacheLine);
+  }
+
   std::size_t thread_bytes(int threads) const {
-    return panels_bytes() + multipliers_bytes() + sums_bytes(threads);
+    return panels_bytes() + multipliers_bytes() + sums_bytes(threads) + lines_bytes();
   }
 
   GemmWork work_for(const ConvolutionCall& call, const OutputStage& stage, int thread,
@@ -141,6 +163,8 @@ class GemmConvolution final : public Convolution {
         call.scratch + constants_bytes() + static_cast<std::size_t>(thread) * thread_bytes(threads);
     work.multipliers = work.panels + panels_bytes();
     work.sums = work.multipliers + multipliers_bytes();
+    if (line_width_ > 0) work.lines = work.sums + sums_bytes(threads);
+    work.line_width = line_width_;
     return work;
   }
 
@@ -227,6 +251,7 @@ class GemmConvolution final : public Convolution {
   int depth_ = 0;
   int depth_step_ = 0;
   int column_step_ = 0;
+  int line_width_ = 0;  // 0: no lines
 };
 
 }  // namespace

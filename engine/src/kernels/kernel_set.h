@@ -78,6 +78,10 @@ struct GemmWork {
   std::byte* panels = nullptr;       // scratch: [column_step / columns][depth_step][columns]
   std::byte* multipliers = nullptr;  // scratch: one block's weights, widened
   std::byte* sums = nullptr;         // scratch: tiles [block][column panel] if depth > depth_step
+  // Scratch: the padded rows of the input under one output row, [channel][row modulo kernel_y]
+  // [column modulo stride_x] of line_width values. Null: panels are gathered from the input.
+  std::byte* lines = nullptr;
+  int line_width = 0;
 };
 
 struct GemmKernel {
@@ -89,6 +93,7 @@ struct GemmKernel {
   int depth_step = 0;        // depth for which one block's weights stay in the first-level cache
   int input_offset = 0;      // int8: added to every input value (and padding) in packing
   WeightFormat weights = WeightFormat::kFloat;
+  bool takes_lines = false;
   void (*run)(const GemmWork&) = nullptr;
   // The same for very few pixels: weights are packed in blocks of `vector_rows`.
   int vector_rows = 0;
@@ -247,6 +252,7 @@ struct WinogradWork {
   const void* input = nullptr;
   const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
   void* output = nullptr;
+  bool pool = false;   // write the largest of each 2x2 outputs
   int depth = 0;       // input channels
   int blocks = 0;      // of output channels
   int depth_step = 0;  // terms of a sum that all blocks pass over before the next ones
@@ -274,6 +280,7 @@ struct WinogradKernel {
   int rows = 0;       // output channels of a register tile
   int lanes = 0;      // tiles of a vector
   int sum_lanes = 0;  // tiles of a vector of sums
+  int sum_bytes = 0;  // size of one
   int vectors = 0;    // vectors of a register tile
   int panel_bytes = 0;
   int multiplier_bytes = 0;  // 0: weights are used as they are stored

@@ -45,6 +45,7 @@ class WinogradConvolution final : public Convolution {
                       std::string_view isa, const WinogradPlan& plan)
       : kernel_(kernel),
         isa_(isa),
+        pool_(request.may_pool),
         tile_(plan.tile),
         positions_((plan.tile + 2) * (plan.tile + 2)),
         rows_(request.shape.out.channels),
@@ -63,6 +64,7 @@ class WinogradConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
+  bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
 
   std::size_t scratch_bytes(int threads) const override {
@@ -143,6 +145,7 @@ class WinogradConvolution final : public Convolution {
     work.input = call.input;
     work.weights = weights_.data();
     work.output = call.output;
+    work.pool = pool_;
     work.depth = geometry_->channels;
     work.blocks = blocks_;
     work.depth_step = depth_step_;
@@ -209,6 +212,7 @@ class WinogradConvolution final : public Convolution {
 
   const WinogradKernel& kernel_;
   const std::string_view isa_;
+  const bool pool_;
   const int tile_;
   const int positions_;
   const int rows_;

@@ -10,6 +10,8 @@ namespace mpe {
 namespace {
 
 struct F32 {
+  using Value = float;
+  static constexpr float kLowest = -3.402823466e38F;
   static constexpr int kLanes = 8;
   __m256 value;
 
@@ -33,6 +35,8 @@ inline F32 multiply_add(F32 sum, F32 a, F32 b) {
 }
 inline void settle(F32& x) { asm volatile("" : "+x"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(_mm256_max_ps(a.value, b.value)); }
+// `largest`, a number, unless x is a larger one.
+inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm256_max_ps(x.value, largest.value)); }
 inline Mask less(F32 a, F32 b) { return {_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ)}; }
 inline F32 choose(Mask mask, F32 if_true, F32 if_false) {
   return F32(_mm256_blendv_ps(if_false.value, if_true.value, mask.value));
@@ -154,6 +158,8 @@ inline void deinterleave(const float* from, F32 (&columns)[2]) {
   columns[0].value = _mm256_shuffle_ps(low, high, 0x88);
   columns[1].value = _mm256_shuffle_ps(low, high, 0xDD);
 }
+
+inline void interleave(float* to, const F32 (&columns)[1]) { store(to, columns[0]); }
 
 inline void interleave(float* to, const F32 (&columns)[2]) {
   const __m256 low = _mm256_unpacklo_ps(columns[0].value, columns[1].value);

@@ -10,6 +10,8 @@ namespace mpe {
 namespace {
 
 struct F32 {
+  using Value = float;
+  static constexpr float kLowest = -3.402823466e38F;
   static constexpr int kLanes = 16;
   __m512 value;
 
@@ -29,6 +31,8 @@ inline F32 multiply_add(F32 sum, F32 a, F32 b) {
 }
 inline void settle(F32& x) { asm volatile("" : "+v"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(_mm512_max_ps(a.value, b.value)); }
+// `largest`, a number, unless x is a larger one.
+inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm512_max_ps(x.value, largest.value)); }
 inline __mmask16 less(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ); }
 inline F32 choose(__mmask16 mask, F32 if_true, F32 if_false) {
   return F32(_mm512_mask_blend_ps(mask, if_false.value, if_true.value));
@@ -145,6 +149,8 @@ inline void deinterleave(const float* from, F32 (&columns)[2]) {
   columns[0].value = _mm512_permutex2var_ps(first, even, second);
   columns[1].value = _mm512_permutex2var_ps(first, odd, second);
 }
+
+inline void interleave(float* to, const F32 (&columns)[1]) { store(to, columns[0]); }
 
 inline void interleave(float* to, const F32 (&columns)[2]) {
   const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

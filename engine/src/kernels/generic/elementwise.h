@@ -149,22 +149,19 @@ inline void add_values(const T* a, const T* b, T* to, std::int64_t count, Activa
   }
 }
 
-// Takes the values in the order of the plain loops, in which the first of equals (zeros of either
-// sign) stays.
 inline void pool_floats(const float* upper, const float* lower, float* to, int count) {
-  constexpr float kLowest = -3.402823466e38F;
   int i = 0;
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
-    F32 largest(kLowest);
+    F32 largest(F32::kLowest);
     for (const float* row : {upper, lower}) {
       F32 values[2];
       deinterleave(row + 2 * i, values);
-      for (const F32 value : values) largest = choose(less(largest, value), value, largest);
+      for (const F32 value : values) largest = keep_larger(largest, value);
     }
     store(to + i, largest);
   }
   for (; i < count; ++i) {
-    float largest = kLowest;
+    float largest = F32::kLowest;
     for (const float* row : {upper, lower}) {
       for (int k = 0; k < 2; ++k) {
         if (row[2 * i + k] > largest) largest = row[2 * i + k];

@@ -174,12 +174,14 @@ struct StoredAsHalf : Product {
 template <typename Product>
 struct Fp32Tiles : Product {
   using Transform = F32;
+  using Sums = F32;
   static F32 load_input(const float* from) { return F32::load(from); }
 };
 
 template <typename Product>
 struct HalfTiles : StoredAsHalf<Product> {
   using Transform = F32;
+  using Sums = F32;
   static F32 load_input(const std::uint16_t* from) { return load_half(from); }
 };
 

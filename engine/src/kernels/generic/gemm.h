@@ -44,6 +44,7 @@ inline void accumulate_in_registers(const Panel* panel, const Multiplier* weight
                 : K::load_sums(tile + r.value * tile_stride + v.value * K::kLanes);
     });
   });
+#pragma GCC unroll 2
   for (int unit = 0; unit < units; ++unit) {
     K::template step<kVectorsUsed>(sums, panel, weights);
     panel += panel_stride * K::kUnit;
@@ -72,6 +73,24 @@ inline __attribute__((always_inline)) void broadcast_step(
   });
 }
 
+// The first `rows` rows of a tile of outputs.
+template <typename Vector, int kRows, int kVectorsUsed, typename T>
+inline __attribute__((always_inline)) void store_rows(const Vector (&tile)[kRows][kVectorsUsed],
+                                                      int rows, T* output, std::int64_t pixels) {
+  const auto store_row = [&](auto r) MPE_UNROLLED {
+    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+      store(output + r.value * pixels + v.value * Vector::kLanes, tile[r.value][v.value]);
+    });
+  };
+  if (rows >= kRows) {
+    unroll<kRows>([&](auto r) MPE_UNROLLED { store_row(r); });
+  } else {
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      if (r.value < rows) store_row(r);
+    });
+  }
+}
+
 // The common shape of convolve_tile() for floats. K has add_terms<V>(sums, panel, weights, units,
 // panel_stride).
 template <typename K, int kVectorsUsed>
@@ -85,12 +104,7 @@ inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, c
   });
   K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
   activate_all(stage.activation, sums);
-  unroll<K::kRows>([&](auto r) MPE_UNROLLED {
-    if (r.value >= rows) return;
-    unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
-      store(output + r.value * pixels + v.value * K::kLanes, sums[r.value][v.value]);
-    });
-  });
+  store_rows(sums, rows, output, pixels);
 }
 
 template <typename K>
@@ -104,10 +118,12 @@ class Gemm {
 
   static constexpr int kColumns = K::kLanes * K::kVectors;
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
+  static constexpr bool kDirect = K::kUnit == 1 && std::is_same_v<Input, Panel>;
+  static constexpr bool kFinishes = kDirect && std::is_same_v<Sum, float>;
 
   static void run(const GemmWork& work) {
     if constexpr (kFinishes) {
-      if (suits_panels(work)) return run_panels(work);
+      if (work.lines != nullptr || suits_panels(work)) return run_panels(work);
     }
     for (int column = work.column_begin; column < work.column_end; column += work.column_step) {
       const int left = work.column_end - column;
@@ -121,8 +137,6 @@ class Gemm {
  private:
   // Rows that are gathered before they are interleaved.
   static constexpr int kGatheredRows = 64;
-  static constexpr bool kDirect = K::kUnit == 1 && std::is_same_v<Input, Panel>;
-  static constexpr bool kFinishes = kDirect && std::is_same_v<Sum, float>;
 
   // The first-level cache of the smallest cores: lines a set, bytes that a way spans.
   static constexpr std::int64_t kWays = 4;
@@ -157,31 +171,126 @@ class Gemm {
   }
 
   // A last panel of a few pixels is moved back to whole vectors: what is computed twice is the
-  // same.
+  // same. With lines, every row of the output is a run of its own, and a panel as many runs of
+  // whole vectors as it has terms.
   static void run_panels(const GemmWork& work) {
     const bool direct = reads_input(work);
+    const bool lines = work.lines != nullptr;
     const int pixels = work.geometry->pixels();
+    const int run = lines ? work.geometry->out_width : pixels;
     const auto* input = static_cast<const Input*>(work.input);
     auto* output = static_cast<Input*>(work.output);
-    for (int column = work.column_begin; column < work.column_end; column += kColumns) {
-      const int left = work.column_end - column;
-      const int count = left < kColumns ? left : kColumns;
-      const int vectors = (count + K::kLanes - 1) / K::kLanes;
-      const int first = column + count - vectors * K::kLanes;
-      if (first < work.column_begin) {
-        multiply(work, column, count, 0);
-        continue;
+    int loaded = 0;  // rows of the padded input before this one are in the lines, or were
+    int begin = work.column_begin;
+    int end = begin;
+    for (int column = begin; column < work.column_end;) {
+      if (column == end) {
+        const int row = column / run;
+        begin = column;
+        end = (row + 1) * run < work.column_end ? (row + 1) * run : work.column_end;
+        if (lines) loaded = load_rows(work, row * work.geometry->stride_y, loaded);
       }
+      int count = end - column < kColumns ? end - column : kColumns;
+      int vectors = (count + K::kLanes - 1) / K::kLanes;
+      int first = column + count - vectors * K::kLanes;
+      if (first < begin) {
+        // Nowhere to move back to yet: whole vectors now, the rest next, if there are any.
+        --vectors;
+        if (vectors == 0) {
+          multiply(work, column, count, 0);
+          column += count;
+          continue;
+        }
+        count = vectors * K::kLanes;
+        first = column;
+      }
+      column += count;
       const Panel* panel = input + first;
       std::int64_t stride = pixels;
       if (!direct) {
         stride = kColumns;
         panel = panel_at(work, 0, work.depth);
-        pack(work, first, vectors * K::kLanes, 0, work.depth, panel_at(work, 0, work.depth));
+        if (lines) {
+          pack_lines(work, first);
+        } else {
+          pack(work, first, vectors * K::kLanes, 0, work.depth, panel_at(work, 0, work.depth));
+        }
       }
       for (int block = work.block_begin; block < work.block_end; ++block) {
         convolve_tile(work, block, vectors, panel, stride, weights_of(work, block, 0, work.depth),
                       output + static_cast<std::int64_t>(block) * K::kRows * pixels + first);
+      }
+    }
+  }
+
+  // Rows of the padded input from `top` on that an output row reads; returns the first that is not
+  // there yet.
+  static int load_rows(const GemmWork& work, int top, int loaded) {
+    const int end = top + work.geometry->kernel_y;
+    for (int row = loaded > top ? loaded : top; row < end; ++row) load_lines(work, row);
+    return end;
+  }
+
+  static Input* line_at(const GemmWork& work, int channel, int padded_row) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int line = channel * geometry.kernel_y + padded_row % geometry.kernel_y;
+    return reinterpret_cast<Input*>(work.lines) +
+           static_cast<std::int64_t>(line) * geometry.stride_x * work.line_width;
+  }
+
+  static void load_lines(const GemmWork& work, int padded_row) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const int y = padded_row - geometry.padding;
+    const int stride = geometry.stride_x;
+    for (int channel = 0; channel < geometry.channels; ++channel) {
+      Input* to = line_at(work, channel, padded_row);
+      if (y < 0 || y >= geometry.in_height) {
+        fill_run(to, Input{}, stride * work.line_width);
+        continue;
+      }
+      const Input* from = static_cast<const Input*>(work.input) + channel * plane +
+                          static_cast<std::int64_t>(y) * geometry.in_width;
+      for (int phase = 0; phase < stride; ++phase, to += work.line_width) {
+        const int outside = geometry.padding - phase;
+        const int first = limited((outside + stride - 1) / stride, 0, work.line_width);
+        const int x = first * stride - outside;
+        const int inside = (geometry.in_width - x + stride - 1) / stride;
+        const int count = limited(inside, 0, work.line_width - first);
+        fill_run(to, Input{}, first);
+        if (stride == 1) {
+          copy_run(to + first, from + x, count);
+        } else {
+          copy_strided(to + first, from + x, count, stride);
+        }
+        fill_run(to + first + count, Input{}, work.line_width - first - count);
+      }
+    }
+  }
+
+  static void pack_lines(const GemmWork& work, int pixel) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int y = pixel / geometry.out_width;
+    const int top = y * geometry.stride_y;
+    const int x = pixel - y * geometry.out_width;
+    const std::int64_t next =
+        static_cast<std::int64_t>(geometry.kernel_y) * geometry.stride_x * work.line_width;
+    Panel* to = panel_at(work, 0, work.depth);
+    const int channels = geometry.channels;
+    const int kernel_x = geometry.kernel_x;
+    const int stride = geometry.stride_x;
+    for (int ky = 0; ky < geometry.kernel_y; ++ky) {
+      const Input* line = line_at(work, 0, top + ky) + x;
+      int phase = 0;
+      for (int kx = 0; kx < kernel_x; ++kx) {
+        const Input* from = line + phase * work.line_width;
+        for (int channel = 0; channel < channels; ++channel, from += next, to += kColumns) {
+          copy_block<kColumns * sizeof(Input)>(to, from);
+        }
+        if (++phase == stride) {
+          phase = 0;
+          ++line;
+        }
       }
     }
   }
@@ -321,6 +430,7 @@ constexpr GemmKernel gemm_kernel(int depth_step, int input_offset = 0) {
   kernel.depth_step = depth_step;
   kernel.input_offset = input_offset;
   kernel.weights = K::kWeights;
+  kernel.takes_lines = Multiply::kFinishes;
   kernel.run = Multiply::run;
   return kernel;
 }

@@ -33,12 +33,18 @@ __attribute__((noinline)) F32 activate_costly(Activation activation, F32 x) {
 }
 
 // kLinear, kLeaky, kRelu and kRelu6 are known at compile time; kLogistic stands for all others.
-template <Activation kActivation>
-inline F32 activate_vector(Activation activation, F32 x) {
-  if constexpr (kActivation == Activation::kLogistic) {
-    return activate_costly(activation, x);
+template <Activation kActivation, typename Vector>
+inline __attribute__((always_inline)) Vector activate_vector(Activation activation, Vector x) {
+  if constexpr (kActivation == Activation::kLinear) {
+    return x;
+  } else if constexpr (kActivation == Activation::kLeaky) {
+    return leaky(x);
+  } else if constexpr (kActivation == Activation::kRelu) {
+    return relu(x);
+  } else if constexpr (kActivation == Activation::kRelu6) {
+    return relu6(x);
   } else {
-    return activate(kActivation, x);
+    return activate_costly(activation, x);
   }
 }
 

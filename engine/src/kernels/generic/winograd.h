@@ -3,17 +3,21 @@
 // channels, and the sums are transformed back. Neighbouring tiles lie along the vectors everywhere.
 //
 // Tiles are taken in the order of their rows, and rows of tiles follow each other without a gap in
-// the products, so that small maps fill the vectors as well. The transforms go segment by segment
-// (a row's part of the block) and may write up to a vector beyond a segment's end, where the next
-// segment, or the slack behind a block, follows.
+// the products, so that small maps fill the vectors as well. The input's transform goes segment by
+// segment (a row's part of the block) and may write up to a vector beyond a segment's end, where
+// the next segment, or the slack behind a block, follows. The output's takes vectors of tiles as
+// they come, over the ends of rows, and pools what it made where that is all that is wanted.
 //
 // A kernel K is one of generic/gemm.h with kUnit 1 and an accumulate() that takes the distances of
 // panel rows and tile rows, and beside that has
 //   Transform     the vector type of the input's transform; kLanes of it make a vector of a panel
+//   Sums          the vector type of the output's transform; the sums wait for it in its Value
 //   load_input(from)   Input to Transform
-// Vector types offer deinterleave(from, columns) and interleave(to, columns): column i of
-// `count` holds the values at i, i + count, i + 2 count, ...; and settle(x), which has x computed
-// before what settles after it: compilers take more at once than the registers hold.
+// Vector types have Value, what they are loaded from and stored as, and kLowest, the least of
+// these; they offer keep_larger(largest, x), for pooling, deinterleave(from, columns) and
+// interleave(to, columns): column i of `count` holds the values at i, i + count, i + 2 count, ...;
+// and settle(x), which has x computed before what settles after it: compilers take more at once
+// than the registers hold.
 #pragma once
 
 #include <cstdint>
@@ -183,12 +187,13 @@ class WinogradInput {
   }
 };
 
-template <int kTile>
+template <typename Vector, int kTile>
 class WinogradOutput {
  public:
+  using Sum = typename Vector::Value;
   using Tiles = WinogradTiles<kTile>;
   static constexpr int kInput = Tiles::kInput;
-  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kLanes = Vector::kLanes;
 
   static void run(const WinogradWork& work) {
     switch (work.stage->activation) {
@@ -206,81 +211,116 @@ class WinogradOutput {
   }
 
  private:
+  // A vector of tiles may go over the end of a row of tiles.
+  struct Place {
+    int row;  // output channel
+    int y;    // row of tiles, and the first tile in it
+    int x;
+    int count;  // of tiles that are wanted
+  };
+
   template <Activation kActivation>
   static void run_with(const WinogradWork& work) {
-    const std::int64_t position = work.sum_position;
     for (int row = work.row_begin; row < work.row_end; ++row) {
-      const float* sums = reinterpret_cast<const float*>(work.sums) +
-                          static_cast<std::int64_t>(row) * work.sum_stride;
-      for_segments(work, kTile, [&](const TileSegment& segment) {
-        for (int tile = 0; tile < segment.count; tile += kLanes) {
-          const int left = (segment.count - tile) * kTile;
-          const int x = segment.x + tile * kTile;
-          const int inside = work.geometry->out_width - x;
-          transform<kActivation>(work, row, sums + segment.first + tile, position, segment.y, x,
-                                 left < inside ? left : inside);
-        }
-      });
+      const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
+                        static_cast<std::int64_t>(row) * work.sum_stride;
+      int y = work.tile_begin / work.tiles_x;
+      int x = work.tile_begin - y * work.tiles_x;
+      for (int tile = 0; tile < work.tile_count; tile += kLanes) {
+        transform<kActivation>(work, sums + tile, {row, y, x, work.tile_count - tile});
+        for (x += kLanes; x >= work.tiles_x; x -= work.tiles_x) ++y;
+      }
     }
   }
 
-  // A vector of tiles; `count` columns of pixels are wanted.
   template <Activation kActivation>
-  static inline __attribute__((always_inline)) void transform(const WinogradWork& work, int row,
-                                                              const float* sums,
-                                                              std::int64_t position, int y, int x,
-                                                              int count) {
-    F32 pixels[kTile][kTile];
+  static inline __attribute__((always_inline)) void transform(const WinogradWork& work,
+                                                              const Sum* sums, const Place& place) {
+    Vector pixels[kTile][kTile];
     Tiles::transform_output(
-        [&](auto column, F32(&values)[kInput]) MPE_UNROLLED {
-          const float* from = sums + column.value * position;
+        [&](auto column, Vector(&values)[kInput]) MPE_UNROLLED {
+          const Sum* from = sums + column.value * work.sum_position;
           // One address a column: all of them, made ahead, would take the vectors' place in time
           // and registers.
           asm volatile("" : "+r"(from));
           unroll<kInput>([&](auto i) MPE_UNROLLED {
-            values[i.value] = F32::load(from + i.value * kInput * position);
+            values[i.value] = Vector::load(from + i.value * kInput * work.sum_position);
           });
         },
         pixels);
     const OutputStage& stage = *work.stage;
-    const F32 bias(stage.bias[row]);
+    const Vector bias(stage.bias[place.row]);
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
-        F32& pixel = pixels[i.value][j.value];
+        Vector& pixel = pixels[i.value][j.value];
         pixel = activate_vector<kActivation>(stage.activation, pixel + bias);
       });
     });
-    write_pixels(work, row, y, x, count, pixels);
+    if (!work.pool) return write_pixels(work, place, pixels);
+    Vector pooled[kTile / 2][kTile / 2];
+    unroll<kTile / 2>([&](auto i) MPE_UNROLLED {
+      unroll<kTile / 2>([&](auto j) MPE_UNROLLED {
+        const Vector(&upper)[kTile] = pixels[2 * i.value];
+        const Vector(&lower)[kTile] = pixels[2 * i.value + 1];
+        Vector& largest = pooled[i.value][j.value];
+        largest = keep_larger(Vector(Vector::kLowest), upper[2 * j.value]);
+        largest = keep_larger(largest, upper[2 * j.value + 1]);
+        largest = keep_larger(largest, lower[2 * j.value]);
+        largest = keep_larger(largest, lower[2 * j.value + 1]);
+      });
+    });
+    write_pixels(work, place, pooled);
   }
 
+  // Tiles of kSize pixels each way, of the output as it is written: pooled or not.
+  template <int kSize>
   static inline __attribute__((always_inline)) void write_pixels(
-      const WinogradWork& work, int row, int y, int x, int count,
-      const F32 (&pixels)[kTile][kTile]) {
-    constexpr int kPixels = kTile * kLanes;
-    const int width = work.geometry->out_width;
-    const int height = work.geometry->out_height;
-    const int rows = height - y < kTile ? height - y : kTile;
-    const std::int64_t position = (static_cast<std::int64_t>(row) * height + y) * width + x;
-    const bool halves = work.stage->kind == OutputKind::kHalf;
-    if (!halves && rows == kTile && count >= kPixels) {
-      float* to = static_cast<float*>(work.output) + position;
-      unroll<kTile>([&](auto i)
-                        MPE_UNROLLED { interleave(to + i.value * width, pixels[i.value]); });
+      const WinogradWork& work, const Place& place, const Vector (&pixels)[kSize][kSize]) {
+    constexpr int kPixels = kSize * kLanes;
+    const int width = work.geometry->out_width * kSize / kTile;
+    const int height = work.geometry->out_height * kSize / kTile;
+    const auto position = [&](int y, int x) {
+      return (static_cast<std::int64_t>(place.row) * height + y) * width + x;
+    };
+    const bool same = (work.stage->kind == OutputKind::kHalf) == (sizeof(Sum) == 2);
+    if (same && place.count >= kLanes && place.x + kLanes <= work.tiles_x &&
+        (place.x + kLanes) * kSize <= width && (place.y + 1) * kSize <= height) {
+      Sum* to = static_cast<Sum*>(work.output) + position(place.y * kSize, place.x * kSize);
+      unroll<kSize>([&](auto i) MPE_UNROLLED {
+        interleave(to + i.value * static_cast<std::int64_t>(width), pixels[i.value]);
+      });
       return;
     }
-    const int columns = count < kPixels ? count : kPixels;
-    alignas(64) float values[kTile][kPixels];
-    unroll<kTile>([&](auto i) MPE_UNROLLED { interleave(values[i.value], pixels[i.value]); });
-    for (int i = 0; i < rows; ++i) {
-      if (halves) {
-        auto* to = static_cast<std::uint16_t*>(work.output) + position + i * width;
-        for (int k = 0; k < columns; k += kLanes) {
-          store_half(to + k, F32::load(values[i] + k), columns - k < kLanes ? columns - k : kLanes);
+    alignas(64) Sum values[kSize][kPixels];
+    unroll<kSize>([&](auto i) MPE_UNROLLED { interleave(values[i.value], pixels[i.value]); });
+    int y = place.y;
+    int x = place.x;
+    const int tiles = place.count < kLanes ? place.count : kLanes;
+    for (int first = 0; first < tiles; x = 0, ++y) {
+      const int left = work.tiles_x - x;
+      const int used = left < tiles - first ? left : tiles - first;
+      const int inside = width - x * kSize;
+      const int columns = used * kSize < inside ? used * kSize : inside;
+      const int rows = height - y * kSize < kSize ? height - y * kSize : kSize;
+      for (int i = 0; i < rows; ++i) {
+        write_run(work, position(y * kSize + i, x * kSize), values[i] + first * kSize, columns);
+      }
+      first += used;
+    }
+  }
+
+  static void write_run(const WinogradWork& work, std::int64_t position, const Sum* values,
+                        int count) {
+    if constexpr (sizeof(Sum) == 4) {
+      if (work.stage->kind == OutputKind::kHalf) {
+        auto* to = static_cast<std::uint16_t*>(work.output) + position;
+        for (int k = 0; k < count; k += kLanes) {
+          store_half(to + k, F32::load(values + k), count - k < kLanes ? count - k : kLanes);
         }
-      } else {
-        copy_run(static_cast<float*>(work.output) + position + i * width, values[i], columns);
+        return;
       }
     }
+    copy_run(static_cast<Sum*>(work.output) + position, values, count);
   }
 };
 
@@ -290,6 +330,7 @@ class WinogradProduct {
   using Panel = typename K::Panel;
   using Weight = typename K::Weight;
   using Multiplier = typename K::Multiplier;
+  using Sum = typename K::Sums::Value;
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
   static_assert(K::kUnit == 1);
 
@@ -318,8 +359,8 @@ class WinogradProduct {
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(work, position, block, depth, terms);
-      float* sums = reinterpret_cast<float*>(work.sums) + position * work.sum_position +
-                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
+      auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
+                   static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
       // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
       for (int i = 0; i < count; ++i) {
         const int begin = i * vectors / count;
@@ -356,7 +397,8 @@ constexpr WinogradKernel winograd_kernel() {
   WinogradKernel kernel;
   kernel.rows = K::kRows;
   kernel.lanes = K::kLanes;
-  kernel.sum_lanes = F32::kLanes;
+  kernel.sum_lanes = K::Sums::kLanes;
+  kernel.sum_bytes = sizeof(typename K::Sums::Value);
   kernel.vectors = K::kVectors;
   kernel.panel_bytes = sizeof(typename K::Panel);
   kernel.multiplier_bytes = WinogradProduct<K>::kWidens ? sizeof(typename K::Multiplier) : 0;
@@ -364,8 +406,8 @@ constexpr WinogradKernel winograd_kernel() {
   kernel.transform_input[0] = WinogradInput<K, 2>::run;
   kernel.transform_input[1] = WinogradInput<K, 4>::run;
   kernel.multiply = WinogradProduct<K>::run;
-  kernel.transform_output[0] = WinogradOutput<2>::run;
-  kernel.transform_output[1] = WinogradOutput<4>::run;
+  kernel.transform_output[0] = WinogradOutput<typename K::Sums, 2>::run;
+  kernel.transform_output[1] = WinogradOutput<typename K::Sums, 4>::run;
   return kernel;
 }
 

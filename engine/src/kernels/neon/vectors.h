@@ -10,6 +10,8 @@ namespace mpe {
 namespace {
 
 struct F32 {
+  using Value = float;
+  static constexpr float kLowest = -3.402823466e38F;
   static constexpr int kLanes = 4;
   float32x4_t value;
 
@@ -29,6 +31,8 @@ inline F32 multiply_add(F32 sum, F32 a, F32 b) {
 }
 inline void settle(F32& x) { asm volatile("" : "+w"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(vmaxq_f32(a.value, b.value)); }
+// `largest`, a number, unless x is a larger one.
+inline F32 keep_larger(F32 largest, F32 x) { return F32(vmaxnmq_f32(largest.value, x.value)); }
 inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
 inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
   return F32(vbslq_f32(mask, if_true.value, if_false.value));
@@ -121,6 +125,8 @@ inline void interleave(float* to, const F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) stored.val[i] = columns[i].value;
   vst4q_f32(to, stored);
 }
+
+inline void interleave(float* to, const F32 (&columns)[1]) { store(to, columns[0]); }
 
 inline void interleave(float* to, const F32 (&columns)[2]) {
   float32x4x2_t stored;

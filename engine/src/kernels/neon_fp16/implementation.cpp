@@ -3,12 +3,15 @@
 // off by at most n 2^-12 of the sum of its terms' magnitudes, in the mean by a root of that: 3 %
 // and 0.3 % for the longest. Where one such sum is the whole of it, the bias is its first term and
 // a simple activation is computed in half as well, which adds at most 2^-11 of the output.
+// Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
+// transforms are computed in half: docs/performance.md has what that adds.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
 #include "kernels/generic/depthwise_rows.h"
+#include "kernels/generic/elementwise.h"
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
 
@@ -23,16 +26,23 @@ inline float16x8_t load_halves(const std::uint16_t* from) {
 
 // Eight halves and their arithmetic, for Winograd's transforms.
 struct F16 {
+  using Value = std::uint16_t;
+  static constexpr float kLowest = -65504.0F;
   static constexpr int kLanes = 8;
   float16x8_t value;
 
   F16() = default;
   explicit F16(float16x8_t v) : value(v) {}
   explicit F16(float scalar) : value(vdupq_n_f16(static_cast<float16_t>(scalar))) {}
+  static F16 load(const std::uint16_t* from) { return F16(load_halves(from)); }
 };
 
 inline F16 operator+(F16 a, F16 b) { return F16(vaddq_f16(a.value, b.value)); }
 inline F16 operator-(F16 a, F16 b) { return F16(vsubq_f16(a.value, b.value)); }
+inline F16 operator*(F16 a, F16 b) { return F16(vmulq_f16(a.value, b.value)); }
+inline void settle(F16& x) { asm volatile("" : "+w"(x.value)); }
+// NaN wins, as it does among halves compared as integers.
+inline F16 keep_larger(F16 largest, F16 x) { return F16(vmaxq_f16(largest.value, x.value)); }
 inline F16 multiply_add(F16 sum, F16 a, F16 b) {
   return F16(vfmaq_f16(sum.value, a.value, b.value));
 }
@@ -61,7 +71,24 @@ inline void deinterleave(const std::uint16_t* from, F16 (&columns)[2]) {
   for (int i = 0; i < 2; ++i) columns[i].value = vreinterpretq_f16_u16(loaded.val[i]);
 }
 
-// Adds eight halves to eight floats, or starts them.
+inline void interleave(std::uint16_t* to, const F16 (&columns)[4]) {
+  uint16x8x4_t stored;
+  for (int i = 0; i < 4; ++i) stored.val[i] = vreinterpretq_u16_f16(columns[i].value);
+  vst4q_u16(to, stored);
+}
+
+inline void interleave(std::uint16_t* to, const F16 (&columns)[2]) {
+  uint16x8x2_t stored;
+  for (int i = 0; i < 2; ++i) stored.val[i] = vreinterpretq_u16_f16(columns[i].value);
+  vst2q_u16(to, stored);
+}
+
+inline void interleave(std::uint16_t* to, const F16 (&columns)[1]) { store(to, columns[0]); }
+
+// Adds eight halves to eight sums, or starts them.
+inline void add_to(std::uint16_t* sums, float16x8_t halves, bool fresh) {
+  store(sums, fresh ? F16(halves) : F16::load(sums) + F16(halves));
+}
 inline void add_to(float* sums, float16x8_t halves, bool fresh) {
   const F32 low(vcvt_f32_f16(vget_low_f16(halves)));
   const F32 high(vcvt_high_f32_f16(halves));
@@ -82,11 +109,12 @@ struct Fp16Product {
   static constexpr int kUnit = 1;
 
   using Transform = F16;
+  using Sums = F16;
   static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
 
-  template <int kUsed>
+  template <int kUsed, typename Tile>
   static void accumulate(const std::uint16_t* panel, const std::uint16_t* weights, int units,
-                         float* tile, bool fresh, int panel_stride = kVectors * kLanes,
+                         Tile* tile, bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
     for (int begin = 0; begin < units; begin += kHalfTerms) {
       const int left = units - begin;
@@ -125,12 +153,7 @@ struct Fp16Product {
     });
     add_terms<kUsed>(sums, panel, weights, units, panel_stride);
     activate_all(stage.activation, sums);
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      if (r.value >= rows) return;
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        store(output + r.value * pixels + v.value * kLanes, sums[r.value][v.value]);
-      });
-    });
+    store_rows(sums, rows, output, pixels);
   }
 
  private:
@@ -250,6 +273,30 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
   }
 };
 
+// The same bits as sums in float, rounded: these have the digits for it.
+void add_halves(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* to,
+                std::int64_t count, Activation activation) {
+  std::int64_t i = 0;
+  if (activation == Activation::kLinear) {
+    for (; i + kAtOnce * F16::kLanes <= count; i += kAtOnce * F16::kLanes) {
+      F16 sums[kAtOnce];
+      unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+        constexpr int kAt = v.value * F16::kLanes;
+        sums[v.value] = F16::load(a + i + kAt) + F16::load(b + i + kAt);
+      });
+      unroll<kAtOnce>([&](auto v)
+                          MPE_UNROLLED { store(to + i + v.value * F16::kLanes, sums[v.value]); });
+    }
+  }
+  add_values(a + i, b + i, to + i, count - i, activation);
+}
+
+constexpr ElementwiseKernels with_half_arithmetic(ElementwiseKernels kernels) {
+  kernels.add_halves = add_halves;
+  return kernels;
+}
+constexpr ElementwiseKernels kElementwise = with_half_arithmetic(elementwise_kernels_of_set());
+
 constexpr GemmKernel kFp16Gemm = gemm_kernel<Fp16Product>(576);
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<Fp16Product>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel = depthwise_rows_kernel<Fp16DepthwiseRows>();
@@ -262,6 +309,7 @@ constexpr KernelSet kNeonFp16Kernels = {"neon_fp16",
                                         supported,
                                         {nullptr, &kFp16Gemm, nullptr},
                                         {nullptr, &kFp16DepthwiseKernel, nullptr},
-                                        {nullptr, &kFp16Winograd, nullptr}};
+                                        {nullptr, &kFp16Winograd, nullptr},
+                                        &kElementwise};
 
 }  // namespace mpe
