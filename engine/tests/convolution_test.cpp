@@ -356,9 +356,11 @@ void compare(const Problem& problem, std::string_view isa, std::string_view algo
     return;
   }
   // Winograd's sums of halves are as wrong as the largest ones make them, whatever an activation
-  // leaves of those.
-  const bool by_sums = problem.request.precision == Precision::kFp16 &&
-                       convolution->algorithm().starts_with("winograd");
+  // leaves of those; and relu may leave next to nothing of any.
+  const Activation activation = problem.request.activation;
+  const bool by_sums = (problem.request.precision == Precision::kFp16 &&
+                        convolution->algorithm().starts_with("winograd")) ||
+                       activation == Activation::kRelu || activation == Activation::kRelu6;
   const double error = relative_error(actual, expected, problem.request.precision,
                                       by_sums ? largest_sum(problem, pool) : 1e-6);
   double& worst =

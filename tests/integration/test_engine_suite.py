@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,26 +56,39 @@ def configure_and_build(
     run([ninja, "-C", folder, target], environment=environment)
 
 
-def test_suite_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
-    # GCC takes minutes for the instrumented kernels.
-    if shutil.which("clang++") is None:
+@pytest.fixture(scope="module")
+def instrumented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tests, benchmarks and libFuzzer targets with both sanitizers, in one build."""
+    # GCC takes minutes for the instrumented kernels, and has no libFuzzer.
+    clang = shutil.which("clang++")
+    if clang is None:
         pytest.skip("the engine's sanitizer tests need clang: apt-get install clang libclang-rt-dev")
     if not Path("/usr/include/benchmark/benchmark.h").is_file():
         pytest.skip("the engine's benchmarks need Google Benchmark: apt-get install libbenchmark-dev")
-    options = ["-DCMAKE_CXX_COMPILER=clang++", "-DMPE_BUILD_TESTS=ON", "-DMPE_BUILD_BENCHMARKS=ON"]
-    configure_and_build(tmp_path, [*options, "-DMPE_SANITIZE=address,undefined"])
-    printed = run([build_tool("cmake").with_name("ctest"), "--test-dir", tmp_path, "--output-on-failure"])
+    folder = tmp_path_factory.mktemp("instrumented")
+    parts = [f"-DMPE_BUILD_{part}=ON" for part in ("TESTS", "BENCHMARKS", "FUZZERS")]
+    options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_SANITIZE=address,undefined", *parts]
+    configure_and_build(folder, options)
+    return folder
+
+
+def test_suite_under_address_and_undefined_behaviour_sanitizers(instrumented: Path) -> None:
+    ctest = build_tool("cmake").with_name("ctest")
+    jobs = ["--parallel", str(os.cpu_count() or 1)]
+    printed = run([ctest, "--test-dir", instrumented, "--output-on-failure", *jobs])
     assert "100% tests passed" in printed
-    shown = run([tmp_path / "benchmarks" / "layers_benchmark", "--benchmark_list_tests"])
+    benchmark = instrumented / "benchmarks" / "layers_benchmark"
+    shown = run([benchmark, "--benchmark_list_tests"])
     assert {line.split("/")[1] for line in shown.splitlines()} == {"fp32", "fp16", "int8"}
     first = shown.splitlines()[0]
     argv = [f"--benchmark_filter=^{first}$", "--benchmark_min_time=0.001", "--benchmark_format=json"]
-    (row,) = json.loads(run([tmp_path / "benchmarks" / "layers_benchmark", *argv]))["benchmarks"]
+    (row,) = json.loads(run([benchmark, *argv]))["benchmarks"]
     assert row["name"] == first
     assert row["of peak %"] > 0
     libraries = tensorflow_sdk(load_target("host")).folder / "lib"
     environment = {"LD_LIBRARY_PATH": str(libraries), "MPE_REQUIRE_TENSORFLOW": "1"}
-    assert "3 cases, 0 failures" in run([tmp_path / "tests" / "quantizer_test"], environment=environment)
+    quantizers = run([instrumented / "tests" / "quantizer_test"], environment=environment)
+    assert "3 cases, 0 failures" in quantizers
 
 
 @pytest.fixture(scope="module")
@@ -90,29 +104,33 @@ def arm64_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tests" / "convolution_test"
 
 
-@pytest.mark.parametrize("core", ["cortex-a57", "cortex-a72", "cortex-a76"])
-def test_arm_kernels_compute_what_the_plain_loops_do(core: str, arm64_suite: Path) -> None:
-    target = replace(load_target("pi4"), qemu_cpu=core)
-    emulator = find_emulator(target)
-    if emulator is None:
-        pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
-    run([*emulator.prefix, arm64_suite])
+# The cores that differ in instructions: those without and with half arithmetic and dot products.
+CORES = ("cortex-a72", "cortex-a76")
 
 
 @pytest.fixture(scope="module")
-def fuzzers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The libFuzzer targets, with both sanitizers."""
-    clang = shutil.which("clang++")
-    if clang is None:
-        pytest.skip("fuzzing needs clang with libFuzzer: apt-get install clang")
-    folder = tmp_path_factory.mktemp("fuzzers")
-    options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_BUILD_FUZZERS=ON", "-DMPE_SANITIZE=address,undefined"]
-    configure_and_build(folder, options)
-    return folder / "tests" / "fuzz"
+def arm64_runs(arm64_suite: Path) -> Iterator[Mapping[str, Future[str]]]:
+    """The test on every core, side by side: each takes minutes under QEMU."""
+    with ThreadPoolExecutor(len(CORES)) as pool:
+        runs = {}
+        for core in CORES:
+            target = replace(load_target("pi4"), qemu_cpu=core)
+            emulator = find_emulator(target)
+            if emulator is None:
+                pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+            runs[core] = pool.submit(run, [*emulator.prefix, arm64_suite])
+        yield runs
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_arm_kernels_compute_what_the_plain_loops_do(
+    core: str, arm64_runs: Mapping[str, Future[str]]
+) -> None:
+    assert "0 failures" in arm64_runs[core].result()
 
 
 @pytest.mark.parametrize("name", FUZZERS)
-def test_a_short_fuzz_finds_nothing(name: str, fuzzers: Path, tmp_path: Path) -> None:
+def test_a_short_fuzz_finds_nothing(name: str, instrumented: Path, tmp_path: Path) -> None:
     corpus = ENGINE / "tests" / "fuzz" / "corpus" / name
     dictionary = ENGINE / "tests" / "fuzz" / f"{name}.dict"
     (tmp_path / "new").mkdir()
@@ -120,4 +138,4 @@ def test_a_short_fuzz_finds_nothing(name: str, fuzzers: Path, tmp_path: Path) ->
     # starts it (getrusage), which libFuzzer would take for its own, and here that one has run TensorFlow.
     options = [f"-max_total_time={FUZZ_SECONDS}", "-timeout=20", "-malloc_limit_mb=1024", "-rss_limit_mb=0"]
     options += [f"-dict={dictionary}"] if dictionary.is_file() else []
-    run([fuzzers / f"{name}_fuzzer", *options, "new", corpus], folder=tmp_path)
+    run([instrumented / "tests" / "fuzz" / f"{name}_fuzzer", *options, "new", corpus], folder=tmp_path)

@@ -14,8 +14,10 @@ from tiny_sweep import write_tiny_sweep
 
 from harness import cli
 from harness.boards import emulation_missing, profiling_missing
+from harness.models.random_weights import SEED, write_random_weights
 from harness.prediction import published
 from harness.prediction.llvm import find_llvm
+from harness.runtimes.engine import HostEngine
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
@@ -153,3 +155,47 @@ def test_published_times_are_predicted(
 def test_networks_that_are_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["predict", "--validate", str(tmp_path)]) == 2
     assert "has no squeezenet.param and 23 more" in capsys.readouterr().err
+
+
+def layers_of(precision: str) -> str:
+    """A 3x3 and a 1x1 convolution, whose products are what the time goes to."""
+    keys = f"{precision}=1\n" + ("quantize=1\n" if precision == "int8" else "")
+    sizes = [(96, 3), (128, 1)]
+    return "[net]\nwidth=26\nheight=26\nchannels=64\n" + "".join(
+        f"[convolutional]\nfilters={filters}\nsize={size}\npad=1\nactivation=leaky\n{keys}"
+        for filters, size in sizes
+    )
+
+
+# The Pi 3 and the Pi 4 differ in core, not in kernels; only the Pi 5 has arithmetic on halves.
+@pytest.mark.parametrize(
+    ("target", "precision"),
+    [
+        *((target, precision) for target in ("pi3", "pi4", "jetson-nano") for precision in ("fp32", "int8")),
+        *(("pi5", precision) for precision in ("fp32", "fp16", "int8")),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["chosen", "gemm"])
+def test_inner_loops_come_near_their_core_s_peak(
+    target: str,
+    precision: str,
+    algorithm: str,
+    host_engine: HostEngine,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    cfg, weights = tmp_path / "layers.cfg", tmp_path / "layers.weights"
+    cfg.write_text(layers_of(precision))
+    write_random_weights(weights, host_engine.info(cfg)["layers"], SEED)
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--target", target, "--loops", str(tmp_path)]
+    words += [] if algorithm == "chosen" else ["--algorithm", algorithm]
+    (row,) = predict(capsys, *words)["predictions"]
+    heavy = [loop for loop in row["loops"] if loop["share"] > 0.1]
+    assert sum(loop["share"] for loop in heavy) > 0.4
+    assert heavy[0]["peak"] >= 0.85, "\n".join(heavy[0]["assembly"])
+    # What is left over of a row of pixels takes narrower tiles, with fewer multiply-adds to a load.
+    for loop in heavy[1:]:
+        assert loop["peak"] >= 0.8, "\n".join(loop["assembly"])
+    command = (tmp_path / target / "loop-0.s").read_text().splitlines()[0]
+    assert "llvm-mca" in command
+    assert "-mcpu=" in command

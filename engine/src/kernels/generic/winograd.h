@@ -291,8 +291,9 @@ class WinogradOutput {
       });
       return;
     }
-    alignas(64) Sum values[kSize][kPixels];
-    unroll<kSize>([&](auto i) MPE_UNROLLED { interleave(values[i.value], pixels[i.value]); });
+    alignas(64) Sum values[kSize * kPixels + kLanes];  // runs are read up to the next full vector
+    unroll<kSize>([&](auto i)
+                      MPE_UNROLLED { interleave(values + i.value * kPixels, pixels[i.value]); });
     int y = place.y;
     int x = place.x;
     const int tiles = place.count < kLanes ? place.count : kLanes;
@@ -303,7 +304,8 @@ class WinogradOutput {
       const int columns = used * kSize < inside ? used * kSize : inside;
       const int rows = height - y * kSize < kSize ? height - y * kSize : kSize;
       for (int i = 0; i < rows; ++i) {
-        write_run(work, position(y * kSize + i, x * kSize), values[i] + first * kSize, columns);
+        write_run(work, position(y * kSize + i, x * kSize), values + i * kPixels + first * kSize,
+                  columns);
       }
       first += used;
     }
