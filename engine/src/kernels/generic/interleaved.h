@@ -1,6 +1,7 @@
 // Int8 convolution from a copy of the input in which a pixel's channels lie together, `unit` to a
 // 32-bit word: the copy is made once for all taps, has its padding in it, and a panel of patches is
-// then runs of whole words, whatever the tap. Every panel meets several blocks of weights while it
+// then runs of whole words, whatever the tap; where there are few of these, they are multiplied
+// where they lie. Every panel meets several blocks of weights while it
 // is in the first-level cache. Where outputs are pooled, panels come in pairs, of even and of odd
 // output rows, and the largest of four sums is what becomes an output: bias, activation and
 // rounding do not change the order of sums.
@@ -50,6 +51,9 @@ class Interleaved {
 
   static constexpr int kTile = K::kRows * kColumns;
   static constexpr int kWordsAtOnce = 16;
+  static constexpr int kLyingWords = 160;
+  // Four lanes, as these have low_halves() and store_int8_halves().
+  static constexpr bool kSharesHalves = K::kVectors % 2 == 1 && K::kLanes == 4;
   static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
 
   struct Range {
@@ -163,7 +167,16 @@ class Interleaved {
     const std::int64_t panel_words = static_cast<std::int64_t>(words) * kColumns;
     auto* packed = reinterpret_cast<Word*>(work.panels);
 
+    std::int32_t offsets[kLyingWords];
+    if (work.depth <= kLyingWords) {
+      for (int i = 0; i < work.depth; ++i) {
+        const int tap = i / work.channel_words;
+        const int word = i - tap * work.channel_words;
+        offsets[i] = work.tap_offsets[tap] + static_cast<std::int32_t>(word * strip.plane);
+      }
+    }
     for (int p = 0; p < panels.count; ++p) {
+      if (lies_whole(work, panels.begin + p)) continue;
       for (int half = 0; half < height; ++half) {
         pack(work, strip, panels.begin + p, half, depth, words,
              packed + (p * height + half) * panel_words);
@@ -177,6 +190,10 @@ class Interleaved {
       for (int p = 0; p < panels.count; ++p) {
         const int panel = panels.begin + p;
         const int count = column_count(work, panel);
+        if (lies_whole(work, panel)) {
+          multiply_lying(work, strip, offsets, panel, begin, blocks, tiles, write);
+          continue;
+        }
         const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
         for (int b = 0; b < blocks; ++b) {
           const Multiplier* weights = weights_of(work, begin, b, depth, words);
@@ -189,6 +206,57 @@ class Interleaved {
         }
       }
     }
+  }
+
+  // Is a panel multiplied where it lies in the copy? Where few terms leave little to compute beside
+  // the packing, and it is part of one row.
+  static bool lies_whole(const InterleavedWork& work, int panel) {
+    if constexpr (K::kArranged || kWidens) return false;
+    if (work.depth > kLyingWords || work.depth > work.depth_step || work.geometry->stride_x != 1) {
+      return false;
+    }
+    const int first = panel * kColumns;
+    return first % work.geometry->out_width + kColumns <= work.geometry->out_width;
+  }
+
+  static void multiply_lying(const InterleavedWork& work, const Strip& strip,
+                             const std::int32_t* offsets, int panel, int begin, int blocks,
+                             std::int32_t* tiles, Write write) {
+    if constexpr (!K::kArranged && !kWidens) {
+      const ConvolutionGeometry& geometry = *work.geometry;
+      const int height = halves(work);
+      const int row = panel * kColumns / geometry.out_width;
+      const int x = panel * kColumns - row * geometry.out_width;
+      const int y = row * height * geometry.stride_y - geometry.padding - strip.first_row;
+      const Word* start = strip.words + static_cast<std::int64_t>(y) * work.padded_width + x;
+      for (int b = 0; b < blocks; ++b) {
+        for (int half = 0; half < height; ++half) {
+          accumulate_lying(start + half * geometry.stride_y * work.padded_width, offsets,
+                           work.depth, stored(work, begin + b, 0), tiles + half * kTile);
+        }
+        write(work, begin + b, panel * kColumns, kColumns, tiles);
+      }
+    }
+  }
+
+  static void accumulate_lying(const Word* start, const std::int32_t* offsets, int words,
+                               const Weight* weights, std::int32_t* tile) {
+    typename K::Accumulator sums[K::kRows][K::kVectors];
+    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+      unroll<K::kVectors>(
+          [&](auto v) MPE_UNROLLED { sums[r.value][v.value] = typename K::Accumulator(0); });
+    });
+#pragma GCC unroll 2
+    for (int word = 0; word < words; ++word) {
+      K::template step<K::kVectors>(sums, reinterpret_cast<const Panel*>(start + offsets[word]),
+                                    weights);
+      weights += K::kRows * K::kUnit;
+    }
+    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+      unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+        K::store_sums(tile + r.value * kColumns + v.value * K::kLanes, sums[r.value][v.value]);
+      });
+    });
   }
 
   static std::int32_t* tiles_at(const InterleavedWork& work, int block, int panel) {
@@ -360,6 +428,73 @@ class Interleaved {
     });
   }
 
+  // Whole pooled outputs of two rows. Each row's last vector of sums makes half a vector of them:
+  // these halves share one.
+  template <Activation kActivation, typename Output>
+  static inline __attribute__((always_inline)) void write_pooled_pair(const OutputStage& stage,
+                                                                      int channel,
+                                                                      const std::int32_t* sums,
+                                                                      Output* output,
+                                                                      std::int64_t plane) {
+    using Constants = Int8Constants<Channels::kOne>;
+    constexpr int kWhole = K::kVectors / 2;  // vectors of a row
+    constexpr int kShared = 2 * kWhole;
+    constexpr int kLanes = I32::kLanes;
+    const auto load = [&](int row, int index) {
+      const std::int32_t* from = sums + row * kColumns + index * kLanes;
+      return larger(I32::load(from), I32::load(from + kTile));
+    };
+    Constants constants[3];
+    constants[0] = Constants::template load<kActivation>(stage, channel, 0);
+    constants[1] = Constants::template load<kActivation>(stage, channel + 1, 0);
+    constants[2] = halves_of(constants[0], constants[1]);
+    const auto constants_at = [&](auto i) MPE_UNROLLED -> const Constants& {
+      return constants[i.value == kShared ? 2 : i.value / kWhole];
+    };
+    F32 values[kShared + 1];
+    unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
+      I32 largest;
+      if constexpr (i.value == kShared) {
+        largest = larger_of_pairs(load(0, K::kVectors - 1), load(1, K::kVectors - 1));
+      } else {
+        constexpr int kRow = i.value / kWhole;
+        constexpr int kFirst = 2 * (i.value % kWhole);
+        largest = larger_of_pairs(load(kRow, kFirst), load(kRow, kFirst + 1));
+      }
+      values[i.value] = to_float(largest + constants_at(i).offset) * constants_at(i).multiplier;
+    });
+    const auto place = [&](int row, int index) { return output + row * plane + index * kLanes; };
+    if constexpr (std::is_same_v<Output, float>) {
+      unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
+        values[i.value] = activate_vector<kActivation>(stage.activation, values[i.value]);
+      });
+      unroll<kShared>([&](auto i) MPE_UNROLLED {
+        store(place(i.value / kWhole, i.value % kWhole), values[i.value]);
+      });
+      float shared[kLanes];
+      store(shared, values[kShared]);
+      copy_block<kLanes / 2 * sizeof(float)>(place(0, kWhole), shared);
+      copy_block<kLanes / 2 * sizeof(float)>(place(1, kWhole), shared + kLanes / 2);
+    } else {
+      I32 steps[kShared + 1];
+      unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
+        steps[i.value] =
+            requantized<kActivation>(stage.activation, constants_at(i), values[i.value]);
+      });
+      unroll<kShared>([&](auto i) MPE_UNROLLED {
+        store_int8(place(i.value / kWhole, i.value % kWhole), steps[i.value], kLanes);
+      });
+      store_int8_halves(place(0, kWhole), place(1, kWhole), steps[kShared]);
+    }
+  }
+
+  template <typename Constants>
+  static inline Constants halves_of(const Constants& a, const Constants& b) {
+    return {low_halves(a.offset, b.offset), low_halves(a.multiplier, b.multiplier),
+            low_halves(a.zero_point, b.zero_point), low_halves(a.six, b.six),
+            low_halves(a.inverse_scale, b.inverse_scale)};
+  }
+
   template <Activation kActivation, bool kPool, bool kWhole, typename Output>
   static void write_columns(const InterleavedWork& work, int block, int column, int count,
                             const std::int32_t* sums) {
@@ -371,6 +506,11 @@ class Interleaved {
     auto* output = static_cast<Output*>(work.output) + first * plane + column / kStep;
     const int outputs = (kWhole ? kColumns : count) / kStep;
     int r = 0;
+    if constexpr (kPool && kWhole && kSharesHalves) {
+      for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
+        write_pooled_pair<kActivation>(stage, first + r, sums, output, plane);
+      }
+    }
     for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
       write_rows<kActivation, kPool, 2>(stage, first + r, sums, outputs, output, plane);
     }

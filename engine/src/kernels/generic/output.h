@@ -132,8 +132,7 @@ inline I32 requantized(Activation activation, const Int8Constants<kChannels>& co
   } else {
     value = activate(kActivation, value);
   }
-  value = limit_for_rounding(value);
-  return round_to_int(value) + constants.zero_point;
+  return round_to_steps(value, constants.zero_point);
 }
 
 template <Activation kActivation, Channels kChannels>

@@ -74,6 +74,13 @@ inline I32 operator+(I32 a, I32 b) { return I32(vaddq_s32(a.value, b.value)); }
 inline I32 larger(I32 a, I32 b) { return I32(vmaxq_s32(a.value, b.value)); }
 // Of neighbours in `a`, then in `b`.
 inline I32 larger_of_pairs(I32 a, I32 b) { return I32(vpmaxq_s32(a.value, b.value)); }
+// The first half of each.
+inline I32 low_halves(I32 a, I32 b) {
+  return I32(vcombine_s32(vget_low_s32(a.value), vget_low_s32(b.value)));
+}
+inline F32 low_halves(F32 a, F32 b) {
+  return F32(vcombine_f32(vget_low_f32(a.value), vget_low_f32(b.value)));
+}
 inline F32 to_float(I32 x) { return F32(vcvtq_f32_s32(x.value)); }
 inline I32 round_to_int(F32 x) { return I32(vcvtnq_s32_f32(x.value)); }
 
@@ -190,6 +197,14 @@ inline void store_int8(std::int8_t* to, I32 x, int count) {
   } else {
     __builtin_memcpy(to, &bytes, static_cast<std::size_t>(count));
   }
+}
+
+// The first half to one place, the second to another.
+inline void store_int8_halves(std::int8_t* first, std::int8_t* second, I32 x) {
+  const int16x4_t half = vqmovn_s32(x.value);
+  const int16x4_t bytes = vreinterpret_s16_s8(vqmovn_s16(vcombine_s16(half, half)));
+  vst1_lane_s16(reinterpret_cast<std::int16_t*>(first), bytes, 0);
+  vst1_lane_s16(reinterpret_cast<std::int16_t*>(second), bytes, 1);
 }
 
 inline void store_int8(std::int8_t* to, const I32 (&x)[4]) {

@@ -94,7 +94,7 @@ struct Int8VectorProduct {
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
 
-constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(256, 40 * 1024);
+constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(256, 32 * 1024);
 
 bool supported(const CpuFeatures& features) {
   return features.neon && features.fp16 && features.dotprod;
