@@ -99,11 +99,9 @@ inline void requantize_values(const std::int8_t* from, std::int8_t* to, std::int
     I32 steps[kAtOnce];
     unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
       const F32 value = to_float(load_int8(from + i + v.value * F32::kLanes) + from_zero) * factor;
-      steps[v.value] = round_to_int(limit_for_rounding(value)) + zero;
+      steps[v.value] = round_to_steps(value, zero);
     });
-    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-      store_int8(to + i + v.value * F32::kLanes, steps[v.value], F32::kLanes);
-    });
+    store_int8(to + i, steps);
   }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     const F32 value = to_float(load_int8(from + i) + from_zero) * factor;

@@ -27,13 +27,13 @@ template <typename K>
 class Interleaved {
  public:
   static void run(const InterleavedWork& work) {
-    const Write write = writer_of(*work.stage);
+    const Writer writer = writer_of(*work.stage);
     for (int panel = work.panel_begin; panel < work.panel_end; panel += work.panel_step) {
       const int left = work.panel_end - panel;
       const Range panels = {panel, left < work.panel_step ? left : work.panel_step};
       const Strip strip = copy_rows(work, panels);
       for (int depth = 0; depth < work.depth; depth += work.depth_step) {
-        multiply(work, strip, panels, depth, write);
+        multiply(work, strip, panels, depth, writer);
       }
     }
   }
@@ -46,14 +46,26 @@ class Interleaved {
   using Weight = typename K::Weight;
   using Multiplier = typename K::Multiplier;
   using Word = std::uint32_t;
+  // Outputs of a tile whose sums are there.
   using Write = void (*)(const InterleavedWork& work, int block, int column, int count,
                          const std::int32_t* sums);
+  // Outputs of a whole pooled tile, from the words at `offsets` from those of its two halves.
+  using Pool = void (*)(const InterleavedWork& work, int block, int column,
+                        const Word* const (&halves)[2], const std::int32_t* offsets);
+  struct Writer {
+    Write write;
+    Pool pool;
+  };
 
   static constexpr int kTile = K::kRows * kColumns;
   static constexpr int kWordsAtOnce = 16;
   static constexpr int kLyingWords = 160;
   // Four lanes, as these have low_halves() and store_int8_halves().
   static constexpr bool kSharesHalves = K::kVectors % 2 == 1 && K::kLanes == 4;
+  static constexpr bool kReadsLying = !K::kArranged && !kWidens;
+  // Half a tile's rows of both halves are as many sums as a tile has: they stay in registers.
+  static constexpr bool kPoolsInRegisters = kSharesHalves && kReadsLying;
+  static constexpr int kPooledRows = K::kRows / 2;
   static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
 
   struct Range {
@@ -158,7 +170,7 @@ class Interleaved {
   }
 
   static void multiply(const InterleavedWork& work, const Strip& strip, Range panels, int depth,
-                       Write write) {
+                       const Writer& writer) {
     const int left = work.depth - depth;
     const int words = left < work.depth_step ? left : work.depth_step;
     const bool first = depth == 0;
@@ -191,7 +203,7 @@ class Interleaved {
         const int panel = panels.begin + p;
         const int count = column_count(work, panel);
         if (lies_whole(work, panel)) {
-          multiply_lying(work, strip, offsets, panel, begin, blocks, tiles, write);
+          multiply_lying(work, strip, offsets, panel, begin, blocks, tiles, writer);
           continue;
         }
         const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
@@ -202,7 +214,7 @@ class Interleaved {
             accumulate(values + half * panel_words * K::kUnit, weights, words, sums + half * kTile,
                        count, first);
           }
-          if (last) write(work, begin + b, panel * kColumns, count, sums);
+          if (last) writer.write(work, begin + b, panel * kColumns, count, sums);
         }
       }
     }
@@ -211,7 +223,7 @@ class Interleaved {
   // Is a panel multiplied where it lies in the copy? Where few terms leave little to compute beside
   // the packing, and it is part of one row.
   static bool lies_whole(const InterleavedWork& work, int panel) {
-    if constexpr (K::kArranged || kWidens) return false;
+    if constexpr (!kReadsLying) return false;
     if (work.depth > kLyingWords || work.depth > work.depth_step || work.geometry->stride_x != 1) {
       return false;
     }
@@ -221,22 +233,31 @@ class Interleaved {
 
   static void multiply_lying(const InterleavedWork& work, const Strip& strip,
                              const std::int32_t* offsets, int panel, int begin, int blocks,
-                             std::int32_t* tiles, Write write) {
-    if constexpr (!K::kArranged && !kWidens) {
+                             std::int32_t* tiles, const Writer& writer) {
+    if constexpr (kReadsLying) {
       const ConvolutionGeometry& geometry = *work.geometry;
       const int height = halves(work);
       const int row = panel * kColumns / geometry.out_width;
       const int x = panel * kColumns - row * geometry.out_width;
       const int y = row * height * geometry.stride_y - geometry.padding - strip.first_row;
       const Word* start = strip.words + static_cast<std::int64_t>(y) * work.padded_width + x;
-      for (int b = 0; b < blocks; ++b) {
-        for (int half = 0; half < height; ++half) {
-          accumulate_lying(start + half * geometry.stride_y * work.padded_width, offsets,
-                           work.depth, stored(work, begin + b, 0), tiles + half * kTile);
+      const Word* const starts[2] = {start, start + geometry.stride_y * work.padded_width};
+      for (int block = begin; block < begin + blocks; ++block) {
+        if (pools_in_registers(work, block)) {
+          writer.pool(work, block, panel * kColumns, starts, offsets);
+          continue;
         }
-        write(work, begin + b, panel * kColumns, kColumns, tiles);
+        for (int half = 0; half < height; ++half) {
+          accumulate_lying(starts[half], offsets, work.depth, stored(work, block, 0),
+                           tiles + half * kTile);
+        }
+        writer.write(work, block, panel * kColumns, kColumns, tiles);
       }
     }
+  }
+
+  static bool pools_in_registers(const InterleavedWork& work, int block) {
+    return kPoolsInRegisters && work.pool && (block + 1) * K::kRows <= work.rows;
   }
 
   static void accumulate_lying(const Word* start, const std::int32_t* offsets, int words,
@@ -394,8 +415,8 @@ class Interleaved {
     F32 values[kRows][kVectors];
     I32 steps[kRows][kVectors];
     unroll<kRows>([&](auto r) MPE_UNROLLED {
-      constants[r.value] =
-          Int8Constants<Channels::kOne>::template load<kActivation>(stage, channel + r.value, 0);
+      constants[r.value] = Int8Constants<Channels::kOne>::template load<kActivation, Output>(
+          stage, channel + r.value, 0);
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
         const I32 sum = sums_of<kPool, v.value>(sums + r.value * kColumns);
         values[r.value][v.value] =
@@ -428,25 +449,22 @@ class Interleaved {
     });
   }
 
-  // Whole pooled outputs of two rows. Each row's last vector of sums makes half a vector of them:
+  // Whole pooled outputs of two rows, of the larger sums of each column, with their offset, that
+  // larger_sums(row, vector) gives. Each row's last vector of them makes half a vector of outputs:
   // these halves share one.
-  template <Activation kActivation, typename Output>
+  template <Activation kActivation, typename Output, typename Sums>
   static inline __attribute__((always_inline)) void write_pooled_pair(const OutputStage& stage,
                                                                       int channel,
-                                                                      const std::int32_t* sums,
+                                                                      const Sums& larger_sums,
                                                                       Output* output,
                                                                       std::int64_t plane) {
     using Constants = Int8Constants<Channels::kOne>;
     constexpr int kWhole = K::kVectors / 2;  // vectors of a row
     constexpr int kShared = 2 * kWhole;
     constexpr int kLanes = I32::kLanes;
-    const auto load = [&](int row, int index) {
-      const std::int32_t* from = sums + row * kColumns + index * kLanes;
-      return larger(I32::load(from), I32::load(from + kTile));
-    };
     Constants constants[3];
-    constants[0] = Constants::template load<kActivation>(stage, channel, 0);
-    constants[1] = Constants::template load<kActivation>(stage, channel + 1, 0);
+    constants[0] = Constants::template load<kActivation, Output>(stage, channel, 0);
+    constants[1] = Constants::template load<kActivation, Output>(stage, channel + 1, 0);
     constants[2] = halves_of(constants[0], constants[1]);
     const auto constants_at = [&](auto i) MPE_UNROLLED -> const Constants& {
       return constants[i.value == kShared ? 2 : i.value / kWhole];
@@ -455,13 +473,13 @@ class Interleaved {
     unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
       I32 largest;
       if constexpr (i.value == kShared) {
-        largest = larger_of_pairs(load(0, K::kVectors - 1), load(1, K::kVectors - 1));
+        largest = larger_of_pairs(larger_sums(0, K::kVectors - 1), larger_sums(1, K::kVectors - 1));
       } else {
         constexpr int kRow = i.value / kWhole;
         constexpr int kFirst = 2 * (i.value % kWhole);
-        largest = larger_of_pairs(load(kRow, kFirst), load(kRow, kFirst + 1));
+        largest = larger_of_pairs(larger_sums(kRow, kFirst), larger_sums(kRow, kFirst + 1));
       }
-      values[i.value] = to_float(largest + constants_at(i).offset) * constants_at(i).multiplier;
+      values[i.value] = to_float(largest) * constants_at(i).multiplier;
     });
     const auto place = [&](int row, int index) { return output + row * plane + index * kLanes; };
     if constexpr (std::is_same_v<Output, float>) {
@@ -508,7 +526,12 @@ class Interleaved {
     int r = 0;
     if constexpr (kPool && kWhole && kSharesHalves) {
       for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
-        write_pooled_pair<kActivation>(stage, first + r, sums, output, plane);
+        const auto larger_sums = [&](int row, int index) {
+          const std::int32_t* from = sums + row * kColumns + index * K::kLanes;
+          return larger(I32::load(from), I32::load(from + kTile)) +
+                 I32(stage.offset[first + r + row]);
+        };
+        write_pooled_pair<kActivation>(stage, first + r, larger_sums, output, plane);
       }
     }
     for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
@@ -516,6 +539,43 @@ class Interleaved {
     }
     if (r < rows) {
       write_rows<kActivation, kPool, 1>(stage, first + r, sums, outputs, output, plane);
+    }
+  }
+
+  template <Activation kActivation, typename Output>
+  static void pool_tile(const InterleavedWork& work, int block, int column,
+                        const Word* const (&halves)[2], const std::int32_t* offsets) {
+    const std::int64_t plane = work.geometry->pixels() / 4;
+    for (int first = block * K::kRows, r = 0; r < K::kRows; r += kPooledRows) {
+      const Weight* weights = stored(work, block, 0) + r * K::kUnit;
+      typename K::Accumulator offsets_of[kPooledRows];
+      unroll<kPooledRows>([&](auto row) MPE_UNROLLED {
+        offsets_of[row.value] = typename K::Accumulator(work.stage->offset[first + r + row.value]);
+      });
+      typename K::Accumulator sums[2][kPooledRows][K::kVectors];
+      unroll<2 * kPooledRows>([&](auto i) MPE_UNROLLED {
+        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+          constexpr int kRow = i.value % kPooledRows;
+          sums[i.value / kPooledRows][kRow][v.value] = offsets_of[kRow];
+        });
+      });
+#pragma GCC unroll 2
+      for (int word = 0; word < work.depth; ++word, weights += K::kRows * K::kUnit) {
+        unroll<2>([&](auto half) MPE_UNROLLED {
+          const Word* from = halves[half.value] + offsets[word];
+          K::template step<K::kVectors>(sums[half.value], reinterpret_cast<const Panel*>(from),
+                                        weights);
+        });
+      }
+      auto* output = static_cast<Output*>(work.output) + (first + r) * plane + column / 2;
+      unroll<kPooledRows / 2>([&](auto pair) MPE_UNROLLED {
+        constexpr int kRow = 2 * pair.value;
+        const auto larger_sums = [&](int row, int vector) MPE_UNROLLED {
+          return larger(sums[0][kRow + row][vector], sums[1][kRow + row][vector]);
+        };
+        write_pooled_pair<kActivation>(*work.stage, first + r + kRow, larger_sums,
+                                       output + kRow * plane, plane);
+      });
     }
   }
 
@@ -532,12 +592,18 @@ class Interleaved {
     }
   }
 
-  template <Activation kActivation>
-  static Write writer_for(OutputKind kind) {
-    return kind == OutputKind::kInt8 ? write_tile<kActivation, std::int8_t>
-                                     : write_tile<kActivation, float>;
+  template <Activation kActivation, typename Output>
+  static Writer writer_to() {
+    Writer writer = {write_tile<kActivation, Output>, nullptr};
+    if constexpr (kPoolsInRegisters) writer.pool = pool_tile<kActivation, Output>;
+    return writer;
   }
-  static Write writer_of(const OutputStage& stage) {
+  template <Activation kActivation>
+  static Writer writer_for(OutputKind kind) {
+    return kind == OutputKind::kInt8 ? writer_to<kActivation, std::int8_t>()
+                                     : writer_to<kActivation, float>();
+  }
+  static Writer writer_of(const OutputStage& stage) {
     switch (stage.activation) {
       case Activation::kLinear:
         return writer_for<Activation::kLinear>(stage.kind);

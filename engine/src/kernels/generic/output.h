@@ -104,12 +104,13 @@ struct Int8Constants {
   F32 six;
   F32 inverse_scale;
 
-  template <Activation kActivation>
+  // For outputs of the type given: that of the stage.
+  template <Activation kActivation, typename Output>
   static inline Int8Constants load(const OutputStage& stage, int channel, int index) {
     Int8Constants constants;
     constants.offset = int_constant<kChannels>(stage.offset + channel, index);
     constants.multiplier = float_constant<kChannels>(stage.multiplier + channel, index);
-    if (stage.kind != OutputKind::kInt8) return constants;
+    if constexpr (!std::is_same_v<Output, std::int8_t>) return constants;
     constants.zero_point = int_constant<kChannels>(stage.zero_point + channel, index);
     if constexpr (kActivation == Activation::kRelu6) {
       constants.six = float_constant<kChannels>(stage.six + channel, index);
@@ -191,7 +192,7 @@ inline void write_int8_sums(const OutputStage& stage, int channel, const std::in
                             int count, Output* output) {
   using Constants = Int8Constants<kChannels>;
   const Activation activation = stage.activation;
-  auto constants = Constants::template load<kActivation>(stage, channel, 0);
+  auto constants = Constants::template load<kActivation, Output>(stage, channel, 0);
   int i = 0;
   if constexpr (kChannels == Channels::kOne && kActivation != Activation::kLogistic) {
     for (; i + 4 * F32::kLanes <= count; i += 4 * F32::kLanes) {
@@ -204,13 +205,13 @@ inline void write_int8_sums(const OutputStage& stage, int channel, const std::in
   }
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
     if constexpr (kChannels == Channels::kSuccessive) {
-      constants = Constants::template load<kActivation>(stage, channel, i);
+      constants = Constants::template load<kActivation, Output>(stage, channel, i);
     }
     write_vector<kActivation>(activation, constants, sums + i, F32::kLanes, output + i);
   }
   if (i == count) return;
   if constexpr (kChannels == Channels::kSuccessive) {
-    constants = Constants::template load<kActivation>(stage, channel, i);
+    constants = Constants::template load<kActivation, Output>(stage, channel, i);
   }
   write_vector<kActivation>(activation, constants, sums + i, count - i, output + i);
 }

@@ -27,14 +27,17 @@ struct Int8Product {
 
   static I32 load_sums(const std::int32_t* sums) { return I32::load(sums); }
   static void store_sums(std::int32_t* to, I32 sums) { store(to, sums); }
-  template <int kUsed>
-  static inline __attribute__((always_inline)) void step(I32 (&sums)[kRows][kUsed],
+  // The first rows of a tile, or all.
+  template <int kUsed, int kRowsUsed>
+  static inline __attribute__((always_inline)) void step(I32 (&sums)[kRowsUsed][kUsed],
                                                          const std::int8_t* panel,
                                                          const std::int8_t* weights) {
-    const int8x16_t rows[2] = {vld1q_s8(weights), vld1q_s8(weights + 16)};
+    int8x16_t rows[kRowsUsed / 4];
+    unroll<kRowsUsed / 4>([&](auto i)
+                              MPE_UNROLLED { rows[i.value] = vld1q_s8(weights + i.value * 16); });
     int8x16_t values[kUsed];
     unroll<kUsed>([&](auto v) MPE_UNROLLED { values[v.value] = vld1q_s8(panel + v.value * 16); });
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kRowsUsed>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         int32x4_t& sum = sums[r.value][v.value].value;
         sum = vdotq_laneq_s32(sum, values[v.value], rows[r.value / 4], r.value % 4);
