@@ -42,6 +42,10 @@ inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x
   asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
 }
 
+inline void advance_in_order(const float*& pointer, std::int64_t count) {
+  asm volatile("add %0, %0, %1" : "+r"(pointer) : "rI"(count * 4));
+}
+
 // Depthwise convolution with a channel's weights in registers, used by lane.
 struct OrderedDepthwise : Fp32Depthwise {
   template <int kTaps>
@@ -116,23 +120,20 @@ struct Fp32Product {
     unroll<kAhead<kUsed>>([&](auto i) MPE_UNROLLED {
       load_in_order<2 * i.value>(operands.weights[i.value], weights);
     });
-    const auto next = [&] {
-      panel += panel_stride;
-      weights += kRows;
-    };
-    for (; units > 2; units -= 2) {
-      next();
-      add_term<kUsed, 0>(sums, operands, panel, weights);
-      next();
-      add_term<kUsed, 1>(sums, operands, panel, weights);
+    Next next = {panel + panel_stride, weights + kRows, panel_stride};
+    // Counted down to zero, which costs no comparison.
+    int left = (units - 1) / 2;
+    if (left > 0) {
+      do {
+        add_term<kUsed, 0>(sums, operands, next);
+        add_term<kUsed, 1>(sums, operands, next);
+      } while (--left > 0);
     }
-    next();
-    if (units == 2) {
-      add_term<kUsed, 0>(sums, operands, panel, weights);
-      next();
-      add_term<kUsed, 1, false>(sums, operands, panel, weights);
+    if (units % 2 == 0) {
+      add_term<kUsed, 0>(sums, operands, next);
+      add_term<kUsed, 1, false>(sums, operands, next);
     } else {
-      add_term<kUsed, 0, false>(sums, operands, panel, weights);
+      add_term<kUsed, 0, false>(sums, operands, next);
     }
     barrier();
   }
@@ -148,12 +149,17 @@ struct Fp32Product {
     float32x2_t weights[2 * kAhead<kUsed>];
   };
 
-  // `panel` and `weights` are the next term's, which the last one does not have.
+  // The term after the one that is added, which the last does not have.
+  struct Next {
+    const float* panel;
+    const float* weights;
+    std::int64_t panel_stride;
+  };
+
   template <int kUsed, int kCurrent, bool kLoadsNext = true>
   static inline __attribute__((always_inline)) void add_term(F32 (&sums)[kRows][kUsed],
                                                              Operands<kUsed>& operands,
-                                                             const float* panel,
-                                                             const float* weights) {
+                                                             Next& next) {
     constexpr int kSlots = 2 * kAhead<kUsed>;
     unroll<kPairs>([&](auto i) MPE_UNROLLED {
       constexpr int kPair = i.value;
@@ -163,12 +169,17 @@ struct Fp32Product {
         const float32x4_t value = operands.values[kCurrent][v.value];
         multiply_add_in_order<0>(sums[2 * kPair][v.value].value, value, weight);
         if constexpr (v.value == 0 && (kLoadsNext || kLoaded < kPairs)) {
-          load_in_order<2 * kLoaded - kRows>(operands.weights[kLoaded % kSlots], weights);
+          load_in_order<2 * kLoaded - kRows>(operands.weights[kLoaded % kSlots], next.weights);
+        }
+        constexpr bool kAdvances = kLoadsNext && kPair == kPairs - 1;
+        if constexpr (kAdvances && v.value == kUsed - 1) {
+          advance_in_order(next.weights, kRows);
         }
         multiply_add_in_order<1>(sums[2 * kPair + 1][v.value].value, value, weight);
         if constexpr (v.value == (kUsed - 1) / 2 && kLoadsNext && kPair < kUsed) {
-          load_in_order<kPair * kLanes>(operands.values[1 - kCurrent][kPair], panel);
+          load_in_order<kPair * kLanes>(operands.values[1 - kCurrent][kPair], next.panel);
         }
+        if constexpr (kAdvances && v.value == 0) advance_in_order(next.panel, next.panel_stride);
       });
     });
   }
