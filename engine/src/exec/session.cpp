@@ -123,11 +123,12 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     tuning.emplace(options.tune, options.tuning);
   }
   WeightsReader reader(weights, network_, options.bn_epsilon);
+  const std::vector<std::int64_t> limits = scratch_limits(options);
   for (const Layer& layer : network_.layers) {
     if (!layer.has_weights()) continue;
     const LayerWeights loaded = reader.next(layer);
     prepare_convolution(layer, *loaded.filters, loaded.biases, options,
-                        tuning ? &*tuning : nullptr);
+                        limits[static_cast<std::size_t>(layer.index)], tuning ? &*tuning : nullptr);
   }
   if (tuning) tuning->save();
   memory_ = plan_memory(network_, precisions_, scratch_, options.prefer);
@@ -141,9 +142,29 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 
 Session::~Session() = default;
 
+// What each layer's scratch may take: as much as keeps the arena within a quarter more than the
+// tensors that are live where most are. Fills in what is known of the layers before their kernels.
+std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
+  for (const Layer& layer : network_.layers) {
+    if (!layer.has_weights()) continue;
+    const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
+    LayerScratch& scratch = scratch_[static_cast<std::size_t>(layer.index)];
+    scratch.pools = !options.keep_layers && only_pooled(layer);
+    if (format.conversion == InputConversion::kNone) continue;
+    scratch.converted = layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
+  }
+  constexpr std::int64_t kLeast = 256 << 10;  // of small networks
+  const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
+  std::vector<std::int64_t> limits;
+  for (const LayerMemory& layer : tensors.layers) {
+    limits.push_back(std::max(kLeast, tensors.live_bytes * 5 / 4 - layer.live));
+  }
+  return limits;
+}
+
 void Session::prepare_convolution(const Layer& layer, const Filters& weights,
                                   std::span<const float> bias, const Options& options,
-                                  Tuning* tuning) {
+                                  std::int64_t scratch_limit, Tuning* tuning) {
   const auto index = static_cast<std::size_t>(layer.index);
   const LayerFormat& format = precisions_.layers[index];
   ConvolutionRequest request;
@@ -158,7 +179,12 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   }
   if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
   request.may_pool = !options.keep_layers && only_pooled(layer);
-  ConvolutionChoice choice{options.isa, options.algorithm, options.prefer == Preference::kMemory};
+  ConvolutionChoice choice;
+  choice.isa = options.isa;
+  choice.algorithm = options.algorithm;
+  choice.small_scratch = options.prefer == Preference::kMemory;
+  choice.scratch_bytes = static_cast<std::size_t>(scratch_limit);
+  choice.threads = pool_.threads();
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
   if (tuning != nullptr) choice.algorithm = measured;
@@ -167,10 +193,6 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   scratch_[index].pools = convolution.pools();
   scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
   scratch_[index].in_place = convolution.works_in_place();
-  if (format.conversion != InputConversion::kNone) {
-    scratch_[index].converted =
-        layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
-  }
   weight_bytes_ += static_cast<std::int64_t>(convolution.weight_bytes());
 }
 

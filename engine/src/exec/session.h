@@ -67,7 +67,8 @@ class Session {
  private:
   struct Step;
   void prepare_convolution(const Layer& layer, const Filters& weights, std::span<const float> bias,
-                           const Options& options, Tuning* tuning);
+                           const Options& options, std::int64_t scratch_limit, Tuning* tuning);
+  std::vector<std::int64_t> scratch_limits(const Options& options);
   bool only_pooled(const Layer& layer) const;
   void prepare_steps();
   void report(const Layer& layer);

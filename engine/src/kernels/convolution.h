@@ -83,6 +83,10 @@ struct ConvolutionChoice {
   std::string_view algorithm;
   bool small_scratch = false;  // less memory for scratch and weights, at the price of time
   bool in_place = true;        // where the algorithm can
+  // What scratch may take where an algorithm has a choice and scratch is not to be small, with so
+  // many threads.
+  std::size_t scratch_bytes = 6U << 20U;
+  int threads = 1;
 };
 
 // Prepares the convolution with the best kernel that the choice allows; a set without a kernel for

@@ -19,6 +19,9 @@ constexpr double kOperationsPerByte = 1.0 / 3.0;
 constexpr double kPanelCacheBytes = 16 * 1024;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
+// Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
+constexpr int kMostChunks = 8;
+constexpr int kMostShares = 4;
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
 double term_cost(int rows, int vectors, int lanes) {
@@ -56,7 +59,7 @@ struct DepthPlan {
 // these stay in the first-level cache: a shorter step keeps more of them there, and has the sums
 // loaded and stored more often.
 DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                     const WinogradBlock& block) {
+                     const WinogradBlock& block, int chunks) {
   const int depth = shape.in.channels;
   const double blocks = divide_up(shape.out.channels, kernel.rows);
   const double panel = static_cast<double>(block.panel_stride) * kernel.panel_bytes;
@@ -65,7 +68,7 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
   for (int steps = 1;; ++steps) {
     const int step = divide_up(depth, steps);
     const bool stays = step * panel <= kPanelCacheBytes;
-    const double lines = (depth * panel * (stays ? 1.0 : blocks) + steps * sums) / kCacheLine;
+    const double lines = (depth * panel * (stays ? chunks : blocks) + steps * sums) / kCacheLine;
     const double cost = lines * kOperationsPerLine +
                         2.0 * (steps - 1) * sums / (kernel.sum_lanes * kernel.sum_bytes);
     if (best.step == 0 || cost < best.cost) best = {step, cost};
@@ -96,7 +99,7 @@ bool suits_winograd(const ConvolutionShape& shape) {
 }
 
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             int tiles) {
+                             int tiles, int chunk_blocks) {
   const auto positions = static_cast<std::size_t>((tile + 2) * (tile + 2));
   const int lanes = kernel.lanes;
   const auto slack = static_cast<std::size_t>(std::max(lanes, kernel.sum_lanes));
@@ -104,7 +107,7 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.sum_stride = divide_up(tiles, lanes) * lanes;
   // The transforms write up to a vector too much.
   block.panel_stride = block.sum_stride + lanes;
-  const int rows = divide_up(shape.out.channels, kernel.rows) * kernel.rows;
+  const int rows = chunk_blocks * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
   const auto panel_position = odd_lines(
       static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride),
@@ -119,8 +122,10 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   return block;
 }
 
+int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
+
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                           std::size_t scratch_bytes) {
+                           std::size_t scratch_bytes, int threads) {
   const int positions = (tile + 2) * (tile + 2);
   const int tiles_x = divide_up(shape.out.width, tile);
   const int tiles_y = divide_up(shape.out.height, tile);
@@ -135,30 +140,57 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       rows_of_tiles * divide_up(tiles_x, kernel.lanes) * transform.input * shape.in.channels +
       divide_up(tiles, kernel.sum_lanes) * transform.output * shape.out.channels;
 
+  const auto products = [&](int count) {
+    return count == 0 ? 0.0
+                      : row_cost(kernel.rows, divide_up(count, kernel.lanes), kernel.vectors,
+                                 kernel.lanes);
+  };
   WinogradPlan best;
-  const int step = kernel.lanes * kernel.vectors;
-  for (int size = std::min(step, tiles);; size = std::min(size + step, tiles)) {
+  std::size_t best_bytes = 0;
+  const auto consider = [&](int size, int chunk_blocks) {
+    const int chunks = divide_up(blocks, chunk_blocks);
     const int full = tiles / size;
     const int rest = tiles % size;
-    const auto products = [&](int count) {
-      return count == 0 ? 0.0
-                        : row_cost(kernel.rows, divide_up(count, kernel.lanes), kernel.vectors,
-                                   kernel.lanes);
-    };
-    const WinogradBlock block = winograd_block(shape, kernel, tile, size);
-    const double scratch = static_cast<double>(block.panel_bytes + block.sum_bytes);
+    const WinogradBlock block = winograd_block(shape, kernel, tile, size, chunk_blocks);
     const double passes = full + (rest > 0 ? 1 : 0);
+    const auto at_once =
+        static_cast<std::size_t>(winograd_blocks_at_once(divide_up(tiles, size), threads));
+    const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
+    const double scratch = static_cast<double>(block_bytes);
     double bytes = weights;
     if (scratch + weights > kCacheBytes) bytes *= passes;
     // The layer's input and output stream through the same cache.
-    if (scratch > kCacheBytes / 2) bytes += 2.0 * scratch * passes;
-    const DepthPlan depth = plan_depth(shape, kernel, block);
+    if (scratch > kCacheBytes / 2) {
+      bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
+               passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
+    }
+    const DepthPlan depth = plan_depth(shape, kernel, block, chunks);
     const double cost = terms * (full * products(size) + products(rest)) +
                         passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
-    const bool fits = block.panel_bytes + block.sum_bytes <= scratch_bytes;
-    if (best.tiles == 0 || (fits && cost < best.cost)) best = {tile, size, depth.step, cost};
-    if (size == tiles || !fits) return best;
+    // What fits, before what does not; of the one what costs least, of the other what is smallest.
+    const std::size_t all_bytes = at_once * block_bytes;
+    const bool fits = all_bytes <= scratch_bytes;
+    const bool fitted = best_bytes <= scratch_bytes;
+    if (best.tiles == 0 || (fits && !fitted) ||
+        (fits == fitted && (fits ? cost < best.cost : all_bytes < best_bytes))) {
+      best = {tile, size, chunk_blocks, depth.step, cost};
+      best_bytes = all_bytes;
+    }
+    return block_bytes <= scratch_bytes;
+  };
+  const int step = kernel.lanes * kernel.vectors;
+  for (int chunks = 1; chunks <= kMostChunks && chunks <= blocks; chunks *= 2) {
+    const int chunk_blocks = divide_up(blocks, chunks);
+    for (int size = std::min(step, tiles); consider(size, chunk_blocks) && size < tiles;) {
+      size = std::min(size + step, tiles);
+    }
+    // Few tiles, in equal shares.
+    for (int shares = 2; shares <= kMostShares; ++shares) {
+      const int size = divide_up(divide_up(tiles, shares), kernel.lanes) * kernel.lanes;
+      consider(std::min(size, tiles), chunk_blocks);
+    }
   }
+  return best;
 }
 
 }  // namespace mpe

@@ -17,16 +17,21 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
 bool suits_winograd(const ConvolutionShape& shape);
 
 struct WinogradPlan {
-  int tile = 0;        // m: outputs of a tile, along each direction
-  int tiles = 0;       // tiles of a block
-  int depth_step = 0;  // input channels that are multiplied before the next ones
-  double cost = 0.0;   // as above
+  int tile = 0;          // m: outputs of a tile, along each direction
+  int tiles = 0;         // tiles of a block
+  int chunk_blocks = 0;  // blocks of output channels whose sums are kept at once
+  int depth_step = 0;    // input channels that are multiplied before the next ones
+  double cost = 0.0;     // as above
 };
 
-// The block size that costs least among those whose scratch is at most `scratch_bytes` (or the
-// smallest block, if none is).
+// Blocks of tiles that threads work on at one time. Every thread has blocks of its own, unless
+// there are too few of them: then all threads work on one block after the other.
+int winograd_blocks_at_once(int blocks, int threads);
+
+// The block size that costs least among those whose scratch, with so many threads, is at most
+// `scratch_bytes` (or the smallest block, if none is).
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                           std::size_t scratch_bytes);
+                           std::size_t scratch_bytes, int threads);
 
 // The scratch of a block of tiles: transformed input and sums.
 struct WinogradBlock {
@@ -40,6 +45,6 @@ struct WinogradBlock {
   std::size_t sum_bytes = 0;
 };
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             int tiles);
+                             int tiles, int chunk_blocks);
 
 }  // namespace mpe

@@ -12,10 +12,8 @@
 namespace mpe {
 namespace {
 
-// A block of tiles, transformed, and the sums made from it: what a second-level cache keeps of it,
-// and what scratch memory may be spent on it.
+// A block of tiles, transformed, and the sums made from it: what a second-level cache keeps of it.
 constexpr std::int64_t kBlockBytes = 384 * 1024;
-constexpr std::int64_t kMostBlockBytes = 2048 * 1024;
 constexpr int kChunkBlocks = 8;  // row blocks whose sums wait for their output transform
 // Positions' panels begin this many values apart from a power of two: they would all be kept in
 // the same few lines of a cache otherwise.
@@ -41,7 +39,7 @@ void transform_three(const std::int32_t* w, int step, std::int32_t* to, int to_s
 class Int8WinogradConvolution final : public Convolution {
  public:
   Int8WinogradConvolution(const ConvolutionRequest& request, const Int8WinogradKernel& kernel,
-                          std::string_view isa)
+                          std::string_view isa, const ConvolutionChoice& choice)
       : kernel_(kernel),
         isa_(isa),
         pool_(pools_by_sums(request)),
@@ -53,7 +51,7 @@ class Int8WinogradConvolution final : public Convolution {
         tiles_(tiles_x_ * tiles_across(request.shape.out.height)),
         geometry_(request.shape),
         constants_(request) {
-    choose_block();
+    choose_block(choice);
     pack_weights(request);
   }
 
@@ -107,7 +105,7 @@ class Int8WinogradConvolution final : public Convolution {
 
   // As many tiles as stay in the cache with their sums; or more, where reading the weights again
   // for every block would cost more than what the cache cannot keep.
-  void choose_block() {
+  void choose_block(const ConvolutionChoice& choice) {
     chunk_blocks_ = std::min(blocks_, kChunkBlocks);
     const std::int64_t chunks = divide_up(blocks_, chunk_blocks_);
     const int panels = divide_up(tiles_, kWinogradTiles);
@@ -115,10 +113,11 @@ class Int8WinogradConvolution final : public Convolution {
     const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
     const std::int64_t sums = tile * chunk_blocks_ * kWinogradRows * 4;
     const std::int64_t weights = std::int64_t{kWinogradPositions} * depth_ * rows_ * 2;
+    const auto allowed = static_cast<std::int64_t>(choice.scratch_bytes);
     std::int64_t least = 0;
     for (int count = 1; count <= panels; ++count) {
       const bool kept = count * (values + sums) <= kBlockBytes;
-      if (count > 1 && !kept && count * (values + sums) > kMostBlockBytes) break;
+      if (count > 1 && !kept && count * (values + choice.threads * sums) > allowed) break;
       const std::int64_t times = divide_up(panels, count);
       const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
       const std::int64_t moved = again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
@@ -229,8 +228,9 @@ bool int8_winograd_pays(const ConvolutionShape& shape) {
 
 std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
                                                             const Int8WinogradKernel& kernel,
-                                                            std::string_view isa) {
-  return std::make_unique<Int8WinogradConvolution>(request, kernel, isa);
+                                                            std::string_view isa,
+                                                            const ConvolutionChoice& choice) {
+  return std::make_unique<Int8WinogradConvolution>(request, kernel, isa, choice);
 }
 
 }  // namespace mpe

@@ -16,6 +16,7 @@ bool int8_winograd_pays(const ConvolutionShape& shape);
 
 std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
                                                             const Int8WinogradKernel& kernel,
-                                                            std::string_view isa);
+                                                            std::string_view isa,
+                                                            const ConvolutionChoice& choice);
 
 }  // namespace mpe

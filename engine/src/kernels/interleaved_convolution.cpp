@@ -36,7 +36,7 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
 class InterleavedConvolution final : public Convolution {
  public:
   InterleavedConvolution(const ConvolutionRequest& request, const InterleavedKernel& kernel,
-                         std::string_view isa, bool small_scratch)
+                         std::string_view isa, const ConvolutionChoice& choice)
       : kernel_(kernel),
         isa_(isa),
         pool_(pools_by_sums(request)),
@@ -52,7 +52,12 @@ class InterleavedConvolution final : public Convolution {
         tap_offsets_.push_back((ky * padded_width() + kx) * geometry_.dilation);
       }
     }
-    choose_steps(small_scratch ? kSmallPanelBytes : kPanelBytes);
+    int panel_bytes = choice.small_scratch ? kSmallPanelBytes : kPanelBytes;
+    choose_steps(panel_bytes);
+    while (panel_bytes > kSmallPanelBytes && scratch_bytes(choice.threads) > choice.scratch_bytes) {
+      panel_bytes /= 2;
+      choose_steps(panel_bytes);
+    }
     pack_weights(request);
   }
 
@@ -211,8 +216,8 @@ bool suits_interleaved(const ConvolutionShape& shape) {
 std::unique_ptr<Convolution> make_interleaved_convolution(const ConvolutionRequest& request,
                                                           const InterleavedKernel& kernel,
                                                           std::string_view isa,
-                                                          bool small_scratch) {
-  return std::make_unique<InterleavedConvolution>(request, kernel, isa, small_scratch);
+                                                          const ConvolutionChoice& choice) {
+  return std::make_unique<InterleavedConvolution>(request, kernel, isa, choice);
 }
 
 }  // namespace mpe

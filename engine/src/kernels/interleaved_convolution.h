@@ -13,6 +13,7 @@ bool suits_interleaved(const ConvolutionShape& shape);
 
 std::unique_ptr<Convolution> make_interleaved_convolution(const ConvolutionRequest& request,
                                                           const InterleavedKernel& kernel,
-                                                          std::string_view isa, bool small_scratch);
+                                                          std::string_view isa,
+                                                          const ConvolutionChoice& choice);
 
 }  // namespace mpe

@@ -252,16 +252,18 @@ struct WinogradWork {
   const void* input = nullptr;
   const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
   void* output = nullptr;
-  bool pool = false;   // write the largest of each 2x2 outputs
-  int depth = 0;       // input channels
-  int blocks = 0;      // of output channels
+  bool pool = false;     // write the largest of each 2x2 outputs
+  int depth = 0;         // input channels
+  int blocks = 0;        // of output channels
+  int chunk_blocks = 0;  // of these, those whose sums are kept at once, from first_row on
+  int first_row = 0;
   int depth_step = 0;  // terms of a sum that all blocks pass over before the next ones
   int tiles_x = 0;     // tiles in a row
   int tile_begin = 0;  // the block's tiles
   int tile_count = 0;
   int channel_begin = 0;  // for transform_input
   int channel_end = 0;
-  int unit_begin = 0;  // for multiply: [position][block]
+  int unit_begin = 0;  // for multiply: [position][block of the chunk]
   int unit_end = 0;
   int row_begin = 0;  // for transform_output
   int row_end = 0;
@@ -271,7 +273,7 @@ struct WinogradWork {
   std::int64_t sum_position = 0;     // sums from position to position
   int line_width = 0;
   std::byte* panels = nullptr;       // scratch: transformed input [position][channel][tile]
-  std::byte* sums = nullptr;         // scratch: [position][row][tile]
+  std::byte* sums = nullptr;         // scratch: [position][row of the chunk][tile]
   std::byte* multipliers = nullptr;  // scratch: depth_step terms of one block's weights, widened
   std::byte* lines = nullptr;        // scratch: line_width values for every row of a tile, and one
 };

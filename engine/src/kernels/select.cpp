@@ -194,9 +194,8 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     const KernelSet* set = find_set(sets, algorithm, request.precision);
     // A kernel of a lesser set would lose what the better one's arithmetic gains.
     if (set != gemm) continue;
-    const double cost = choose_winograd(request.shape, *set->winograd[index], tile_of(algorithm),
-                                        choice.small_scratch)
-                            .cost;
+    const double cost =
+        choose_winograd(request.shape, *set->winograd[index], tile_of(algorithm), choice).cost;
     if (cost >= least) continue;
     least = cost;
     best = algorithm;
@@ -210,8 +209,10 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
                                                         Technique technique) {
   const ConvolutionShape& shape = request.shape;
   const auto make = [&](const ConvolutionRequest& wanted, std::string_view algorithm) {
-    return make_convolution(wanted, {choice.isa, algorithm, choice.small_scratch,
-                                     choice.in_place && technique >= Technique::kInPlace});
+    ConvolutionChoice allowed = choice;
+    allowed.algorithm = algorithm;
+    allowed.in_place = choice.in_place && technique >= Technique::kInPlace;
+    return make_convolution(wanted, allowed);
   };
   if (technique >= Technique::kWinograd && suits_winograd(shape)) {
     auto convolution = make(request, {});
@@ -284,11 +285,11 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
     return make_classical_convolution(request, choice, *technique);
   }
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
-    return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name);
+    return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name,
+                                          choice);
   }
   if (const KernelSet* set = interleaved_set(sets, request, choice)) {
-    return make_interleaved_convolution(request, *set->interleaved, set->name,
-                                        choice.small_scratch);
+    return make_interleaved_convolution(request, *set->interleaved, set->name, choice);
   }
   std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
   if (algorithm == kGemm) algorithm = cheapest(request, choice, sets);
@@ -306,8 +307,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   }
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];
-    const WinogradPlan plan =
-        choose_winograd(request.shape, kernel, tile_of(algorithm), choice.small_scratch);
+    const WinogradPlan plan = choose_winograd(request.shape, kernel, tile_of(algorithm), choice);
     return make_winograd_convolution(request, kernel, set->name, plan);
   }
   const GemmForm form = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;

@@ -12,8 +12,6 @@
 namespace mpe {
 namespace {
 
-// Transformed input and sums of a thread's block.
-constexpr std::size_t kBlockBytes = 6U << 20U;
 constexpr std::size_t kSmallBlockBytes = 256U << 10U;
 
 // G g G^T: a kernel's values at every position of a tile.
@@ -53,7 +51,8 @@ class WinogradConvolution final : public Convolution {
         tiles_x_(divide_up(request.shape.out.width, plan.tile)),
         tiles_(tiles_x_ * divide_up(request.shape.out.height, plan.tile)),
         block_tiles_(plan.tiles),
-        block_(winograd_block(request.shape, kernel, plan.tile, plan.tiles)),
+        block_(winograd_block(request.shape, kernel, plan.tile, plan.tiles, plan.chunk_blocks)),
+        chunk_blocks_(plan.chunk_blocks),
         depth_step_(plan.depth_step),
         geometry_(request.shape),
         constants_(request) {
@@ -69,7 +68,7 @@ class WinogradConvolution final : public Convolution {
 
   std::size_t scratch_bytes(int threads) const override {
     const auto count = static_cast<std::size_t>(threads);
-    const std::size_t blocks = splits_blocks(threads) ? count : 1;
+    const auto blocks = static_cast<std::size_t>(winograd_blocks_at_once(block_count(), threads));
     return blocks * (block_.panel_bytes + block_.sum_bytes) + count * thread_bytes();
   }
 
@@ -87,8 +86,11 @@ class WinogradConvolution final : public Convolution {
         for (int block = begin; block < end; ++block) {
           const WinogradWork work = work_for(thread, block);
           kernel_.transform_input[form()](work);
-          kernel_.multiply(work);
-          kernel_.transform_output[form()](work);
+          for (int first = 0; first < blocks_; first += chunk_blocks_) {
+            const WinogradWork chunk = chunk_of(work, first);
+            kernel_.multiply(chunk);
+            kernel_.transform_output[form()](chunk);
+          }
         }
       });
       return;
@@ -100,18 +102,22 @@ class WinogradConvolution final : public Convolution {
         work.channel_end = end;
         kernel_.transform_input[form()](work);
       });
-      pool.parallel_for(positions_ * blocks_, [&](int thread, int begin, int end) {
-        WinogradWork work = work_for(thread, block);
-        work.unit_begin = begin;
-        work.unit_end = end;
-        kernel_.multiply(work);
-      });
-      pool.parallel_for(rows_, [&](int thread, int begin, int end) {
-        WinogradWork work = work_for(thread, block);
-        work.row_begin = begin;
-        work.row_end = end;
-        kernel_.transform_output[form()](work);
-      });
+      for (int first = 0; first < blocks_; first += chunk_blocks_) {
+        const WinogradWork chunk = chunk_of(work_for(0, block), first);
+        pool.parallel_for(chunk.unit_end, [&](int thread, int begin, int end) {
+          WinogradWork work = chunk_of(work_for(thread, block), first);
+          work.unit_begin = begin;
+          work.unit_end = end;
+          kernel_.multiply(work);
+        });
+        pool.parallel_for(chunk.row_end - first * kernel_.rows,
+                          [&](int thread, int begin, int end) {
+                            WinogradWork work = chunk_of(work_for(thread, block), first);
+                            work.row_end = work.row_begin + end;
+                            work.row_begin += begin;
+                            kernel_.transform_output[form()](work);
+                          });
+      }
     }
   }
 
@@ -119,9 +125,9 @@ class WinogradConvolution final : public Convolution {
   std::size_t form() const { return tile_ == 2 ? 0 : 1; }
   int block_count() const { return divide_up(tiles_, block_tiles_); }
 
-  // Every thread has blocks of its own, unless there are too few of them: then all threads work on
-  // one block after the other.
-  bool splits_blocks(int threads) const { return threads == 1 || block_count() >= 4 * threads; }
+  bool splits_blocks(int threads) const {
+    return threads == 1 || winograd_blocks_at_once(block_count(), threads) > 1;
+  }
 
   std::size_t multipliers_bytes() const {
     return round_up(static_cast<std::size_t>(depth_step_ * kernel_.rows * kernel_.multiplier_bytes),
@@ -151,8 +157,6 @@ class WinogradConvolution final : public Convolution {
     work.depth_step = depth_step_;
     work.tiles_x = tiles_x_;
     work.channel_end = geometry_->channels;
-    work.unit_end = positions_ * blocks_;
-    work.row_end = rows_;
     work.panel_stride = block_.panel_stride;
     work.position_stride = block_.panel_position;
     work.sum_stride = block_.sum_stride;
@@ -163,6 +167,16 @@ class WinogradConvolution final : public Convolution {
     work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes() +
                   (shared ? 0 : index) * (block_.panel_bytes + block_.sum_bytes);
     work.sums = work.panels + block_.panel_bytes;
+    return work;
+  }
+
+  // The products and outputs of some blocks of output channels.
+  WinogradWork chunk_of(WinogradWork work, int first_block) const {
+    work.chunk_blocks = std::min(chunk_blocks_, blocks_ - first_block);
+    work.first_row = first_block * kernel_.rows;
+    work.unit_end = positions_ * work.chunk_blocks;
+    work.row_begin = work.first_row;
+    work.row_end = std::min(rows_, (first_block + work.chunk_blocks) * kernel_.rows);
     return work;
   }
 
@@ -221,6 +235,7 @@ class WinogradConvolution final : public Convolution {
   const int tiles_;
   const int block_tiles_;
   const WinogradBlock block_;
+  const int chunk_blocks_;
   const int depth_step_;
   GroupGeometry geometry_;
   OutputConstants constants_;
@@ -231,8 +246,9 @@ class WinogradConvolution final : public Convolution {
 }  // namespace
 
 WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             bool small_scratch) {
-  return plan_winograd(shape, kernel, tile, small_scratch ? kSmallBlockBytes : kBlockBytes);
+                             const ConvolutionChoice& choice) {
+  const std::size_t bytes = choice.small_scratch ? kSmallBlockBytes : choice.scratch_bytes;
+  return plan_winograd(shape, kernel, tile, bytes, choice.threads);
 }
 
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,

@@ -11,7 +11,7 @@ namespace mpe {
 
 // A plan for the shape, by the memory that may be used.
 WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             bool small_scratch);
+                             const ConvolutionChoice& choice);
 
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
                                                        const WinogradKernel& kernel,

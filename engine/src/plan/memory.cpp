@@ -235,6 +235,7 @@ class Assignment {
     }
     MemoryPlan plan;
     plan.live_bytes = peak_of(blocks);
+    const std::size_t tensors = blocks.size();
     for (std::size_t i = 0; i < count; ++i) {
       const int layer = static_cast<int>(i);
       kernel[i] = add(scratch_[i].kernel, moment(layer), moment(layer));
@@ -245,7 +246,13 @@ class Assignment {
     for (std::size_t i = 0; i < count; ++i) {
       const Place place = resolve(places_[i]);
       plan.layers[i] = {blocks[at(place.buffer)].offset + place.offset, offset_of(converted[i]),
-                        offset_of(kernel[i]), views_[i]};
+                        offset_of(kernel[i]), views_[i], 0};
+      const int when = moment(static_cast<int>(i));
+      for (std::size_t block = 0; block < tensors; ++block) {
+        if (blocks[block].first <= when && when <= blocks[block].last) {
+          plan.layers[i].live += blocks[block].bytes;
+        }
+      }
     }
     return plan;
   }
@@ -278,6 +285,11 @@ std::vector<int> find_heads(const Network& network) {
   const Layer& last = network.layers.back();
   if (!is_terminal(last)) heads.insert(producer(last.index));
   return {heads.begin(), heads.end()};
+}
+
+MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,
+                        const std::vector<LayerScratch>& scratch) {
+  return Assignment(network, precisions, scratch).plan({});
 }
 
 MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,

@@ -31,7 +31,8 @@ struct LayerMemory {
   std::int64_t output = 0;
   std::int64_t converted = 0;
   std::int64_t kernel = 0;
-  bool is_view = false;  // the output is the input, or a part of it: there is nothing to do
+  bool is_view = false;   // the output is the input, or a part of it: there is nothing to do
+  std::int64_t live = 0;  // bytes of the tensors needed while the layer runs, scratch apart
 };
 
 struct MemoryPlan {
@@ -43,6 +44,10 @@ struct MemoryPlan {
 // The tensors that must outlive the inference: what yolo, region and softmax layers read, and the
 // network's output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
 std::vector<int> find_heads(const Network& network);
+
+// The plan before any kernel's scratch is known: what is live, layer by layer.
+MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,
+                        const std::vector<LayerScratch>& scratch);
 
 MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
                        const std::vector<LayerScratch>& scratch, Preference prefer);

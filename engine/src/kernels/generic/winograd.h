@@ -223,7 +223,7 @@ class WinogradOutput {
   static void run_with(const WinogradWork& work) {
     for (int row = work.row_begin; row < work.row_end; ++row) {
       const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
-                        static_cast<std::int64_t>(row) * work.sum_stride;
+                        static_cast<std::int64_t>(row - work.first_row) * work.sum_stride;
       int y = work.tile_begin / work.tiles_x;
       int x = work.tile_begin - y * work.tiles_x;
       for (int tile = 0; tile < work.tile_count; tile += kLanes) {
@@ -336,13 +336,13 @@ class WinogradProduct {
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
   static_assert(K::kUnit == 1);
 
-  // Units are row blocks, all blocks of one position after the other.
+  // Units are row blocks of a chunk, all of one position after the other.
   static void run(const WinogradWork& work) {
     for (int unit = work.unit_begin; unit < work.unit_end;) {
-      const int position = unit / work.blocks;
-      const int first = unit - position * work.blocks;
+      const int position = unit / work.chunk_blocks;
+      const int first = unit - position * work.chunk_blocks;
       const int left = work.unit_end - unit;
-      const int last = left < work.blocks - first ? first + left : work.blocks;
+      const int last = left < work.chunk_blocks - first ? first + left : work.chunk_blocks;
       for (int depth = 0; depth < work.depth; depth += work.depth_step) {
         multiply(work, position, first, last, depth);
       }
@@ -351,6 +351,7 @@ class WinogradProduct {
   }
 
  private:
+  // Blocks [first, last) of the chunk.
   static void multiply(const WinogradWork& work, int position, int first, int last, int depth) {
     const int left = work.depth - depth;
     const int terms = left < work.depth_step ? left : work.depth_step;
@@ -360,7 +361,8 @@ class WinogradProduct {
     const int vectors = (work.tile_count + K::kLanes - 1) / K::kLanes;
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     for (int block = first; block < last; ++block) {
-      const Multiplier* weights = weights_of(work, position, block, depth, terms);
+      const Multiplier* weights =
+          weights_of(work, position, work.first_row / K::kRows + block, depth, terms);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
       // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
