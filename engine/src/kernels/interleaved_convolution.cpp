@@ -139,11 +139,12 @@ class InterleavedConvolution final : public Convolution {
     return static_cast<std::size_t>(channel_words_) *
            static_cast<std::size_t>(interleaved_plane(rows, padded_width()));
   }
+  // With a row of words to spare, as panels are packed in pieces of whole rows.
   std::size_t panels_bytes() const {
-    return round_up(static_cast<std::size_t>(depth_step_) *
-                        static_cast<std::size_t>(panel_step_ * halves() * kernel_.columns) *
-                        kWordBytes,
-                    kCacheLine);
+    const int rows = depth_step_ * panel_step_ * halves() + 1;
+    return round_up(
+        static_cast<std::size_t>(rows) * static_cast<std::size_t>(kernel_.columns) * kWordBytes,
+        kCacheLine);
   }
   std::size_t multipliers_bytes() const {
     return round_up(

@@ -9,6 +9,8 @@
 // A kernel K is one of generic/gemm.h, with unit values of Panel in a word, and further offers
 //   interleave_words(rows, to)   sixteen words of kUnit rows of at least as many values
 //   kArranged, arrange(words, panel)   does the tile want the words of a unit in another order?
+//   accumulate_pixel(panel, weights, units, tile, fresh)   accumulate() for the first pixel alone;
+//               not every kernel has it
 // The including unit's vectors offer larger(a, b) and larger_of_pairs(a, b).
 #pragma once
 
@@ -49,19 +51,23 @@ class Interleaved {
   // Outputs of a tile whose sums are there.
   using Write = void (*)(const InterleavedWork& work, int block, int column, int count,
                          const std::int32_t* sums);
-  // Outputs of a whole pooled tile, from the words at `offsets` from those of its two halves.
-  using Pool = void (*)(const InterleavedWork& work, int block, int column,
+  // Outputs of whole pooled tiles, from the words at `offsets` from those of their two halves.
+  using Pool = void (*)(const InterleavedWork& work, int row_begin, int row_end, int column,
                         const Word* const (&halves)[2], const std::int32_t* offsets);
+  // Outputs of a whole tile, from its last terms and the sums `before` of the others, if there are.
+  using Finish = void (*)(const InterleavedWork& work, int block, int column, const Panel* panel,
+                          const Multiplier* weights, int words, const std::int32_t* before);
   struct Writer {
     Write write;
     Pool pool;
+    Finish finish;
   };
 
   static constexpr int kTile = K::kRows * kColumns;
   static constexpr int kWordsAtOnce = 16;
   static constexpr int kLyingWords = 160;
-  // Four lanes, as these have low_halves() and store_int8_halves().
-  static constexpr bool kSharesHalves = K::kVectors % 2 == 1 && K::kLanes == 4;
+  // Four lanes, as these have lane_of(), twice_each() and store_int8_halves().
+  static constexpr bool kSharesHalves = K::kVectors == 3 && K::kLanes == 4 && K::kRows == 8;
   static constexpr bool kReadsLying = !K::kArranged && !kWidens;
   // Half a tile's rows of both halves are as many sums as a tile has: they stay in registers.
   static constexpr bool kPoolsInRegisters = kSharesHalves && kReadsLying;
@@ -194,6 +200,11 @@ class Interleaved {
              packed + (p * height + half) * panel_words);
       }
     }
+    // From one block of rows to the next.
+    const std::int64_t weight_step =
+        weights_of(work, 0, 1, 0, words) - weights_of(work, 0, 0, 0, words);
+    const std::int64_t sum_step =
+        first && last ? 0 : static_cast<std::int64_t>(work.panel_step) * height * kTile;
     alignas(64) std::int32_t tiles[2 * kTile];
     for (int begin = work.block_begin; begin < work.block_end; begin += work.block_step) {
       const int most = work.block_end - begin;
@@ -207,9 +218,15 @@ class Interleaved {
           continue;
         }
         const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
-        for (int b = 0; b < blocks; ++b) {
-          const Multiplier* weights = weights_of(work, begin, b, depth, words);
-          std::int32_t* sums = first && last ? tiles : tiles_at(work, begin + b, p);
+        const Multiplier* weights = weights_of(work, begin, 0, depth, words);
+        std::int32_t* sums = first && last ? tiles : tiles_at(work, begin, p);
+        for (int b = 0; b < blocks; ++b, weights += weight_step, sums += sum_step) {
+          if (last && writer.finish != nullptr && count == kColumns &&
+              (begin + b + 1) * K::kRows <= work.rows && !work.pool) {
+            writer.finish(work, begin + b, panel * kColumns, values, weights, words,
+                          first ? nullptr : sums);
+            continue;
+          }
           for (int half = 0; half < height; ++half) {
             accumulate(values + half * panel_words * K::kUnit, weights, words, sums + half * kTile,
                        count, first);
@@ -242,11 +259,13 @@ class Interleaved {
       const int y = row * height * geometry.stride_y - geometry.padding - strip.first_row;
       const Word* start = strip.words + static_cast<std::int64_t>(y) * work.padded_width + x;
       const Word* const starts[2] = {start, start + geometry.stride_y * work.padded_width};
-      for (int block = begin; block < begin + blocks; ++block) {
-        if (pools_in_registers(work, block)) {
-          writer.pool(work, block, panel * kColumns, starts, offsets);
-          continue;
-        }
+      int block = begin;
+      if (kPoolsInRegisters && work.pool) {
+        const int whole = limited(work.rows / K::kRows, begin, begin + blocks);
+        writer.pool(work, begin * K::kRows, whole * K::kRows, panel * kColumns, starts, offsets);
+        block = whole;
+      }
+      for (; block < begin + blocks; ++block) {
         for (int half = 0; half < height; ++half) {
           accumulate_lying(starts[half], offsets, work.depth, stored(work, block, 0),
                            tiles + half * kTile);
@@ -254,10 +273,6 @@ class Interleaved {
         writer.write(work, block, panel * kColumns, kColumns, tiles);
       }
     }
-  }
-
-  static bool pools_in_registers(const InterleavedWork& work, int block) {
-    return kPoolsInRegisters && work.pool && (block + 1) * K::kRows <= work.rows;
   }
 
   static void accumulate_lying(const Word* start, const std::int32_t* offsets, int words,
@@ -312,6 +327,9 @@ class Interleaved {
   // Only as many vectors as have pixels are computed.
   static void accumulate(const Panel* panel, const Multiplier* weights, int words,
                          std::int32_t* tile, int count, bool fresh) {
+    if constexpr (requires { K::accumulate_pixel(panel, weights, words, tile, fresh); }) {
+      if (count == 1) return K::accumulate_pixel(panel, weights, words, tile, fresh);
+    }
     const int vectors = (count + K::kLanes - 1) / K::kLanes;
     unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
       if (vectors == v.value + 1) {
@@ -326,6 +344,7 @@ class Interleaved {
     const ConvolutionGeometry& geometry = *work.geometry;
     Segment segments[kColumns + 1];
     const Word* starts[kColumns];
+    const Word* froms[kColumns];
     const int used =
         split_pixels(geometry, panel * kColumns, column_count(work, panel), 0, segments);
     for (int i = 0; i < used; ++i) {
@@ -349,10 +368,16 @@ class Interleaved {
       const std::int64_t offset = work.tap_offsets[tap] + channel * strip.plane;
       if (whole) {
         copy_whole(starts[0] + offset, strip.plane, count, to);
+      } else if (geometry.stride_x == 1) {
+        for (int i = 0; i < used; ++i) froms[i] = starts[i] + offset;
+        copy_pieces(froms, segments, used, strip.plane, count, to);
       } else {
         for (int i = 0; i < used; ++i) {
-          copy_segment(starts[i] + offset, strip.plane, count, segments[i].count, geometry.stride_x,
-                       to + segments[i].column);
+          const Word* from = starts[i] + offset;
+          Word* piece = to + segments[i].column;
+          for (int w = 0; w < count; ++w, from += strip.plane, piece += kColumns) {
+            copy_strided(piece, from, segments[i].count, geometry.stride_x);
+          }
         }
       }
       to += count * kColumns;
@@ -372,14 +397,25 @@ class Interleaved {
     }
   }
 
-  static void copy_segment(const Word* from, std::int64_t plane, int words, int count, int stride,
-                           Word* to) {
-    if (stride != 1) {
-      for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
-        copy_strided(to, from, count, stride);
+  // Every piece as long as a whole panel: what is too much is overwritten by what follows, or lies
+  // behind the panel, where the next one has not been packed yet.
+  static void copy_pieces(const Word* (&from)[kColumns], const Segment* segments, int used,
+                          std::int64_t plane, int words, Word* to) {
+    if (used == 2) {
+      const Word* first = from[0];
+      const Word* second = from[1];
+      const int column = segments[1].column;
+      for (int w = 0; w < words; ++w, first += plane, second += plane, to += kColumns) {
+        copy_block<kColumns * sizeof(Word)>(to, first);
+        copy_block<kColumns * sizeof(Word)>(to + column, second);
       }
-    } else {
-      for (int w = 0; w < words; ++w, from += plane, to += kColumns) copy_run(to, from, count);
+      return;
+    }
+    for (int w = 0; w < words; ++w, to += kColumns) {
+      for (int i = 0; i < used; ++i) {
+        copy_block<kColumns * sizeof(Word)>(to + segments[i].column, from[i]);
+        from[i] += plane;
+      }
     }
   }
 
@@ -404,12 +440,11 @@ class Interleaved {
 
   // The first `count` outputs of kRows rows side by side, so that none waits for its own results.
   // Always inlined: a count that is known makes every store a whole vector.
-  template <Activation kActivation, bool kPool, int kRows, typename Output>
+  template <Activation kActivation, int kVectors, int kRows, typename Sums, typename Output>
   static inline __attribute__((always_inline)) void write_rows(const OutputStage& stage,
-                                                               int channel,
-                                                               const std::int32_t* sums, int count,
-                                                               Output* output, std::int64_t plane) {
-    constexpr int kVectors = kOutputVectors<kPool>;
+                                                               int channel, const Sums& sums,
+                                                               int count, Output* output,
+                                                               std::int64_t plane) {
     constexpr int kLanes = I32::kLanes;
     Int8Constants<Channels::kOne> constants[kRows];
     F32 values[kRows][kVectors];
@@ -418,9 +453,8 @@ class Interleaved {
       constants[r.value] = Int8Constants<Channels::kOne>::template load<kActivation, Output>(
           stage, channel + r.value, 0);
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        const I32 sum = sums_of<kPool, v.value>(sums + r.value * kColumns);
         values[r.value][v.value] =
-            to_float(sum + constants[r.value].offset) * constants[r.value].multiplier;
+            to_float(sums(r, v) + constants[r.value].offset) * constants[r.value].multiplier;
       });
     });
     unroll<kRows>([&](auto r) MPE_UNROLLED {
@@ -449,68 +483,72 @@ class Interleaved {
     });
   }
 
-  // Whole pooled outputs of two rows, of the larger sums of each column, with their offset, that
+  // Whole pooled outputs of four rows, of the larger sums of each column, with their offset, that
   // larger_sums(row, vector) gives. Each row's last vector of them makes half a vector of outputs:
-  // these halves share one.
+  // two rows share one.
   template <Activation kActivation, typename Output, typename Sums>
-  static inline __attribute__((always_inline)) void write_pooled_pair(const OutputStage& stage,
+  static inline __attribute__((always_inline)) void write_pooled_rows(const OutputStage& stage,
                                                                       int channel,
                                                                       const Sums& larger_sums,
                                                                       Output* output,
                                                                       std::int64_t plane) {
     using Constants = Int8Constants<Channels::kOne>;
-    constexpr int kWhole = K::kVectors / 2;  // vectors of a row
-    constexpr int kShared = 2 * kWhole;
-    constexpr int kLanes = I32::kLanes;
-    Constants constants[3];
-    constants[0] = Constants::template load<kActivation, Output>(stage, channel, 0);
-    constants[1] = Constants::template load<kActivation, Output>(stage, channel + 1, 0);
-    constants[2] = halves_of(constants[0], constants[1]);
-    const auto constants_at = [&](auto i) MPE_UNROLLED -> const Constants& {
-      return constants[i.value == kShared ? 2 : i.value / kWhole];
-    };
-    F32 values[kShared + 1];
-    unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
-      I32 largest;
-      if constexpr (i.value == kShared) {
-        largest = larger_of_pairs(larger_sums(0, K::kVectors - 1), larger_sums(1, K::kVectors - 1));
+    constexpr int kVectors = kPooledRows + kPooledRows / 2;
+    const auto four =
+        Int8Constants<Channels::kSuccessive>::template load<kActivation, Output>(stage, channel, 0);
+    const auto constants_at = [&](auto i) MPE_UNROLLED -> Constants {
+      if constexpr (i.value < kPooledRows) {
+        return spread<Constants>(four, [&](auto x) MPE_UNROLLED { return lane_of(x, i); });
       } else {
-        constexpr int kRow = i.value / kWhole;
-        constexpr int kFirst = 2 * (i.value % kWhole);
-        largest = larger_of_pairs(larger_sums(kRow, kFirst), larger_sums(kRow, kFirst + 1));
+        constexpr int kPair = i.value - kPooledRows;
+        return spread<Constants>(
+            four, [&](auto x) MPE_UNROLLED { return twice_each(x, Index<kPair>{}); });
       }
+    };
+    F32 values[kVectors];
+    unroll<kVectors>([&](auto i) MPE_UNROLLED {
+      constexpr int kRow = i.value < kPooledRows ? i.value : 2 * (i.value - kPooledRows);
+      const I32 largest = i.value < kPooledRows
+                              ? larger_of_pairs(larger_sums(kRow, 0), larger_sums(kRow, 1))
+                              : larger_of_pairs(larger_sums(kRow, 2), larger_sums(kRow + 1, 2));
       values[i.value] = to_float(largest) * constants_at(i).multiplier;
     });
-    const auto place = [&](int row, int index) { return output + row * plane + index * kLanes; };
     if constexpr (std::is_same_v<Output, float>) {
-      unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
+      unroll<kVectors>([&](auto i) MPE_UNROLLED {
         values[i.value] = activate_vector<kActivation>(stage.activation, values[i.value]);
       });
-      unroll<kShared>([&](auto i) MPE_UNROLLED {
-        store(place(i.value / kWhole, i.value % kWhole), values[i.value]);
+      constexpr int kLanes = F32::kLanes;
+      unroll<kPooledRows>(
+          [&](auto row) MPE_UNROLLED { store(output + row.value * plane, values[row.value]); });
+      unroll<kPooledRows / 2>([&](auto pair) MPE_UNROLLED {
+        float shared[kLanes];
+        store(shared, values[kPooledRows + pair.value]);
+        float* to = output + 2 * pair.value * plane + kLanes;
+        copy_block<kLanes / 2 * sizeof(float)>(to, shared);
+        copy_block<kLanes / 2 * sizeof(float)>(to + plane, shared + kLanes / 2);
       });
-      float shared[kLanes];
-      store(shared, values[kShared]);
-      copy_block<kLanes / 2 * sizeof(float)>(place(0, kWhole), shared);
-      copy_block<kLanes / 2 * sizeof(float)>(place(1, kWhole), shared + kLanes / 2);
     } else {
-      I32 steps[kShared + 1];
-      unroll<kShared + 1>([&](auto i) MPE_UNROLLED {
+      I32 steps[kVectors];
+      unroll<kVectors>([&](auto i) MPE_UNROLLED {
         steps[i.value] =
             requantized<kActivation>(stage.activation, constants_at(i), values[i.value]);
       });
-      unroll<kShared>([&](auto i) MPE_UNROLLED {
-        store_int8(place(i.value / kWhole, i.value % kWhole), steps[i.value], kLanes);
+      unroll<kPooledRows>([&](auto row) MPE_UNROLLED {
+        store_int8(output + row.value * plane, steps[row.value], I32::kLanes);
       });
-      store_int8_halves(place(0, kWhole), place(1, kWhole), steps[kShared]);
+      unroll<kPooledRows / 2>([&](auto pair) MPE_UNROLLED {
+        std::int8_t* to = output + 2 * pair.value * plane + I32::kLanes;
+        store_int8_halves(to, to + plane, steps[kPooledRows + pair.value]);
+      });
     }
   }
 
-  template <typename Constants>
-  static inline Constants halves_of(const Constants& a, const Constants& b) {
-    return {low_halves(a.offset, b.offset), low_halves(a.multiplier, b.multiplier),
-            low_halves(a.zero_point, b.zero_point), low_halves(a.six, b.six),
-            low_halves(a.inverse_scale, b.inverse_scale)};
+  // Constants of four rows, as `function` makes each vector of them.
+  template <typename Constants, typename Four, typename Function>
+  static inline __attribute__((always_inline)) Constants spread(const Four& four,
+                                                                const Function& function) {
+    return {function(four.offset), function(four.multiplier), function(four.zero_point),
+            function(four.six), function(four.inverse_scale)};
   }
 
   template <Activation kActivation, bool kPool, bool kWhole, typename Output>
@@ -525,38 +563,70 @@ class Interleaved {
     const int outputs = (kWhole ? kColumns : count) / kStep;
     int r = 0;
     if constexpr (kPool && kWhole && kSharesHalves) {
-      for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
+      for (; r + kPooledRows <= rows;
+           r += kPooledRows, sums += kPooledRows * kColumns, output += kPooledRows * plane) {
         const auto larger_sums = [&](int row, int index) {
           const std::int32_t* from = sums + row * kColumns + index * K::kLanes;
           return larger(I32::load(from), I32::load(from + kTile)) +
                  I32(stage.offset[first + r + row]);
         };
-        write_pooled_pair<kActivation>(stage, first + r, larger_sums, output, plane);
+        write_pooled_rows<kActivation>(stage, first + r, larger_sums, output, plane);
       }
     }
+    constexpr int kVectors = kOutputVectors<kPool>;
+    const auto sums_at = [&](auto row, auto v) MPE_UNROLLED {
+      return sums_of<kPool, v.value>(sums + row.value * kColumns);
+    };
     for (; r + 2 <= rows; r += 2, sums += 2 * kColumns, output += 2 * plane) {
-      write_rows<kActivation, kPool, 2>(stage, first + r, sums, outputs, output, plane);
+      write_rows<kActivation, kVectors, 2>(stage, first + r, sums_at, outputs, output, plane);
     }
     if (r < rows) {
-      write_rows<kActivation, kPool, 1>(stage, first + r, sums, outputs, output, plane);
+      write_rows<kActivation, kVectors, 1>(stage, first + r, sums_at, outputs, output, plane);
     }
   }
 
   template <Activation kActivation, typename Output>
-  static void pool_tile(const InterleavedWork& work, int block, int column,
-                        const Word* const (&halves)[2], const std::int32_t* offsets) {
-    const std::int64_t plane = work.geometry->pixels() / 4;
-    for (int first = block * K::kRows, r = 0; r < K::kRows; r += kPooledRows) {
-      const Weight* weights = stored(work, block, 0) + r * K::kUnit;
-      typename K::Accumulator offsets_of[kPooledRows];
-      unroll<kPooledRows>([&](auto row) MPE_UNROLLED {
-        offsets_of[row.value] = typename K::Accumulator(work.stage->offset[first + r + row.value]);
+  static void finish_tile(const InterleavedWork& work, int block, int column, const Panel* panel,
+                          const Multiplier* weights, int words, const std::int32_t* before) {
+    I32 sums[K::kRows][K::kVectors];
+    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+      unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+        sums[r.value][v.value] = before == nullptr
+                                     ? I32(0)
+                                     : I32::load(before + r.value * kColumns + v.value * K::kLanes);
       });
-      typename K::Accumulator sums[2][kPooledRows][K::kVectors];
+    });
+#pragma GCC unroll 2
+    for (int word = 0; word < words; ++word) {
+      K::template step<K::kVectors>(sums, panel, weights);
+      panel += kColumns * K::kUnit;
+      weights += K::kRows * K::kUnit;
+    }
+    const std::int64_t plane = work.geometry->pixels();
+    const int first = block * K::kRows;
+    auto* output = static_cast<Output*>(work.output) + first * plane + column;
+    unroll<K::kRows / 2>([&](auto pair) MPE_UNROLLED {
+      constexpr int kRow = 2 * pair.value;
+      const auto sums_at = [&](auto row, auto v)
+                               MPE_UNROLLED { return sums[kRow + row.value][v.value]; };
+      write_rows<kActivation, K::kVectors, 2>(*work.stage, first + kRow, sums_at, kColumns,
+                                              output + kRow * plane, plane);
+    });
+  }
+
+  template <Activation kActivation, typename Output>
+  static void pool_tiles(const InterleavedWork& work, int row_begin, int row_end, int column,
+                         const Word* const (&halves)[2], const std::int32_t* offsets) {
+    const std::int64_t plane = work.geometry->pixels() / 4;
+    auto* output = static_cast<Output*>(work.output) + row_begin * plane + column / 2;
+    for (int row = row_begin; row < row_end; row += kPooledRows, output += kPooledRows * plane) {
+      const Weight* weights = stored(work, row / K::kRows, 0) + row % K::kRows * K::kUnit;
+      const I32 four = I32::load(work.stage->offset + row);
+      I32 sums[2][kPooledRows][K::kVectors];
       unroll<2 * kPooledRows>([&](auto i) MPE_UNROLLED {
+        constexpr int kRow = i.value % kPooledRows;
         unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-          constexpr int kRow = i.value % kPooledRows;
-          sums[i.value / kPooledRows][kRow][v.value] = offsets_of[kRow];
+          sums[i.value / kPooledRows][kRow][v.value] = lane_of(four, Index<kRow>{});
         });
       });
 #pragma GCC unroll 2
@@ -567,15 +637,10 @@ class Interleaved {
                                         weights);
         });
       }
-      auto* output = static_cast<Output*>(work.output) + (first + r) * plane + column / 2;
-      unroll<kPooledRows / 2>([&](auto pair) MPE_UNROLLED {
-        constexpr int kRow = 2 * pair.value;
-        const auto larger_sums = [&](int row, int vector) MPE_UNROLLED {
-          return larger(sums[0][kRow + row][vector], sums[1][kRow + row][vector]);
-        };
-        write_pooled_pair<kActivation>(*work.stage, first + r + kRow, larger_sums,
-                                       output + kRow * plane, plane);
-      });
+      const auto larger_sums = [&](int r, int vector) MPE_UNROLLED {
+        return larger(sums[0][r][vector], sums[1][r][vector]);
+      };
+      write_pooled_rows<kActivation>(*work.stage, row, larger_sums, output, plane);
     }
   }
 
@@ -594,8 +659,11 @@ class Interleaved {
 
   template <Activation kActivation, typename Output>
   static Writer writer_to() {
-    Writer writer = {write_tile<kActivation, Output>, nullptr};
-    if constexpr (kPoolsInRegisters) writer.pool = pool_tile<kActivation, Output>;
+    Writer writer = {write_tile<kActivation, Output>, nullptr, nullptr};
+    if constexpr (kPoolsInRegisters) {
+      writer.pool = pool_tiles<kActivation, Output>;
+      writer.finish = finish_tile<kActivation, Output>;
+    }
     return writer;
   }
   template <Activation kActivation>

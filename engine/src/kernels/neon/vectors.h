@@ -74,12 +74,23 @@ inline I32 operator+(I32 a, I32 b) { return I32(vaddq_s32(a.value, b.value)); }
 inline I32 larger(I32 a, I32 b) { return I32(vmaxq_s32(a.value, b.value)); }
 // Of neighbours in `a`, then in `b`.
 inline I32 larger_of_pairs(I32 a, I32 b) { return I32(vpmaxq_s32(a.value, b.value)); }
-// The first half of each.
-inline I32 low_halves(I32 a, I32 b) {
-  return I32(vcombine_s32(vget_low_s32(a.value), vget_low_s32(b.value)));
+// One lane in all, by its Index.
+template <typename Lane>
+inline I32 lane_of(I32 x, Lane) {
+  return I32(vdupq_laneq_s32(x.value, Lane::value));
 }
-inline F32 low_halves(F32 a, F32 b) {
-  return F32(vcombine_f32(vget_low_f32(a.value), vget_low_f32(b.value)));
+template <typename Lane>
+inline F32 lane_of(F32 x, Lane) {
+  return F32(vdupq_laneq_f32(x.value, Lane::value));
+}
+// Both lanes of the first half or of the second, each twice.
+template <typename Half>
+inline I32 twice_each(I32 x, Half) {
+  return I32(Half::value == 0 ? vzip1q_s32(x.value, x.value) : vzip2q_s32(x.value, x.value));
+}
+template <typename Half>
+inline F32 twice_each(F32 x, Half) {
+  return F32(Half::value == 0 ? vzip1q_f32(x.value, x.value) : vzip2q_f32(x.value, x.value));
 }
 inline F32 to_float(I32 x) { return F32(vcvtq_f32_s32(x.value)); }
 inline I32 round_to_int(F32 x) { return I32(vcvtnq_s32_f32(x.value)); }

@@ -50,6 +50,33 @@ struct Int8Product {
     accumulate_in_registers<Int8Product, kUsed>(panel, weights, units, tile, fresh);
   }
 
+  // Rows along the vectors: a vector of pixels would have three lanes of four idle.
+  static void accumulate_pixel(const std::int8_t* panel, const std::int8_t* weights, int units,
+                               std::int32_t* tile, bool fresh) {
+    constexpr int kColumns = kLanes * kVectors;
+    I32 sums[kRows / kLanes];
+    for (I32& sum : sums) sum = I32(0);
+#pragma GCC unroll 4
+    for (int unit = 0; unit < units; ++unit) {
+      std::int32_t bits;
+      __builtin_memcpy(&bits, panel, sizeof(bits));
+      const int8x16_t value = vreinterpretq_s8_s32(vdupq_n_s32(bits));
+      unroll<kRows / kLanes>([&](auto i) MPE_UNROLLED {
+        sums[i.value].value =
+            vdotq_s32(sums[i.value].value, vld1q_s8(weights + 16 * i.value), value);
+      });
+      panel += kColumns * kUnit;
+      weights += kRows * kUnit;
+    }
+    std::int32_t rows[kRows];
+    unroll<kRows / kLanes>([&](auto i)
+                               MPE_UNROLLED { store(rows + kLanes * i.value, sums[i.value]); });
+    for (int r = 0; r < kRows; ++r, tile += kColumns) {
+      const std::int32_t before = fresh ? 0 : tile[0];
+      store(tile, I32(vsetq_lane_s32(before + rows[r], vdupq_n_s32(0), 0)));
+    }
+  }
+
   // Four terms of twelve pixels: the last four bytes of every load belong to the next row.
   static void interleave(const std::int8_t* rows, std::int8_t* panel) {
     constexpr int kColumns = kLanes * kVectors;
