@@ -136,8 +136,10 @@ class InterleavedConvolution final : public Convolution {
   std::size_t strip_bytes() const {
     const int columns = std::min(panel_step_ * kernel_.columns, geometry_.pixels() / halves());
     const int rows = interleaved_rows(geometry_, columns, halves());
-    return static_cast<std::size_t>(channel_words_) *
-           static_cast<std::size_t>(interleaved_plane(rows, padded_width()));
+    const auto words = static_cast<std::size_t>(channel_words_) *
+                       static_cast<std::size_t>(interleaved_plane(rows, padded_width()));
+    // Pieces of panels are read as long as a whole one.
+    return words + round_up(static_cast<std::size_t>(kernel_.columns * kWordBytes), kCacheLine);
   }
   // With a row of words to spare, as panels are packed in pieces of whole rows.
   std::size_t panels_bytes() const {
