@@ -116,6 +116,19 @@ def test_bench_gives_every_sample_and_a_row_for_each_layer(model: Model) -> None
     assert rows[2]["bytes"] == 0  # a route of one layer is only another name for it
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_scratch_makes_the_arena_a_quarter_larger_at_most(
+    host_engine: HostEngine, tmp_path: Path, threads: int
+) -> None:
+    cfg = Path(__file__).resolve().parents[2] / "cfg" / "yolov3-tiny" / "yolov3-tiny.cfg"
+    weights = tmp_path / "random.weights"
+    write_random_weights(weights, host_engine.info(cfg)["layers"], seed=1)
+    options = EngineOptions(threads=threads)
+    bench = host_engine.bench(cfg, weights, options, warmup=0, runs=1, profile=True)
+    assert "winograd4" in {row["algorithm"] for row in bench["layers"]}
+    assert bench["live_bytes"] < bench["arena_bytes"] <= 1.25 * bench["live_bytes"]
+
+
 def test_bench_goes_on_until_the_seconds_are_over(model: Model) -> None:
     started = time.monotonic()
     bench = model.call("bench", "--runs", "1", "--warmup", "0", "--min-seconds", "0.2")
