@@ -167,12 +167,11 @@ def layers_of(precision: str) -> str:
     )
 
 
-# The Pi 3 differs from the Pi 4 in core, not in kernels, and is left out: an engine takes minutes to build.
-# Only the Pi 5 has arithmetic on halves.
+# The Pi 3 and the Pi 4 differ in core, not in kernels; only the Pi 5 has arithmetic on halves.
 @pytest.mark.parametrize(
     ("target", "precision"),
     [
-        *((target, precision) for target in ("pi4", "jetson-nano") for precision in ("fp32", "int8")),
+        *((target, precision) for target in ("pi3", "pi4", "jetson-nano") for precision in ("fp32", "int8")),
         *(("pi5", precision) for precision in ("fp32", "fp16", "int8")),
     ],
 )
