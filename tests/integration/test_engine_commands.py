@@ -117,15 +117,22 @@ def test_bench_gives_every_sample_and_a_row_for_each_layer(model: Model) -> None
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_scratch_makes_the_arena_a_quarter_larger_at_most(
-    host_engine: HostEngine, tmp_path: Path, threads: int
+    host_engine: HostEngine, tmp_path: Path, precision: str, threads: int
 ) -> None:
-    cfg = Path(__file__).resolve().parents[2] / "cfg" / "yolov3-tiny" / "yolov3-tiny.cfg"
+    plain = Path(__file__).resolve().parents[2] / "cfg" / "yolov3-tiny" / "yolov3-tiny.cfg"
+    cfg = tmp_path / "network.cfg"
+    asked = {"fp32": 0, "fp16": 0} | {precision: 1}
+    text = plain.read_text().replace("fp32=1\nfp16=0\n", "".join(f"{k}={v}\n" for k, v in asked.items()))
+    cfg.write_text(text)
     weights = tmp_path / "random.weights"
     write_random_weights(weights, host_engine.info(cfg)["layers"], seed=1)
     options = EngineOptions(threads=threads)
     bench = host_engine.bench(cfg, weights, options, warmup=0, runs=1, profile=True)
-    assert "winograd4" in {row["algorithm"] for row in bench["layers"]}
+    rows = [row for row in bench["layers"] if row["type"] == "convolutional"]
+    assert {row["executed"] for row in rows} == {precision}
+    assert "winograd4" in {row["algorithm"] for row in rows}
     assert bench["live_bytes"] < bench["arena_bytes"] <= 1.25 * bench["live_bytes"]
 
 

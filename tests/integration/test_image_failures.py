@@ -76,7 +76,8 @@ def disk(folder: Path, size: str) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", folder], check=True)
+        # Lazily: what a Docker Engine started may outlive it by a moment.
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def grow(folder: Path, size: str) -> None:
@@ -206,7 +207,9 @@ def test_with_a_full_disk_below_the_docker_engine(
     monkeypatch.setattr(bootstrapping, "_unpack_debian", unpack)
     recipe = dataclasses.replace(read_recipe(TARGET), name="small")
     with build_log(tmp_path / "log") as log:
-        with pytest.raises(BuildError, match=r"did not take the base: .*no space left on device") as caught:
+        # The engine answers and hangs up while it is still sent to: on a busy machine the answer is lost.
+        reason = "no space left on device|Connection (aborted|reset)|Broken pipe"
+        with pytest.raises(BuildError, match=rf"did not take the base: .*({reason})") as caught:
             bootstrap(client, recipe, recipe.releases[0], log)
         assert "Docker Root Dir" in caught.value.cure
         assert not client.images.list(all=True)

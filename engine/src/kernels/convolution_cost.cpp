@@ -105,8 +105,7 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   const auto slack = static_cast<std::size_t>(std::max(lanes, kernel.sum_lanes));
   WinogradBlock block;
   block.sum_stride = divide_up(tiles, lanes) * lanes;
-  // The transforms write up to a vector too much.
-  block.panel_stride = block.sum_stride + lanes;
+  block.panel_stride = block.sum_stride;
   const int rows = chunk_blocks * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
   const auto panel_position = odd_lines(
@@ -119,7 +118,18 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.sum_position = static_cast<std::int64_t>(sum_position);
   block.panel_bytes = round_up((positions * panel_position + slack) * panel_size, kCacheLine);
   block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
+  const int tiles_x = divide_up(shape.out.width, tile);
+  const int longest = divide_up(std::min(tiles, tiles_x), lanes) * lanes;
+  block.line_width = tile * longest + tile + lanes;
+  block.line_bytes = round_up(static_cast<std::size_t>(tile + 3) *
+                                  static_cast<std::size_t>(block.line_width) * sizeof(float),
+                              kCacheLine);
   return block;
+}
+
+std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step) {
+  return round_up(static_cast<std::size_t>(depth_step * kernel.rows * kernel.multiplier_bytes),
+                  kCacheLine);
 }
 
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
@@ -168,7 +178,10 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const double cost = terms * (full * products(size) + products(rest)) +
                         passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
     // What fits, before what does not; of the one what costs least, of the other what is smallest.
-    const std::size_t all_bytes = at_once * block_bytes;
+    const std::size_t thread_bytes =
+        block.line_bytes + winograd_multiplier_bytes(kernel, depth.step);
+    const std::size_t all_bytes =
+        at_once * block_bytes + static_cast<std::size_t>(threads) * thread_bytes;
     const bool fits = all_bytes <= scratch_bytes;
     const bool fitted = best_bytes <= scratch_bytes;
     if (best.tiles == 0 || (fits && !fitted) ||

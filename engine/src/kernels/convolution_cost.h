@@ -43,8 +43,13 @@ struct WinogradBlock {
   std::int64_t sum_position = 0;
   std::size_t panel_bytes = 0;
   std::size_t sum_bytes = 0;
+  // Every thread's own: the lines of a segment of tiles, and one of zeros.
+  int line_width = 0;
+  std::size_t line_bytes = 0;
 };
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
                              int tiles, int chunk_blocks);
+// Also every thread's own: so many terms of the weights of a block of rows, widened.
+std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step);
 
 }  // namespace mpe

@@ -267,7 +267,7 @@ struct WinogradWork {
   int unit_end = 0;
   int row_begin = 0;  // for transform_output
   int row_end = 0;
-  int panel_stride = 0;              // values from channel to channel; has slack for a vector
+  int panel_stride = 0;              // values from channel to channel
   std::int64_t position_stride = 0;  // values from position to position
   int sum_stride = 0;                // sums from row to row
   std::int64_t sum_position = 0;     // sums from position to position

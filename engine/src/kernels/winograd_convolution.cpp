@@ -56,8 +56,6 @@ class WinogradConvolution final : public Convolution {
         depth_step_(plan.depth_step),
         geometry_(request.shape),
         constants_(request) {
-    const int longest = divide_up(std::min(block_tiles_, tiles_x_), kernel.lanes) * kernel.lanes;
-    line_width_ = tile_ * longest + tile_ + kernel.lanes;
     pack_weights(request);
   }
 
@@ -129,17 +127,8 @@ class WinogradConvolution final : public Convolution {
     return threads == 1 || winograd_blocks_at_once(block_count(), threads) > 1;
   }
 
-  std::size_t multipliers_bytes() const {
-    return round_up(static_cast<std::size_t>(depth_step_ * kernel_.rows * kernel_.multiplier_bytes),
-                    kCacheLine);
-  }
-  // The lines of a segment of tiles, and one of zeros.
-  std::size_t lines_bytes() const {
-    return round_up(
-        static_cast<std::size_t>(tile_ + 3) * static_cast<std::size_t>(line_width_) * sizeof(float),
-        kCacheLine);
-  }
-  std::size_t thread_bytes() const { return multipliers_bytes() + lines_bytes(); }
+  std::size_t multipliers_bytes() const { return winograd_multiplier_bytes(kernel_, depth_step_); }
+  std::size_t thread_bytes() const { return multipliers_bytes() + block_.line_bytes; }
 
   WinogradWork work_of(const ConvolutionCall& call, const OutputStage& stage, int thread,
                        int threads) const {
@@ -161,7 +150,7 @@ class WinogradConvolution final : public Convolution {
     work.position_stride = block_.panel_position;
     work.sum_stride = block_.sum_stride;
     work.sum_position = block_.sum_position;
-    work.line_width = line_width_;
+    work.line_width = block_.line_width;
     work.multipliers = call.scratch + index * thread_bytes();
     work.lines = work.multipliers + multipliers_bytes();
     work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes() +
@@ -240,7 +229,6 @@ class WinogradConvolution final : public Convolution {
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [position][block][channel][rows of a block]
-  int line_width_ = 0;
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 // Tiles are taken in the order of their rows, and rows of tiles follow each other without a gap in
 // the products, so that small maps fill the vectors as well. The input's transform goes segment by
 // segment (a row's part of the block) and may write up to a vector beyond a segment's end, where
-// the next segment, or the slack behind a block, follows. The output's takes vectors of tiles as
-// they come, over the ends of rows, and pools what it made where that is all that is wanted.
+// the next segment follows, but not beyond the block. The output's takes vectors of tiles as they
+// come, over the ends of rows, and pools what it made where that is all that is wanted.
 //
 // A kernel K is one of generic/gemm.h with kUnit 1 and an accumulate() that takes the distances of
 // panel rows and tile rows, and beside that has
@@ -156,6 +156,7 @@ class WinogradInput {
     const std::int64_t position = work.position_stride;
     constexpr int kLines = 2;  // at once, so that none waits for its own results
     static_assert(kInput % kLines == 0);
+    const int room = work.panel_stride - segment.first;
     for (int i = 0; i < kInput; i += kLines) {
       const Panel* line = lines + i * work.line_width;
       Panel* to = panel + i * kInput * position;
@@ -168,9 +169,17 @@ class WinogradInput {
         unroll<kLines>([&](auto k) MPE_UNROLLED {
           Tiles::transform_input(values[k.value], transformed[k.value]);
         });
-        unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
-          store(to + j.value * position + tile, transformed[j.value / kInput][j.value % kInput]);
-        });
+        const auto store_all = [&](auto... count) MPE_UNROLLED {
+          unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
+            store(to + j.value * position + tile, transformed[j.value / kInput][j.value % kInput],
+                  count...);
+          });
+        };
+        if (tile + kLanes <= room) {
+          store_all();
+        } else {
+          store_all(room - tile);
+        }
       }
     }
   }

@@ -1,0 +1,55 @@
+"""The test of the engine's kernels on emulated Arm cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from engine_tests import configure_and_build, run
+
+from harness.build.emulator import emulator_missing, find_emulator
+from harness.build.toolchain import load_toolchain
+from harness.configuration.targets import load_target
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def arm64_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernels' test for arm64, compiled as the engine is for the Pi 4."""
+    target, zig = load_target("pi4"), load_toolchain("zig")
+    folder = tmp_path_factory.mktemp("arm64")
+    definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.files[0]), "MPE_BUILD_TESTS": "ON"} | zig.definitions(
+        target
+    )
+    options = [f"-D{name}={value}" for name, value in definitions.items()]
+    configure_and_build(folder, options, target="convolution_test", environment=zig.environment())
+    return folder / "tests" / "convolution_test"
+
+
+# The cores that differ in instructions: those without and with half arithmetic and dot products.
+CORES = ("cortex-a72", "cortex-a76")
+
+
+@pytest.fixture(scope="module")
+def arm64_runs(arm64_suite: Path) -> Iterator[Mapping[str, Future[str]]]:
+    """The test on every core, side by side: each takes minutes under QEMU."""
+    with ThreadPoolExecutor(len(CORES)) as pool:
+        runs = {}
+        for core in CORES:
+            target = replace(load_target("pi4"), qemu_cpu=core)
+            emulator = find_emulator(target)
+            if emulator is None:
+                pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
+            runs[core] = pool.submit(run, [*emulator.prefix, arm64_suite])
+        yield runs
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_arm_kernels_compute_what_the_plain_loops_do(
+    core: str, arm64_runs: Mapping[str, Future[str]]
+) -> None:
+    assert "0 failures" in arm64_runs[core].result()

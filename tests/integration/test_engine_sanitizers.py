@@ -1,0 +1,66 @@
+"""The engine's own tests with sanitizers on this machine, and a short fuzz."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from engine_tests import ENGINE, configure_and_build, run
+
+from harness.build.toolchain import build_tool
+from harness.configuration.targets import load_target
+from harness.sdk.wheel import tensorflow_sdk
+
+pytestmark = pytest.mark.engine
+FUZZERS = ("cfg", "weights", "npy", "calibration")
+FUZZ_SECONDS = int(os.environ.get("HARNESS_FUZZ_SECONDS", "15"))
+
+
+@pytest.fixture(scope="module")
+def instrumented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tests, benchmarks and libFuzzer targets with both sanitizers, in one build."""
+    # GCC takes minutes for the instrumented kernels, and has no libFuzzer.
+    clang = shutil.which("clang++")
+    if clang is None:
+        pytest.skip("the engine's sanitizer tests need clang: apt-get install clang libclang-rt-dev")
+    if not Path("/usr/include/benchmark/benchmark.h").is_file():
+        pytest.skip("the engine's benchmarks need Google Benchmark: apt-get install libbenchmark-dev")
+    folder = tmp_path_factory.mktemp("instrumented")
+    parts = [f"-DMPE_BUILD_{part}=ON" for part in ("TESTS", "BENCHMARKS", "FUZZERS")]
+    options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_SANITIZE=address,undefined", *parts]
+    configure_and_build(folder, options)
+    return folder
+
+
+def test_suite_under_address_and_undefined_behaviour_sanitizers(instrumented: Path) -> None:
+    ctest = build_tool("cmake").with_name("ctest")
+    jobs = ["--parallel", str(os.cpu_count() or 1)]
+    printed = run([ctest, "--test-dir", instrumented, "--output-on-failure", *jobs])
+    assert "100% tests passed" in printed
+    benchmark = instrumented / "benchmarks" / "layers_benchmark"
+    shown = run([benchmark, "--benchmark_list_tests"])
+    assert {line.split("/")[1] for line in shown.splitlines()} == {"fp32", "fp16", "int8"}
+    first = shown.splitlines()[0]
+    argv = [f"--benchmark_filter=^{first}$", "--benchmark_min_time=0.001", "--benchmark_format=json"]
+    (row,) = json.loads(run([benchmark, *argv]))["benchmarks"]
+    assert row["name"] == first
+    assert row["of peak %"] > 0
+    libraries = tensorflow_sdk(load_target("host")).folder / "lib"
+    environment = {"LD_LIBRARY_PATH": str(libraries), "MPE_REQUIRE_TENSORFLOW": "1"}
+    quantizers = run([instrumented / "tests" / "quantizer_test"], environment=environment)
+    assert "3 cases, 0 failures" in quantizers
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_a_short_fuzz_finds_nothing(name: str, instrumented: Path, tmp_path: Path) -> None:
+    corpus = ENGINE / "tests" / "fuzz" / "corpus" / name
+    dictionary = ENGINE / "tests" / "fuzz" / f"{name}.dict"
+    (tmp_path / "new").mkdir()
+    # The limit is on single allocations: a new process inherits the peak resident size of the one that
+    # starts it (getrusage), which libFuzzer would take for its own, and here that one has run TensorFlow.
+    options = [f"-max_total_time={FUZZ_SECONDS}", "-timeout=20", "-malloc_limit_mb=1024", "-rss_limit_mb=0"]
+    options += [f"-dict={dictionary}"] if dictionary.is_file() else []
+    run([instrumented / "tests" / "fuzz" / f"{name}_fuzzer", *options, "new", corpus], folder=tmp_path)
