@@ -41,6 +41,10 @@ class BoardUnreachableError(HarnessError):
     exit_status = 5
 
 
+class BoardRefusedError(BoardUnreachableError):
+    """A board lets nobody in, or is not the one that is known: trying again is of no use."""
+
+
 class CellsFailedError(HarnessError):
     """Some cells of a sweep failed; the others are in the store."""
 

@@ -6,27 +6,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.configuration.targets import load_target
+from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
+    from harness.boards.inventory import BoardEntry
 
 HOST = "host"
+_EMULATED = " (emulated)"
 
 
 class Fleet:
-    """Finds a board for a target. Raises ConfigurationError for a boards file that is wrong."""
+    """Finds boards for targets. Raises ConfigurationError for a boards file that is wrong."""
 
     def __init__(self, boards_file: Path | None = None) -> None:
-        self._file = boards_file
-        self._real: frozenset[str] = frozenset()
+        self._entries: dict[str, BoardEntry] = {}
         if boards_file is not None:
             from harness.boards.inventory import read_boards
 
-            self._real = frozenset(entry.target for entry in read_boards(boards_file))
+            self._entries = {entry.name: entry for entry in read_boards(boards_file)}
+        for name in self._entries:
+            if name == HOST or name.endswith(_EMULATED):
+                raise ConfigurationError(
+                    f"{boards_file}: no board may be called {name}: this machine and emulated boards are",
+                    cure="Give it another name.",
+                )
 
     def is_emulated(self, target: str) -> bool:
         """Whether a target's cells run on an emulated board."""
-        return target != HOST and target not in self._real
+        return target != HOST and not any(entry.target == target for entry in self._entries.values())
 
     def missing(self) -> list[str]:
         """What has to be installed for emulated boards, a line each."""
@@ -34,8 +42,18 @@ class Fleet:
 
         return emulation_missing()
 
-    def open(self, target: str) -> Board:
-        """The board of a target, not connected yet."""
-        from harness.boards import open_board
+    def boards(self, target: str) -> tuple[str, ...]:
+        """The names of all boards of a target; an emulated one where there is no other."""
+        if target == HOST:
+            return (HOST,)
+        real = tuple(name for name, entry in self._entries.items() if entry.target == target)
+        return real or (target + _EMULATED,)
 
-        return open_board(load_target(target), self._file)
+    def open(self, board: str) -> Board:
+        """A board, not connected yet."""
+        from harness.boards import open_board
+        from harness.boards.ssh import SshBoard
+
+        if entry := self._entries.get(board):
+            return SshBoard(entry.name, load_target(entry.target), entry.address)
+        return open_board(load_target(board.removesuffix(_EMULATED)))

@@ -32,6 +32,7 @@ class Materials:
         self.host = HostEngine(engine.path)
         self.file_hash = cache(fingerprint.of_file)
         self.dataset_hash = cache(fingerprint.of_dataset)
+        self._info = cache(self.host.info)
         for model in sweep.models:
             self._write_random_weights(model)
 
@@ -40,7 +41,7 @@ class Materials:
 
         Raises ConfigurationError with the file and line of what is wrong.
         """
-        info = self.host.info(model.cfg)
+        info = self._info(model.cfg)
         # The engine counts the larger header, whose number of images seen has 64 bits instead of 32.
         expected = int(info["weights_bytes"])
         found = model.weights.stat().st_size
@@ -57,9 +58,13 @@ class Materials:
             classes = load_model(self.host, model.cfg, model.weights).classes
             read_dataset(model.dataset, classes=classes, labels=model.labels)
 
+    def multiply_adds(self, model: Model) -> int:
+        """Of one image."""
+        return sum(int(layer["macs"]) for layer in self._info(model.cfg)["layers"])
+
     def _write_random_weights(self, model: Model) -> None:
         if model.random_weights and not model.weights.is_file():
-            layers = self.host.info(model.cfg)["layers"]
+            layers = self._info(model.cfg)["layers"]
             model.weights.parent.mkdir(parents=True, exist_ok=True)
             write_random_weights(model.weights, layers, SEED)
 

@@ -76,6 +76,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         "instructions": bench.get("instructions"),
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
+        "board": board.name,
     }
     if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
         result |= _count(board, cell, paths, options, environment)

@@ -14,13 +14,12 @@ from harness import console
 from harness.configuration.matrix import Build
 from harness.errors import HarnessError
 from harness.sweep import fingerprint
+from harness.sweep.fleet import HOST
 from harness.sweep.machine_lock import Interrupted, loading
 from harness.sweep.worker import Worker
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
-
-HOST = "host"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +67,7 @@ def _build(name: str, build: Build) -> Engine:
 
 
 class Boards:
-    """The boards of a sweep, each opened once, in the background; all are closed at the end."""
+    """The boards of a sweep, opened in the background and by name; all are closed at the end."""
 
     def __init__(self, worker: Worker, open_board: Callable[[str], Board]) -> None:
         self._worker = worker
@@ -83,22 +82,33 @@ class Boards:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self, target: str) -> None:
-        """Begins to open a target's board. This may build its image, which takes minutes."""
+    def open(self, name: str) -> None:
+        """Begins to open a board. This may build its image, which takes minutes."""
         with self._lock:
             if self._closed:
                 raise Interrupted
-            if target in self._boards:
+            if name in self._boards:
                 return
             future: Future[Board] = Future()
-            self._boards[target] = future
+            self._boards[name] = future
         # A daemon: when the sweep fails meanwhile, nobody waits for an image.
-        threading.Thread(target=self._enter, args=(target, future), daemon=True).start()
+        threading.Thread(target=self._enter, args=(name, future), daemon=True).start()
 
-    def get(self, target: str) -> Board:
-        """The open board of a target. Raises what went wrong with opening it."""
-        self.open(target)
-        return self._boards[target].result()
+    def get(self, name: str) -> Board:
+        """The open board. Raises what went wrong with opening it."""
+        self.open(name)
+        with self._lock:
+            if self._closed:
+                raise Interrupted
+            future = self._boards[name]
+        return future.result()
+
+    def drop(self, name: str) -> None:
+        """Forgets a board that failed: the next `get` opens it anew."""
+        with self._lock:
+            future = self._boards.pop(name, None)
+        if future is not None and future.done() and not future.exception():
+            future.result().__exit__(None, None, None)
 
     def close(self) -> None:
         """Closes the boards that are open."""
@@ -109,11 +119,11 @@ class Boards:
         for future in opened:
             future.result().__exit__(None, None, None)
 
-    def _enter(self, target: str, future: Future[Board]) -> None:
+    def _enter(self, name: str, future: Future[Board]) -> None:
         try:
             # The host's is opened at once: a measurement that has the machine to itself may wait for it.
-            with nullcontext() if target == HOST else loading(self._worker.stop):
-                board = self._open_board(target).__enter__()
+            with nullcontext() if name == HOST else loading(self._worker.stop):
+                board = self._open_board(name).__enter__()
             with self._lock:
                 if not self._closed:
                     future.set_result(board)

@@ -1,12 +1,14 @@
 """Runs a sweep: prepares everything, then works off what the store does not have yet.
 
-Cells of one target run one after another on its board; targets and the evaluation of accuracy run side by
-side, except that a measurement on this machine waits until it has the machine to itself.
+Cells of one target are spread over its boards, one at a time on each (harness/sweep/schedule.py); boards and
+the evaluation of accuracy work side by side, except that a measurement on this machine waits until it has the
+machine to itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from itertools import product
@@ -16,17 +18,21 @@ from harness import console
 from harness.boards import profiling_missing
 from harness.configuration.matrix import Sweep
 from harness.configuration.targets import load_target
-from harness.errors import HarnessError
+from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
-from harness.sweep.fleet import Fleet
+from harness.sweep.fleet import HOST, Fleet
+from harness.sweep.machine_lock import Interrupted
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import cells
-from harness.sweep.preparation import HOST, OWN, Boards, Engine, Engines, build_engines
-from harness.sweep.store import Outcome, Place, Run, Store
-from harness.sweep.worker import Job, Worker
+from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
+from harness.sweep.schedule import Schedule, Task
+from harness.sweep.store import Claim, Outcome, Place, Run, Store
+from harness.sweep.worker import POLL_SECONDS, Job, Worker
+
+_Keyed = tuple[str, Cell]
 
 
 def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, debug: bool = False) -> int:
@@ -109,7 +115,8 @@ class _Execution:
             if possible:
                 wanted.append(target)
                 if not measured:
-                    self.boards.open(target)  # an image may take minutes: meanwhile the engine is built
+                    for board in self.fleet.boards(target):
+                        self.boards.open(board)  # an image may take minutes: meanwhile the engine is built
         return build_engines(product(wanted, self.sweep.toolchains), self.worker)
 
     def _calibrate(self) -> None:
@@ -216,25 +223,34 @@ class _Execution:
         if not pending and not evaluations:
             console.log("everything is measured already")
             return
-        for target in {cell.target for cell in pending.values()}:
-            self.boards.open(target)
+        lanes = {board: target for target in self._targets(pending) for board in self.fleet.boards(target)}
+        for board in lanes:
+            self.boards.open(board)
         if self.sweep.emulated.images:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
-        lanes: dict[str, list[Job]] = {}
-        for key, cell in pending.items():
-            engine = engines[cell.target, cell.build]
-            assert isinstance(engine, Engine)
-            lanes.setdefault(cell.target, []).append(self._cell_job(cell, key, engine))
-        if evaluations:
-            lanes["accuracy"] = list(evaluations)
-        total = sum(map(len, lanes.values()))
-        with console.progress("measuring", total=total) as bar, ThreadPoolExecutor(len(lanes)) as pool:
+        tasks = [
+            Task((key, cell), cell.target, self.materials.multiply_adds(cell.model) / cell.threads)
+            for key, cell in pending.items()
+        ]
+        total = len(tasks) + len(evaluations)
+        with (
+            console.progress("measuring", total=total) as bar,
+            ThreadPoolExecutor(len(lanes) + bool(evaluations)) as pool,
+        ):
 
             def advance(job: Job) -> None:
                 bar.describe(job.name)
                 bar.advance()
 
-            futures = [pool.submit(self.worker.work, jobs, advance) for jobs in lanes.values()]
+            def abandon(task: Task[_Keyed], error: HarnessError) -> None:
+                job = self._cell_job(task.item, engines, "")
+                self.worker.give_up(job, error)
+                advance(job)
+
+            schedule = Schedule(tasks, lanes, abandon)
+            futures = [pool.submit(self._serve, board, schedule, engines, advance) for board in lanes]
+            if evaluations:
+                futures.append(pool.submit(self.worker.work, evaluations, advance))
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
@@ -244,9 +260,48 @@ class _Execution:
             for future in futures:
                 future.result()
 
-    def _cell_job(self, cell: Cell, key: str, engine: Engine) -> Job:
+    @staticmethod
+    def _targets(pending: Mapping[str, Cell]) -> list[str]:
+        return list(dict.fromkeys(cell.target for cell in pending.values()))
+
+    def _serve(
+        self, board: str, schedule: Schedule[_Keyed], engines: Engines, advance: Callable[[Job], None]
+    ) -> None:
+        """Has a board measure cells until there are none left for it."""
+        with contextlib.suppress(Interrupted):
+            while (task := schedule.take(board, self.worker.stop)) is not None:
+                job = self._cell_job(task.item, engines, board)
+                begun = False
+                try:
+                    self.boards.get(board)
+                    begun = True
+                    claim = self.worker.attempt(job)
+                except BoardUnreachableError as error:
+                    self.boards.drop(board)
+                    refused = isinstance(error, BoardRefusedError)
+                    pause = schedule.lost(task, board, error, begun=begun, lasting=refused)
+                    if pause is None:
+                        console.warn(f"{board}: given up: {error}")
+                        return
+                    console.warn(f"{board}: tried again in {pause:g} s: {error}")
+                    if self.worker.stop.wait(pause):
+                        return
+                    continue
+                except HarnessError as error:  # the board cannot be opened, for another reason
+                    self.worker.give_up(job, error)
+                    claim = Claim.SETTLED
+                if claim is Claim.BUSY:
+                    schedule.postpone(task, POLL_SECONDS)
+                else:
+                    schedule.done(task, board)
+                    advance(job)
+
+    def _cell_job(self, keyed: _Keyed, engines: Engines, board: str) -> Job:
+        key, cell = keyed
+        engine = engines[cell.target, cell.build]
+        assert isinstance(engine, Engine)
+
         def perform() -> Outcome:
-            board = self.boards.get(cell.target)
             files = Files(
                 engine=engine.path,
                 cfg=self.materials.cfg(cell.variant),
@@ -255,7 +310,8 @@ class _Execution:
                 samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
                 libraries=self.materials.libraries(cell),
             )
-            return measure(board, cell, files, self.materials.digests(cell.variant, cell.options))
+            expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
+            return measure(self.boards.get(board), cell, files, expected)
 
         return Job(
             name=cell.name,
@@ -263,5 +319,5 @@ class _Execution:
             key=key,
             perform=perform,
             alone=cell.target == HOST,
-            board="" if cell.emulated or cell.target == HOST else cell.target,
+            board="" if cell.emulated or cell.target == HOST else board,
         )

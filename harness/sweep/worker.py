@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from harness import console
-from harness.errors import HarnessError
+from harness.errors import BoardUnreachableError, HarnessError
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
@@ -48,7 +48,7 @@ class Worker:
             busy: list[Job] = []
             for job in waiting:
                 try:
-                    claim = self._attempt(job)
+                    claim = self.attempt(job)
                 except Interrupted:
                     return
                 if claim is Claim.BUSY:
@@ -59,7 +59,12 @@ class Worker:
                 return
             waiting = busy
 
-    def _attempt(self, job: Job) -> Claim:
+    def attempt(self, job: Job) -> Claim:
+        """Does a job, unless it is settled or another process has claimed it, and says which.
+
+        Raises BoardUnreachableError where the job's board failed, which is not the job's fault, and
+        Interrupted when asked to stop.
+        """
         if self.stop.is_set():
             raise Interrupted
         if self.store.settled(job.table, job.key, self.run):
@@ -70,6 +75,14 @@ class Worker:
             if claim is Claim.MINE:
                 self._perform(job)
         return claim
+
+    def give_up(self, job: Job, error: HarnessError) -> None:
+        """Keeps why a job was never done, unless another process does it or an earlier result stands."""
+        earlier = self.store.outcome(job.table, job.key)
+        if earlier is not None and earlier.status == "done":
+            return
+        if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
+            self._keep(job, Outcome(status="failed", error=str(error)))
 
     @contextlib.contextmanager
     def _quiet(self, job: Job) -> Iterator[None]:
@@ -83,6 +96,11 @@ class Worker:
     def _perform(self, job: Job) -> None:
         try:
             outcome = self._outcome(job)
+        except BoardUnreachableError:
+            self.store.release(job.key)
+            if self.stop.is_set():
+                raise Interrupted from None
+            raise
         except BaseException:
             self.store.release(job.key)
             raise
@@ -90,6 +108,9 @@ class Worker:
             # What fails while everything is being stopped has most likely failed because of that.
             self.store.release(job.key)
             raise Interrupted
+        self._keep(job, outcome)
+
+    def _keep(self, job: Job, outcome: Outcome) -> None:
         if job.table == "cells":
             self.store.complete_cell(self.run, job.key, outcome)
         else:
@@ -100,6 +121,8 @@ class Worker:
     def _outcome(self, job: Job) -> Outcome:
         try:
             return job.perform()
+        except BoardUnreachableError:
+            raise
         except HarnessError as error:
             if self.debug:
                 console.log(traceback.format_exc())

@@ -1,0 +1,156 @@
+"""Which board measures which cell next: the longest first, one at a time on a board.
+
+A cell may run on any board of its target. A board that fails gives its cell back and is tried again after a
+pause, each time a longer one; when it goes on failing it is quarantined, and its cells go to the others. A
+cell that was lost with boards too often is given up: it may be what breaks them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from harness.errors import HarnessError
+from harness.sweep.machine_lock import Interrupted
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How much is forgiven."""
+
+    # Seconds between attempts to reach a board, which is quarantined after the last. A Raspberry Pi starts
+    # in half a minute.
+    pauses: Sequence[float] = (2.0, 5.0, 15.0, 30.0, 60.0)
+    losses: int = 3  # of one cell, with its board
+
+
+@dataclass(eq=False)
+class Task(Generic[Item]):
+    """A cell that waits to be measured."""
+
+    item: Item
+    target: str
+    cost: float  # of the same unit in all tasks; longer ones are taken first
+    losses: int = 0
+
+
+@dataclass
+class _Queue(Generic[Item]):
+    """The tasks of one target. `left` counts those that have not ended, also where a board has them."""
+
+    ready: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
+    later: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
+    boards: int = 0
+    left: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+
+class Schedule(Generic[Item]):
+    """The tasks of a sweep and the boards for them. Boards call from threads of their own.
+
+    `boards` maps the name of each board to its target. `abandon` is told of every task that no board will
+    measure any more, with the reason.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task[Item]],
+        boards: Mapping[str, str],
+        abandon: Callable[[Task[Item], HarnessError], None],
+        patience: Patience | None = None,
+    ) -> None:
+        self.patience = patience or Patience()
+        self._abandon = abandon
+        self._boards = dict(boards)
+        self._failures: dict[str, int] = {}  # of each board, one after another
+        self._numbers = itertools.count()  # keeps tasks of the same length in their order
+        self._queues: dict[str, _Queue[Item]] = {}
+        for target in boards.values():
+            self._queues.setdefault(target, _Queue()).boards += 1
+        for task in tasks:
+            queue = self._queues[task.target]
+            queue.left += 1
+            queue.ready.append((-task.cost, next(self._numbers), task))
+        for queue in self._queues.values():
+            heapq.heapify(queue.ready)
+
+    def take(self, board: str, stop: threading.Event) -> Task[Item] | None:
+        """The next task for a board; waits while others may still give theirs back.
+
+        None when there is no more. Raises Interrupted when asked to stop.
+        """
+        queue = self._queues[self._boards[board]]
+        with queue.changed:
+            while queue.left:
+                if stop.is_set():
+                    raise Interrupted
+                now = time.monotonic()
+                while queue.later and queue.later[0][0] <= now:
+                    _, number, task = heapq.heappop(queue.later)
+                    heapq.heappush(queue.ready, (-task.cost, number, task))
+                if queue.ready:
+                    return heapq.heappop(queue.ready)[2]
+                # Not for ever: nobody wakes a board that waits when the sweep is stopped.
+                due = queue.later[0][0] - now if queue.later else 0.5
+                queue.changed.wait(min(max(due, 0.01), 0.5))
+        return None
+
+    def done(self, task: Task[Item], board: str) -> None:
+        """A task has ended, and its board has shown that it works."""
+        self._failures.pop(board, None)
+        self._end(task)
+
+    def postpone(self, task: Task[Item], seconds: float) -> None:
+        """Another process has the task at the moment: to be looked at again."""
+        queue = self._queues[task.target]
+        with queue.changed:
+            heapq.heappush(queue.later, (time.monotonic() + seconds, next(self._numbers), task))
+
+    def lost(
+        self, task: Task[Item], board: str, error: HarnessError, *, begun: bool, lasting: bool = False
+    ) -> float | None:
+        """A board failed; `begun`: while it worked on the task, which may be at fault then; `lasting`: in a
+        way that does not pass.
+
+        Returns the seconds after which to try the board again, or None: it is quarantined.
+        """
+        failures = self._failures[board] = self._failures.get(board, 0) + 1
+        task.losses += begun
+        if task.losses >= self.patience.losses:
+            self._abandon(task, HarnessError(f"lost with its board {task.losses} times, at last: {error}"))
+            self._end(task)
+        else:
+            self.postpone(task, 0.0)
+        if failures <= len(self.patience.pauses) and not lasting:
+            with self._queues[task.target].changed:
+                self._queues[task.target].changed.notify()
+            return self.patience.pauses[failures - 1]
+        self._quarantine(board, error)
+        return None
+
+    def _quarantine(self, board: str, error: HarnessError) -> None:
+        queue = self._queues[self._boards[board]]
+        with queue.changed:
+            queue.boards -= 1
+            given_up = [] if queue.boards else [entry[2] for entry in [*queue.ready, *queue.later]]
+            if given_up:
+                queue.ready.clear()
+                queue.later.clear()
+            queue.left -= len(given_up)
+            queue.changed.notify_all()
+        for task in given_up:
+            self._abandon(task, error)
+
+    def _end(self, task: Task[Item]) -> None:
+        queue = self._queues[task.target]
+        with queue.changed:
+            queue.left -= 1
+            if not queue.left:
+                queue.changed.notify_all()

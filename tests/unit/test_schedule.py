@@ -1,0 +1,160 @@
+"""Which board gets which cell: the longest first, none twice, none lost with a board."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import BoardUnreachableError, HarnessError
+from harness.sweep.machine_lock import Interrupted
+from harness.sweep.schedule import Patience, Schedule, Task
+
+NO_PAUSES = Patience(pauses=(0.0, 0.0), losses=3)
+DEAD = BoardUnreachableError("dead")
+
+
+class Sweep:
+    """A schedule of numbered tasks, and what became of them."""
+
+    def __init__(self, costs: dict[str, list[float]], boards: dict[str, str], patience: Patience = NO_PAUSES):
+        self.given_up: dict[int, str] = {}
+        self.stop = threading.Event()
+        numbered = enumerate((target, cost) for target, row in costs.items() for cost in row)
+        self.tasks = [Task(number, target, cost) for number, (target, cost) in numbered]
+        self.schedule = Schedule(self.tasks, boards, self.abandon, patience)
+
+    def abandon(self, task: Task[int], error: HarnessError) -> None:
+        assert task.item not in self.given_up
+        self.given_up[task.item] = str(error)
+
+    def take(self, board: str) -> Task[int]:
+        task = self.schedule.take(board, self.stop)
+        assert task is not None
+        return task
+
+    def is_over(self, board: str) -> bool:
+        return self.schedule.take(board, self.stop) is None
+
+
+def test_the_longest_come_first_and_equal_ones_in_their_order() -> None:
+    sweep = Sweep({"pi4": [1.0, 3.0, 2.0, 3.0]}, {"a": "pi4"})
+    taken = []
+    for _ in range(4):
+        task = sweep.take("a")
+        taken.append(task.item)
+        sweep.schedule.done(task, "a")
+    assert taken == [1, 3, 2, 0]
+    assert sweep.is_over("a")
+
+
+def test_boards_of_a_target_share_its_cells_and_no_others() -> None:
+    sweep = Sweep({"pi4": [1.0, 1.0], "pi5": [5.0]}, {"a": "pi4", "b": "pi4", "c": "pi5"})
+    assert {sweep.take("a").item, sweep.take("b").item} == {0, 1}
+    assert sweep.take("c").item == 2
+
+
+def test_a_board_waits_for_what_another_may_give_back() -> None:
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
+    task = sweep.take("a")
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(sweep.take, "b")
+        time.sleep(0.05)
+        assert not other.done()
+        sweep.schedule.lost(task, "a", DEAD, begun=True)
+        assert other.result(timeout=10) is task
+    sweep.schedule.done(task, "b")
+    assert sweep.is_over("a")
+
+
+def test_a_board_is_tried_again_after_longer_and_longer_pauses_then_quarantined() -> None:
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"}, Patience(pauses=(1.0, 4.0), losses=9))
+    pauses = [sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False) for _ in range(3)]
+    assert pauses == [1.0, 4.0, None]
+    assert not sweep.given_up
+    assert sweep.take("b").item == 0
+
+
+def test_a_success_is_a_new_beginning() -> None:
+    sweep = Sweep({"pi4": [1.0, 1.0]}, {"a": "pi4"}, Patience(pauses=(1.0,), losses=9))
+    task = sweep.take("a")
+    assert sweep.schedule.lost(task, "a", DEAD, begun=True) == 1.0
+    sweep.schedule.done(sweep.take("a"), "a")
+    assert sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True) == 1.0
+
+
+def test_what_does_not_pass_is_not_waited_for() -> None:
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
+    assert sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False, lasting=True) is None
+    assert sweep.take("b").item == 0
+
+
+def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause() -> None:
+    sweep = Sweep({"pi4": [1.0, 1.0], "pi5": [1.0]}, {"a": "pi4", "b": "pi5"}, Patience(pauses=()))
+    sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False)
+    assert sweep.given_up == {0: "dead", 1: "dead"}
+    assert sweep.is_over("a")
+    assert sweep.take("b").item == 2
+
+
+def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
+    sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"}, Patience(pauses=(0.0,) * 9, losses=2))
+    for _ in range(2):
+        sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
+    assert sweep.given_up == {0: "lost with its board 2 times, at last: dead"}
+    assert sweep.take("a").item == 1
+
+
+def test_what_another_process_has_is_looked_at_again_later() -> None:
+    sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"})
+    busy = sweep.take("a")
+    sweep.schedule.postpone(busy, 0.05)
+    other = sweep.take("a")
+    assert (busy.item, other.item) == (0, 1)
+    sweep.schedule.done(other, "a")
+    assert sweep.take("a") is busy
+
+
+def test_who_waits_is_told_to_stop() -> None:
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
+    sweep.take("a")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(sweep.take, "b")
+        sweep.stop.set()
+        with pytest.raises(Interrupted):
+            waiting.result(timeout=10)
+
+
+@given(
+    cells=st.integers(0, 25),
+    faults=st.lists(st.sampled_from(["done", "lost", "unreachable", "refused", "busy"]), max_size=80),
+    names=st.integers(1, 4),
+)
+def test_every_cell_ends_once_whatever_boards_do(cells: int, faults: list[str], names: int) -> None:
+    boards = {f"board {number}": "pi4" for number in range(names)}
+    sweep = Sweep({"pi4": [float(number % 5) for number in range(cells)]}, boards)
+    done: list[int] = []
+    events = iter(faults)
+    lock = threading.Lock()
+
+    def serve(board: str) -> None:
+        while (task := sweep.schedule.take(board, sweep.stop)) is not None:
+            with lock:
+                event = next(events, "done")
+            if event == "busy":
+                sweep.schedule.postpone(task, 0.0)
+            elif event == "done":
+                done.append(task.item)
+                sweep.schedule.done(task, board)
+            else:
+                begun, lasting = event == "lost", event == "refused"
+                if sweep.schedule.lost(task, board, DEAD, begun=begun, lasting=lasting) is None:
+                    return
+
+    with ThreadPoolExecutor(names) as pool:
+        list(pool.map(serve, boards))
+    assert sorted([*done, *sweep.given_up]) == list(range(cells))
