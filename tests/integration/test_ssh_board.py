@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import shutil
-import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ssh_server import Server, free_port, make_key, running_server
 
 from harness.boards.board import RunTimeoutError
 from harness.boards.host_keys import parse_host_key
@@ -22,45 +19,10 @@ from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """A running sshd that lets this user in."""
-
-    process: subprocess.Popen[bytes]
-    address: SshAddress
-    folder: Path
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
-        pytest.skip("sshd is not installed: apt-get install openssh-server")
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # the service would make it
-    folder = tmp_path_factory.mktemp("sshd")
-    for name in ("host", "user"):
-        make_key(folder / name)
-    (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
-    port = free_port()
-    config = folder / "config"
-    config.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\n"
-        f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
-        "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
-    )
-    with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:
-        wait_for(port)
-        address = SshAddress(
-            host="127.0.0.1",
-            port=port,
-            user=getpass.getuser(),
-            key=folder / "user",
-            host_key=parse_host_key((folder / "host.pub").read_text()),
-            folder=str(folder / "board"),
-        )
-        yield Server(process=process, address=address, folder=folder)
-        process.terminate()
+    with running_server(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -71,27 +33,6 @@ def board(server: Server) -> Iterator[SshBoard]:
 
 def connect(address: SshAddress) -> SshBoard:
     return SshBoard("shelf", load_target("host"), address)
-
-
-def make_key(path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_for(port: int) -> None:
-    for _ in range(100):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    pytest.fail("sshd does not start")
 
 
 def test_a_program_runs_with_its_words_unchanged(board: SshBoard) -> None:

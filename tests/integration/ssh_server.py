@@ -1,0 +1,86 @@
+"""OpenSSH's server on this machine's loopback, for tests to take for a board."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.boards.host_keys import parse_host_key
+from harness.boards.ssh import SshAddress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A running sshd that lets this user in."""
+
+    process: subprocess.Popen[bytes]
+    address: SshAddress
+    folder: Path
+
+
+@contextlib.contextmanager
+def running_server(folder: Path) -> Iterator[Server]:
+    """An sshd with keys of its own, kept in `folder`; the test is skipped where none is installed."""
+    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        pytest.skip("sshd is not installed: apt-get install openssh-server")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # the service would make it
+    for name in ("host", "user"):
+        make_key(folder / name)
+    (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
+    port = free_port()
+    config = folder / "config"
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\n"
+        f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+        "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
+    )
+    with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for(port)
+            address = SshAddress(
+                host="127.0.0.1",
+                port=port,
+                user=getpass.getuser(),
+                key=folder / "user",
+                host_key=parse_host_key((folder / "host.pub").read_text()),
+                folder=str(folder / "board"),
+            )
+            yield Server(process=process, address=address, folder=folder)
+        finally:
+            process.terminate()
+
+
+def make_key(path: Path) -> None:
+    """An ed25519 key without a passphrase: `path` and `path`.pub."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for(port: int) -> None:
+    """Waits at most five seconds until something listens."""
+    for _ in range(100):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"nothing listens on port {port}")
