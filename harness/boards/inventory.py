@@ -11,24 +11,31 @@ A boards file names devices that answer to SSH:
         host_key: ssh-ed25519 AAAA...    # or known_hosts: FILE; without either ~/.ssh/known_hosts
         port: 22
         folder: harness                  # relative to the home folder there, or absolute
+        jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
+        power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.boards.host_keys import HostKey, parse_host_key
+from harness.boards.host_keys import parse_host_key
+from harness.boards.power import POWER_SHAPE, PowerHook
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import Choice, Field, Integer, ListOf, Record, Text
+from harness.configuration.shapes import Choice, Either, Field, Integer, ListOf, Record, Schema, Text
 from harness.configuration.targets import all_targets, load_target
 from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
     from harness.configuration.targets import Target
+
+_NEVER = r"\s@/\x00-\x1f\x7f-\x9f"  # in the name of a host
+_USER = r"(?!-)[^\s@\x00-\x1f\x7f-\x9f]+"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +45,7 @@ class BoardEntry:
     name: str
     target: str
     address: SshAddress
+    power: PowerHook | None = None  # None: nobody but a person can switch it off
 
 
 def read_boards(path: Path) -> list[BoardEntry]:
@@ -56,7 +64,7 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
     if boards_file is not None:
         for entry in read_boards(boards_file):
             if entry.target == target.name:
-                return SshBoard(entry.name, target, entry.address)
+                return board_of(entry, target)
     if target.is_host:
         from harness.boards.host import HostBoard
 
@@ -66,27 +74,37 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
     return EmulatedBoard(target)
 
 
-def _entry(node: Node, *, name: str, target: str, host: str, user: str, **rest: object) -> BoardEntry:
-    values: dict[str, object] = {key: value for key, value in rest.items() if key != "host_key"}
-    if "host_key" in rest and "known_hosts" in rest:
-        raise node.error(f"the board {name} has both host_key and known_hosts", cure="Keep one of them.")
-    if "host_key" in rest:
-        values["host_key"] = _host_key(node, str(rest["host_key"]))
-    elif "known_hosts" not in rest:
+def board_of(entry: BoardEntry, target: Target | None = None) -> SshBoard:
+    """The board of an entry, likewise; `target` is the entry's, where it has been read already."""
+    return SshBoard(entry.name, target or load_target(entry.target), entry.address)
+
+
+def _entry(
+    node: Node, *, name: str, target: str, power: PowerHook | None = None, **rest: object
+) -> BoardEntry:
+    if not name.isprintable():  # it is a part of lines and of tables
+        raise node.error(f"the name {name!r} holds characters that cannot be printed", key="name")
+    address = _address(node, f"the board {name}", **rest)
+    if address.jump is not None and address.jump.key is None:
+        address = replace(address, jump=replace(address.jump, key=address.key))
+    return BoardEntry(name=name, target=load_target(target).name, address=address, power=power)
+
+
+def _address(node: Node, what: str, **values: object) -> SshAddress:
+    if "host_key" in values and "known_hosts" in values:
+        raise node.error(f"{what} has both host_key and known_hosts", cure="Keep one of them.")
+    if "host_key" in values:
+        try:
+            values["host_key"] = parse_host_key(str(values["host_key"]))
+        except ValueError as error:
+            raise node.error(f"host_key: {error}", key="host_key") from None
+    elif "known_hosts" not in values:
         values["known_hosts"] = Path("~/.ssh/known_hosts").expanduser()
     for key in ("key", "known_hosts"):
         path = values.get(key)
         if isinstance(path, Path) and not path.is_file():
             raise node.error(f"there is no file {path}", key=key)
-    address = SshAddress(host=host, user=user, **values)  # type: ignore[arg-type]
-    return BoardEntry(name=name, target=load_target(target).name, address=address)
-
-
-def _host_key(node: Node, text: str) -> HostKey:
-    try:
-        return parse_host_key(text)
-    except ValueError as error:
-        raise node.error(f"host_key: {error}", key="host_key") from None
+    return SshAddress(**values)  # type: ignore[arg-type]
 
 
 class _File:
@@ -95,13 +113,50 @@ class _File:
     def read(self, node: Node) -> Path:
         return Path(node.file).parent / Path(Text(expected="a path").read(node)).expanduser()
 
-    def schema(self) -> dict[str, object]:
+    def schema(self) -> Schema:
         return {"type": "string", "minLength": 1}
+
+
+class _UserAtHost:
+    """`user@host`, `user@host:port` or `user@[IPv6 address]:port`; its key is one of ~/.ssh/known_hosts."""
+
+    def read(self, node: Node) -> SshAddress:
+        found = re.fullmatch(self._pattern, Text(expected="user@host:port").read(node))
+        port = int(found["port"] or 22) if found else 0
+        if found is None or not 1 <= port <= 65535:
+            raise node.error(f'expected user@host:port, found "{node.source[:40]}"')
+        host = found["bracketed"] or found["host"]
+        return _address(node, "the jump host", host=host, user=found["user"], port=port)
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 3}
+
+    _pattern = (
+        rf"(?P<user>{_USER})@(?:\[(?P<bracketed>[0-9a-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>(?!-)[^{_NEVER}:]+))"
+        r"(?::(?P<port>[0-9]{1,5}))?"
+    )
 
 
 def _target_names() -> list[str]:
     return [name for target in all_targets() for name in (target.name, *target.aliases)]
 
+
+_HOST = {
+    "host": Field(
+        shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"), help="address", required=True
+    ),
+    "user": Field(shape=Text(expected="a user", pattern=_USER), help="who logs in", required=True),
+    "port": Field(shape=Integer(least=1, most=65535), help="of its SSH server"),
+    "key": Field(shape=_File(), help="file of the private key"),
+    "host_key": Field(shape=Text(expected="a public key"), help="its own, as TYPE BASE64"),
+    "known_hosts": Field(shape=_File(), help="file with its public key"),
+}
+
+_JUMP: Record[SshAddress] = Record(
+    what="a jump host",
+    make=lambda node, **values: _address(node, "the jump host", **values),
+    fields=_HOST,
+)
 
 _BOARD = Record(
     what="a board",
@@ -109,17 +164,12 @@ _BOARD = Record(
     fields={
         "name": Field(shape=Text(expected="a name"), help="what it is called in reports", required=True),
         "target": Field(shape=Choice(what="target", names=_target_names), help="its kind", required=True),
-        "host": Field(
-            shape=Text(expected="a host", pattern=r"[^\s@/-][^\s@/]*"), help="address", required=True
-        ),
-        "user": Field(
-            shape=Text(expected="a user", pattern=r"[^\s@-][^\s@]*"), help="who logs in", required=True
-        ),
-        "port": Field(shape=Integer(least=1, most=65535), help="of its SSH server"),
-        "key": Field(shape=_File(), help="file of the private key"),
-        "host_key": Field(shape=Text(expected="a public key"), help="the board's, as TYPE BASE64"),
-        "known_hosts": Field(shape=_File(), help="file with the board's public key"),
+        **_HOST,
         "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),
+        "jump": Field(
+            shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
+        ),
+        "power": Field(shape=POWER_SHAPE, help="a command that switches it off and on"),
     },
 )
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from harness import console
 from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
-from harness.boards.host_keys import HostKey, pin
+from harness.boards.host_keys import HostKey
+from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from harness.configuration.targets import Target
 
-CONNECT_SECONDS = 20.0
 KEEPALIVE_SECONDS = 10
 HOUSEKEEPING_SECONDS = 300.0  # hashing and renaming, also of large files on slow cards
 _LARGE = 8 << 20  # bytes of a file that takes long enough to show it
@@ -43,6 +43,7 @@ class SshAddress:
     host_key: HostKey | None = None
     known_hosts: Path | None = None
     folder: str = "harness"  # relative to the home folder, or absolute
+    jump: SshAddress | None = None  # the host through which it is reached
 
     @property
     def known_as(self) -> str:
@@ -50,7 +51,8 @@ class SshAddress:
         return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
 
     def __str__(self) -> str:
-        return f"{self.user}@{self.host}:{self.port}"
+        through = f" through {self.jump}" if self.jump else ""
+        return f"{self.user}@{self.host}:{self.port}{through}"
 
 
 class SshBoard:
@@ -83,37 +85,15 @@ class SshBoard:
     def _connect(self) -> None:
         import logging
 
-        from fabric import Config, Connection
-
         # paramiko prints tracebacks of what is raised anyway, unless its logger has a handler.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         address = self.address
         if address is None:
             raise ValueError(f"{self.name} has no address")
-        connect: dict[str, object] = dict.fromkeys(
-            ("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_SECONDS
-        )
-        if isinstance(address.key, Path):
-            connect |= {"key_filename": str(address.key), "allow_agent": False, "look_for_keys": False}
-        elif address.key is not None:
-            connect |= {"pkey": address.key, "allow_agent": False, "look_for_keys": False}
-        connection = Connection(
-            address.host,
-            user=address.user,
-            port=address.port,
-            connect_timeout=CONNECT_SECONDS,
-            connect_kwargs=connect,
-            # What is not in the boards file must not change what is connected to.
-            config=Config(overrides={"load_ssh_configs": False}, lazy=True),
-        )
-        self._connection = connection
-        # Fabric accepts every unknown key unless told otherwise.
-        pin(
-            connection.client,
-            address=address.known_as,
-            key=address.host_key,
-            known_hosts=address.known_hosts,
-        )
+        self._connection = connection = connection_to(address)
+        if address.jump is not None:
+            with self._reachable("connecting to the jump host", address.jump):
+                connection.gateway.open()
         with self._reachable("connecting"):
             connection.open()
             connection.transport.set_keepalive(KEEPALIVE_SECONDS)
@@ -126,8 +106,10 @@ class SshBoard:
     def _disconnect(self) -> None:
         connection, self._connection, self._sftp = self._connection, None, None
         if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.close()
+            for opened in (connection, connection.gateway):  # Fabric leaves its gateway open
+                if opened is not None:
+                    with contextlib.suppress(Exception):
+                        opened.close()
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
@@ -284,25 +266,26 @@ class SshBoard:
         return self._sftp
 
     @contextlib.contextmanager
-    def _reachable(self, doing: str) -> Iterator[None]:
-        """Turns every way in which a connection fails into BoardUnreachableError."""
+    def _reachable(self, doing: str, address: SshAddress | None = None) -> Iterator[None]:
+        """Turns every way in which the board, or a host on the way, is lost into BoardUnreachableError."""
         from invoke.exceptions import ThreadException
         from paramiko import AuthenticationException, BadHostKeyException, SSHException
 
+        where = f"{self.name} ({address or self.address})"
         try:
             yield
         except BadHostKeyException as error:
             known = HostKey(kind=error.expected_key.get_name(), blob=error.expected_key.asbytes())
             shown = HostKey(kind=error.key.get_name(), blob=error.key.asbytes())
             raise BoardUnreachableError(
-                f"{self.name} ({self.address}): its host key has changed: {shown.kind} {shown.fingerprint} "
+                f"{where}: its host key has changed: {shown.kind} {shown.fingerprint} "
                 f"instead of {known.kind} {known.fingerprint}",
                 cure="Either the board was installed anew or something else answers at its address. Find out "
                 "which before you change the key on record.",
             ) from None
         except AuthenticationException as error:
             raise BoardUnreachableError(
-                f"{self.name} ({self.address}): does not let us in: {error}",
+                f"{where}: does not let us in: {error}",
                 cure="Check user and key in the boards file, and authorized_keys on the board.",
             ) from None
         except PermissionError as error:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from board_key import FINGERPRINT, KEY
 
 from harness.boards.host import HostBoard
-from harness.boards.inventory import open_board, read_boards
+from harness.boards.inventory import board_of, open_board, read_boards
+from harness.boards.power import PowerHook
 from harness.boards.ssh import SshBoard
 from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError
 
 BOARD = f"name: shelf, target: pi, host: 192.0.2.7, user: pi, host_key: {KEY}"
+
+QUOTED_BELL, QUOTED_LINES, QUOTED_OVERRIDE = r'"a\a"', r'"a\nb"', r'"a\u202eb"'
 
 
 def write(folder: Path, text: str) -> Path:
@@ -61,11 +65,84 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, key: none}}", r":2: there is no file .*none"),
         (f"boards:\n- {{{BOARD}, known_hosts: boards.yaml}}", r":2: the board shelf has both"),
         (f"boards:\n- {{{BOARD}}}\n- {{{BOARD}, port: 23}}", r"two boards are called shelf"),
+        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_BELL)}}}", r":2: the name 'a\\x07' holds char"),
+        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_LINES)}}}", r":2: the name 'a\\nb' holds char"),
+        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_OVERRIDE)}}}", r":2: the name .* holds char"),
+        (f"boards:\n- {{{BOARD.replace('user: pi', 'user: ' + QUOTED_BELL)}}}", r":2: expected a user"),
+        (f"boards:\n- {{{BOARD}, jump: gate}}", r':2: expected user@host:port, found "gate"'),
+        (f"boards:\n- {{{BOARD}, jump: 'me@-oProxyCommand=x'}}", r":2: expected user@host:port"),
+        (f"boards:\n- {{{BOARD}, jump: 'me@gate:65536'}}", r":2: expected user@host:port"),
+        (f"boards:\n- {{{BOARD}, jump: {{host: gate}}}}", r":2: a jump host needs the key user"),
+        (
+            f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, folder: x}}}}",
+            r":2: unknown key folder in a jump",
+        ),
+        (f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, key: none}}}}", r":2: there is no file .*none"),
+        (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
+        (f"boards:\n- {{{BOARD}, power: []}}", r":2: expected a command as a list of words"),
+        (f"boards:\n- {{{BOARD}, power: [pdu, off]}}", r":2: no word of the command holds {action}"),
+        (f'boards:\n- {{{BOARD}, power: [" ", "{{action}}"]}}', r":2: the first word"),
+        (f'boards:\n- {{{BOARD}, power: [pdu, "a\\0", "{{action}}"]}}', r":2: a word of a command cannot"),
+        (f"boards:\n- {{{BOARD}, power: {{seconds: 5}}}}", r":2: a power hook needs the key command"),
     ],
 )
 def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read_boards(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "name", ["shelf 1", "it's", '"quoted"', "$(id) `id`", "Küche-☕", "[bold]x[/]", "-n"]
+)
+def test_names_may_hold_what_can_be_printed(tmp_path: Path, name: str) -> None:
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD.replace('shelf', json.dumps(name))}}}]"))
+    assert board.name == name
+    assert board_of(board).name == name
+
+
+def test_a_jump_host_is_read(tmp_path: Path) -> None:
+    for name in ("id", "gate_id"):
+        (tmp_path / name).write_text("")
+    jump = f"{{host: gate, user: me, port: 2222, key: gate_id, host_key: {KEY}}}"
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, key: id, jump: {jump}}}]"))
+    gate = board.address.jump
+    assert gate is not None
+    assert (gate.known_as, gate.user, gate.key) == ("[gate]:2222", "me", tmp_path / "gate_id")
+    assert gate.host_key is not None
+    assert gate.host_key.fingerprint == FINGERPRINT
+    assert str(board.address) == "pi@192.0.2.7:22 through me@gate:2222"
+
+
+@pytest.mark.parametrize(
+    ("text", "known_as"),
+    [
+        ("me@gate", "gate"),
+        ("me@gate:22", "gate"),
+        ("me@gate:2200", "[gate]:2200"),
+        ("me@[fe80::1%eth0]:2200", "[fe80::1%eth0]:2200"),
+        ("me@[2001:db8::1]", "2001:db8::1"),
+    ],
+)
+def test_a_jump_host_in_one_word_has_the_key_of_the_board_and_the_known_hosts_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, known_as: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    for path in ("id", ".ssh/known_hosts"):
+        (tmp_path / path).write_text("")
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, key: id, jump: '{text}'}}]"))
+    gate = board.address.jump
+    assert gate is not None
+    assert (gate.known_as, gate.user, gate.key) == (known_as, "me", tmp_path / "id")
+    assert gate.known_hosts == tmp_path / ".ssh/known_hosts"
+
+
+def test_a_power_hook_is_read(tmp_path: Path) -> None:
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, power: [pdu, -v, -v, 3, '{{action}}']}}]"))
+    assert board.power == PowerHook(command=("pdu", "-v", "-v", "3", "{action}"), seconds=60.0)
+    hook = "{command: [pdu, 'outlet 3={action}'], seconds: 2.5}"
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, power: {hook}}}]"))
+    assert board.power == PowerHook(command=("pdu", "outlet 3={action}"), seconds=2.5)
 
 
 def test_the_host_is_a_board_of_its_own() -> None:

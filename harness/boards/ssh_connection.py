@@ -1,0 +1,42 @@
+"""Connections to boards, straight or through a jump host, to keys on record alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.boards.host_keys import pin
+
+if TYPE_CHECKING:
+    from harness.boards.ssh import SshAddress
+
+CONNECT_SECONDS = 20.0
+
+
+def connection_to(address: SshAddress) -> Any:
+    """A fabric.Connection (which has no types), not open yet. Its `gateway` is the jump host's, or None.
+
+    Both accept the keys on record for them and no other; ConfigurationError where those cannot be used.
+    """
+    from fabric import Config, Connection
+
+    connect: dict[str, object] = dict.fromkeys(
+        ("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_SECONDS
+    )
+    if isinstance(address.key, Path):
+        connect |= {"key_filename": str(address.key), "allow_agent": False, "look_for_keys": False}
+    elif address.key is not None:
+        connect |= {"pkey": address.key, "allow_agent": False, "look_for_keys": False}
+    connection = Connection(
+        address.host,
+        user=address.user,
+        port=address.port,
+        gateway=connection_to(address.jump) if address.jump else None,
+        connect_timeout=CONNECT_SECONDS,
+        connect_kwargs=connect,
+        # What is not in the boards file must not change what is connected to.
+        config=Config(overrides={"load_ssh_configs": False}, lazy=True),
+    )
+    # Fabric accepts every unknown key unless told otherwise.
+    pin(connection.client, address=address.known_as, key=address.host_key, known_hosts=address.known_hosts)
+    return connection

@@ -1,0 +1,65 @@
+"""The command that switches a board's power."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.boards.power import ACTIONS, PowerAction, PowerHook
+from harness.errors import HarnessError
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_words_arrive_as_they_are_with_the_action_in_its_place(tmp_path: Path, action: PowerAction) -> None:
+    out = tmp_path / "it's $(id) out"
+    code = "import sys; open(sys.argv[1], 'w').write('|'.join(sys.argv[2:]))"
+    words = ("a b", "$HOME", "*", "", "{action}", "port={action};{action}", "{other}")
+    PowerHook(command=(sys.executable, "-c", code, str(out), *words)).switch(action)
+    assert out.read_text() == f"a b|$HOME|*||{action}|port={action};{action}|{{other}}"
+
+
+def test_what_it_says_last_is_shown_and_its_words_are_not() -> None:
+    script = "echo first; echo 'no such outlet' >&2; exit 3"
+    with pytest.raises(HarnessError, match=r"sh \(off\) failed with status 3: no such outlet") as error:
+        PowerHook(command=("sh", "-c", script, "password", "{action}")).switch("off")
+    assert "password" not in str(error.value)
+
+
+def test_a_command_that_says_nothing_or_no_text_fails_clearly() -> None:
+    with pytest.raises(HarnessError, match="status 1: it printed nothing"):
+        PowerHook(command=("sh", "-c", "exit 1", "{action}")).switch("on")
+    with pytest.raises(HarnessError, match="status 1: \ufffd"):
+        PowerHook(command=("sh", "-c", r"printf '\377\n'; exit 1", "{action}")).switch("on")
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(HarnessError, match=r"/nowhere/pdu \(cycle\) cannot be started: No such file"):
+        PowerHook(command=("/nowhere/pdu", "{action}")).switch("cycle")
+
+
+def test_out_of_time_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = 'sleep 60 & echo $$ $! >"$0"; wait'
+    started = time.monotonic()
+    with pytest.raises(HarnessError, match=r"did not end within 0\.5 s"):
+        PowerHook(command=("sh", "-c", script, str(pids), "{action}"), seconds=0.5).switch("off")
+    assert time.monotonic() - started < 10
+    shell, child = map(int, pids.read_text().split())
+    with pytest.raises(ProcessLookupError):
+        os.kill(shell, 0)
+    stat = Path(f"/proc/{child}/stat")
+    for _ in range(100):
+        if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {child} was left behind")
+
+
+def test_what_it_leaves_running_on_purpose_is_not_waited_for(tmp_path: Path) -> None:
+    started = time.monotonic()
+    PowerHook(command=("sh", "-c", "sleep 5 & exit 0", "{action}")).switch("on")
+    assert time.monotonic() - started < 4
