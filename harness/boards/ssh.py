@@ -290,7 +290,7 @@ class SshBoard:
             ) from None
         except PermissionError as error:
             raise HarnessError(f"{self.name}: {doing}: permission denied: {error}") from None
-        except (SSHException, EOFError, OSError, ThreadException) as error:
+        except (SSHException, EOFError, OSError, ThreadException, UnicodeError) as error:
             raise self._gone(doing, error) from None
 
     def _gone(self, doing: str, error: BaseException | None = None) -> BoardUnreachableError:

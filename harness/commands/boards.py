@@ -1,30 +1,57 @@
-"""`harness boards`: lists the boards and whether they answer."""
+"""`harness boards`: lists the boards and whether they answer, looks at them closely, switches their power."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.availability import emulation_missing
-from harness.boards.block_profiler import profiling_missing
-from harness.boards.inventory import BoardEntry, read_boards
-from harness.boards.ssh import SshBoard
-from harness.configuration.targets import all_targets, load_target
-from harness.errors import BoardUnreachableError, HarnessError
+from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
-PROBE_SECONDS = 20.0
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.boards.inventory import BoardEntry
+
+ANSWER_SECONDS = 20.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--boards", type=Path, metavar="FILE", help="a YAML file of boards that answer to SSH"
+    # Options of the command are also taken after the action; absent there, they keep what stands before it.
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    for name in ("--json", "--debug", "--quiet"):
+        common.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    for options in (parser, common):
+        options.add_argument(
+            "--boards", type=Path, metavar="FILE", help="a YAML file of boards that answer to SSH"
+        )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions.add_parser("list", parents=[common], help="list the boards (the default)")
+    probe = actions.add_parser(
+        "probe", parents=[common], help="look at boards closely and compare them with their targets"
     )
+    probe.add_argument("names", nargs="*", metavar="NAME", help="boards of the file (default: all)")
+    power = actions.add_parser("power", parents=[common], help="run a board's power command")
+    power.add_argument("name", metavar="NAME", help="a board of the file")
+    power.add_argument("switch", choices=("off", "on", "cycle"), help="what to do")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status 5 when a board of the file does not answer."""
-    rows = [probe(entry) for entry in read_boards(arguments.boards)] if arguments.boards else []
+    """Exit status 5 when a board of the file does not answer, else 4 when one is not as its target has it."""
+    if arguments.action == "probe":
+        from harness.commands.boards_probe import run_probe
+
+        return run_probe(entries(arguments.boards, arguments.names), as_json=arguments.json)
+    if arguments.action == "power":
+        return _power(arguments)
+    return _list(arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from harness.boards.inventory import read_boards
+
+    rows = [_asked(entry) for entry in read_boards(arguments.boards)] if arguments.boards else []
     unreachable = any(row["status"] != "answers" for row in rows)
     rows += _this_machine()
     if arguments.json:
@@ -34,20 +61,27 @@ def run(arguments: argparse.Namespace) -> int:
     return BoardUnreachableError.exit_status if unreachable else 0
 
 
-def probe(entry: BoardEntry) -> dict[str, object]:
+def _asked(entry: BoardEntry) -> dict[str, object]:
     """A row about a board, which is connected to and asked for its machine."""
+    from harness.boards.board_facts import printable
+    from harness.boards.inventory import board_of
+
     row: dict[str, object] = {"name": entry.name, "target": entry.target, "kind": "ssh"}
     row["address"] = str(entry.address)
     try:
-        with SshBoard(entry.name, load_target(entry.target), entry.address) as board:
-            machine = board.run(["uname", "-srm"], timeout=PROBE_SECONDS)
+        with board_of(entry) as board:
+            machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS)
     except HarnessError as error:
         return row | {"status": "does not answer", "detail": str(error)}
-    return row | {"status": "answers", "detail": machine.stdout.strip()}
+    return row | {"status": "answers", "detail": printable(machine.stdout)}
 
 
 def _this_machine() -> list[dict[str, object]]:
     """The host, and the targets that can be emulated on it."""
+    from harness.boards.availability import emulation_missing
+    from harness.boards.block_profiler import profiling_missing
+    from harness.configuration.targets import all_targets
+
     rows: list[dict[str, object]] = []
     missing = emulation_missing()
     for target in all_targets():
@@ -59,6 +93,35 @@ def _this_machine() -> list[dict[str, object]]:
             status = "cannot be emulated" if missing else "can be emulated"
             rows.append(row | {"kind": "emulated", "status": status, "detail": "; ".join(detail)})
     return rows
+
+
+def _power(arguments: argparse.Namespace) -> int:
+    (entry,) = entries(arguments.boards, [arguments.name])
+    if entry.power is None:
+        raise ConfigurationError(
+            f"{arguments.boards}: the board {entry.name} has no power command",
+            cure='Give it one, for example power: [uhubctl, -l, 1-1, -p, 2, -a, "{action}"].',
+        )
+    entry.power.switch(arguments.switch)
+    if arguments.json:
+        console.emit_json({"board": entry.name, "power": arguments.switch})
+    else:
+        console.log(f"{entry.name}: power {arguments.switch}")
+    return 0
+
+
+def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
+    """The boards of the file that are named, all without names. Raises ConfigurationError."""
+    from harness.boards.inventory import read_boards
+    from harness.configuration.document import suggestion
+
+    if file is None:
+        raise ConfigurationError("no boards file is given", cure="Give it with --boards FILE.")
+    known = {entry.name: entry for entry in read_boards(file)}
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f"{file} has no board {name}: {suggestion(name, known)}")
+    return [known[name] for name in dict.fromkeys(names or known)]
 
 
 def _print(rows: list[dict[str, object]]) -> None:

@@ -194,6 +194,14 @@ def test_a_port_where_nothing_listens_is_an_unreachable_board(server: Server) ->
         pass
 
 
+def test_a_host_that_is_no_name_is_an_unreachable_board(server: Server) -> None:
+    with (
+        pytest.raises(BoardUnreachableError, match="connecting"),
+        connect(replace(server.address, host="a..b")),
+    ):
+        pass
+
+
 def gone(process: int) -> bool:
     for _ in range(100):
         stat = Path(f"/proc/{process}/stat")

@@ -1,0 +1,81 @@
+"""What a board told, compared with what its target expects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.boards.board_facts import CORES, BoardFacts, Clock
+from harness.boards.expectations import mismatches
+from harness.configuration.targets import all_targets, load_target
+
+FITTING = BoardFacts(
+    machine="aarch64",
+    bits=64,
+    libc="glibc 2.36",
+    glibc="2.36",
+    cores=("cortex-a76",) * 4,
+    cores_present=4,
+    features=("fp", "asimd", "atomics", "fphp", "asimdhp", "asimddp"),
+    clocks=(Clock(cores="0 1 2 3", max_hz=2.4e9, limit_hz=2.4e9),),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "cure"),
+    [
+        ({"machine": "armv7l"}, "its kernel is armv7l, and pi5 is aarch64", "64-bit"),
+        ({"bits": 32}, "its programs have 32 bits", "64-bit edition"),
+        (
+            {"libc": "glibc 2.31", "glibc": "2.31"},
+            "its glibc is 2.31, and pi5 has 2.36",
+            "glibc 2.31 or older",
+        ),
+        ({"libc": "glibc 2.4", "glibc": "2.4"}, "its glibc is 2.4, and pi5 has 2.36", "glibc 2.4 or older"),
+        ({"cores": ("cortex-a72",) * 4}, "its cores are cortex-a72, and pi5 has cortex-a76", "`target`"),
+        (
+            {"cores": ("cortex-a76",) * 2},
+            "2 of its cortex-a76 cores are switched on, and pi5 has 4",
+            "maxcpus=",
+        ),
+        (
+            {"cores": ("cortex-a76",) * 2, "cores_present": 2},
+            "2 of its cortex-a76 cores are switched on, and pi5 has 4",
+            "`target`",
+        ),
+        (
+            {"features": ("fp", "asimd", "atomics", "asimddp")},
+            "have no fphp, asimdhp, and pi5 has fp16",
+            "uses",
+        ),
+        (
+            {"clocks": (Clock(cores="0", max_hz=2.4e9, limit_hz=1.5e9),)},
+            "its cores run at 1500 MHz at most, and pi5 at 2400",
+            "scaling_max_freq",
+        ),
+        (
+            {"clocks": (Clock(cores="0", max_hz=3e9, limit_hz=3e9),)},
+            "its cores run at 3000 MHz at most, and pi5 at 2400",
+            "config.txt",
+        ),
+    ],
+)
+def test_each_difference_is_a_line_with_its_cure(change: dict[str, object], said: str, cure: str) -> None:
+    target = load_target("pi5")
+    assert mismatches(FITTING, target) == []
+    (mismatch,) = mismatches(replace(FITTING, **change), target)  # type: ignore[arg-type]
+    assert said in mismatch.message
+    assert cure in mismatch.cure
+
+
+def test_more_and_newer_is_no_difference() -> None:
+    newer = replace(FITTING, glibc="2.41", cores=("cortex-a76",) * 6, features=(*FITTING.features, "sve"))
+    assert mismatches(newer, load_target("pi5")) == []
+    assert mismatches(BoardFacts(), load_target("pi5")) == []
+
+
+def test_the_core_of_every_target_has_a_name() -> None:
+    for target in all_targets():
+        if target.board is not None:
+            assert CORES[target.board.midr >> 24, target.board.midr >> 4 & 0xFFF] == target.cpu
