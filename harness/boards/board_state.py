@@ -1,0 +1,209 @@
+"""What a board says of itself at one moment: clocks, governors, temperatures, throttling, load, memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.boards.board import Board
+from harness.boards.sensors import SENSORS, BoardPaths
+from harness.errors import HarnessError
+
+STATE_SECONDS = 30.0
+
+# Text comes last in a line: whatever is in it, the numbers before it are read.
+_SCRIPT = (
+    SENSORS
+    + r"""
+say() { printf '%s\t' "$@"; echo; }
+
+first "$proc/device-tree/model"
+say model "$value"
+for core in $cores; do
+  number "$core/cpufreq/scaling_cur_freq"; clock=$value
+  number "$core/cpufreq/cpuinfo_max_freq"; maximum=$value
+  number "$core/cpufreq/scaling_max_freq"; limit=$value
+  first "$core/cpufreq/scaling_governor"
+  say core "${core##*/cpu}" "$clock" "$maximum" "$limit" "$value"
+done
+for zone in $zones; do first "$zone/type"; type=$value; number "$zone/temp"; say zone "$value" "$type"; done
+for cooler in $coolers; do
+  first "$cooler/type"; type=$value
+  number "$cooler/cur_state"
+  say cooler "$value" "$type"
+done
+for event in $events; do number "$event"; say event "$value" "${event##*/}"; done
+for rail in $rails; do
+  channel=${rail##*/}; channel=${channel%_input}; channel=${channel#curr}; channel=${channel#power}
+  first "${rail%/*}/in${channel}_label"; label=$value
+  power "$rail"
+  say rail "$value" "$label"
+done
+throttled
+say throttled "$value"
+first "$proc/uptime"
+say uptime "$value"
+first "$proc/loadavg"
+say load "$value"
+[ -r "$proc/meminfo" ] && while read -r key kilobytes rest; do
+  [ "$key" = MemAvailable: ] && say memory "$kilobytes"
+done <"$proc/meminfo"
+say end
+"""
+)
+
+# Thermal zones by what they are near to. The rest is left out where there are such: a Jetson Nano's power
+# management chip, for one, always shows 100 degrees.
+_NEAR_CORES = ("cpu", "soc", "pkg")
+_PLAUSIBLE = range(-40_000, 150_001)  # millidegrees; sensors that are off show -256 degrees
+
+# Linux throttles a core by a cooling device. Mainline names it after cpufreq, NVIDIA's kernels also
+# `CPU-balanced`, ACPI `Processor`.
+_CORE_COOLER = re.compile("cpu|processor", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """A core's clock. None: it is not known, as of one that is off line."""
+
+    index: int
+    clock_khz: int | None  # what it was set to; not what a firmware behind Linux's back makes of it
+    maximum_khz: int | None  # of the hardware
+    limit_khz: int | None  # up to which Linux may go now
+    governor: str  # empty: it has none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensor:
+    """What a sensor is called and shows."""
+
+    label: str
+    value: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardState:
+    """A board at one moment. Lists are in the order in which the sampler takes the same sensors."""
+
+    model: str  # empty where there is no device tree
+    cores: tuple[Core, ...]
+    zones: tuple[Sensor, ...]  # millidegrees
+    coolers: tuple[Sensor, ...]  # cooling devices: 0 at rest
+    events: tuple[Sensor, ...]  # how often a Jetson was throttled for over-current or under-voltage
+    rails: tuple[Sensor, ...]  # microwatts
+    throttled: int | None  # bits of `vcgencmd get_throttled`
+    uptime_seconds: float | None
+    load: tuple[float, ...]  # runnable threads, mean over 1, 5 and 15 minutes; may be empty
+    available_bytes: int | None
+
+    @property
+    def governors(self) -> tuple[str, ...]:
+        """The governors that are in use."""
+        return tuple(sorted({core.governor for core in self.cores if core.governor}))
+
+    @property
+    def hottest_celsius(self) -> float | None:
+        """Of the cores, or where no zone is known to be theirs, of anything."""
+        return self.hottest([zone.value for zone in self.zones])
+
+    def hottest(self, millidegrees: Sequence[int | None]) -> float | None:
+        """The hottest core's temperature among readings of this board's zones, in degrees Celsius."""
+        labels = [zone.label.lower() for zone in self.zones]
+        if len(labels) != len(millidegrees):  # zones came or went since
+            labels = [""] * len(millidegrees)
+        for near in (*_NEAR_CORES, ""):
+            values = [value for label, value in zip(labels, millidegrees, strict=True) if near in label]
+            known = [value for value in values if value is not None and value in _PLAUSIBLE]
+            if known:
+                return max(known) / 1000
+        return None
+
+    @property
+    def core_coolers(self) -> tuple[int, ...]:
+        """The places of those cooling devices that throttle cores."""
+        return tuple(n for n, cooler in enumerate(self.coolers) if _CORE_COOLER.search(cooler.label))
+
+    @property
+    def throttle_sources(self) -> tuple[str, ...]:
+        """What would tell that this board was throttled; may be empty."""
+        found = {
+            "vcgencmd": self.throttled is not None,
+            "cooling devices": bool(self.core_coolers),
+            "over-current counters": bool(self.events),
+        }
+        return tuple(name for name, present in found.items() if present)
+
+
+def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
+    """Reads a board's state by one call of its shell. What it does not have is None or empty.
+
+    Raises HarnessError where its shell does not do that.
+    """
+    result = board.run(["sh", "-c", _SCRIPT, "sh", *(paths or BoardPaths()).arguments], timeout=STATE_SECONDS)
+    lines = [line.split("\t") for line in result.stdout.split("\n")]
+    if ["end", ""] not in lines:
+        raise HarnessError(
+            f"{board.name}: its shell did not say what state the board is in (status {result.status})",
+            cure="The board needs a POSIX shell as `sh`, such as dash or BusyBox.",
+        )
+    return _parse(lines)
+
+
+def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
+    def all_of(kind: str, fields: int) -> list[list[str]]:
+        return [
+            [_printable(field) for field in line[1 : fields + 1]]
+            for line in lines
+            if line[0] == kind and len(line) > fields
+        ]
+
+    def one(kind: str) -> str:
+        return next((fields[0] for fields in all_of(kind, 1)), "")
+
+    def sensors(kind: str) -> tuple[Sensor, ...]:
+        return tuple(Sensor(label=label, value=whole(value)) for value, label in all_of(kind, 2))
+
+    kilobytes = whole(one("memory"))
+    uptime = one("uptime").split()
+    load = [real(word) for word in one("load").split()[:3]]
+    return BoardState(
+        model=one("model"),
+        cores=tuple(
+            Core(
+                index=whole(index) or 0,
+                clock_khz=whole(clock),
+                maximum_khz=whole(maximum),
+                limit_khz=whole(limit),
+                governor=governor,
+            )
+            for index, clock, maximum, limit, governor in all_of("core", 5)
+        ),
+        zones=sensors("zone"),
+        coolers=sensors("cooler"),
+        events=sensors("event"),
+        rails=sensors("rail"),
+        throttled=bits(one("throttled")),
+        uptime_seconds=real(uptime[0]) if uptime else None,
+        load=tuple(value for value in load if value is not None),
+        available_bytes=None if kilobytes is None else kilobytes * 1024,
+    )
+
+
+def whole(text: str) -> int | None:
+    """A whole number as a board prints it."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
+def real(text: str) -> float | None:
+    """A number with or without decimals as a board prints it."""
+    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", text) else None
+
+
+def bits(text: str) -> int | None:
+    """Bits as vcgencmd prints them."""
+    return int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text) else None
+
+
+def _printable(text: str) -> str:
+    return "".join(character for character in text if character.isprintable())

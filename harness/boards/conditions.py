@@ -1,0 +1,177 @@
+"""Under which conditions a measurement was taken, and whether the board was throttled meanwhile."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from harness.boards.board_state import BoardState
+from harness.boards.governor import STEADY, by_hand
+from harness.boards.sampler import Sample
+
+CLOCK_KEPT = 0.95  # of what a held clock was at the run's begin; below it the board was throttled
+
+_CURE_SUPPLY = "use the board's official power supply and a short, thick cable"
+_CURE_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
+
+# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: now, and 16 places further up
+# whether it has been since the board started.
+_PI_BITS = (
+    (0, "under-voltage", _CURE_SUPPLY),
+    (1, "the firmware capped the clock", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
+    (2, "the firmware throttled the cores", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
+    (3, "the soft temperature limit was reached", _CURE_HEAT),
+)
+_SINCE_START = 16
+
+# A rail through which the whole board is fed, on boards that also measure parts of it.
+_WHOLE_BOARD = ("vdd_in", "pom_5v_in", "5v_in")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What is known of a run's conditions. None: the board has no sensor for it, or none was read."""
+
+    samples: int
+    clock_minimum: float | None  # of the slowest core, as a fraction of the hardware's maximum
+    clock_median: float | None
+    clock_maximum: float | None
+    hottest_celsius: float | None  # of the cores
+    throttled: bool | None  # None: nothing on this board tells
+    reasons: tuple[str, ...]  # why it counts as throttled
+    governors: tuple[str, ...]
+    energy_joules: float | None  # of the time between the first and the last sample
+    energy_seconds: float | None  # that time
+    warnings: tuple[str, ...]  # each with its cure
+
+
+def assess(samples: Sequence[Sample], before: BoardState, after: BoardState) -> Conditions:
+    """What the samples of a run and the board's state before and after it say.
+
+    Throttled is a run in whose samples something throttles, and one after which the board counts more such
+    events since it started. What `after` shows of that moment alone is not held against the run.
+    """
+    fractions = [low for sample in samples if (low := _slowest(sample, before)) is not None]
+    temperatures = [
+        hottest
+        for hottest in (
+            *(before.hottest(sample.temperatures) for sample in samples),
+            before.hottest_celsius,
+            after.hottest_celsius,
+        )
+        if hottest is not None
+    ]
+    findings = dict(_throttling(samples, before, after))
+    watched = bool(samples) and bool(before.throttle_sources or _held(before))
+    energy = _energy(samples, before)
+    return Conditions(
+        samples=len(samples),
+        clock_minimum=min(fractions, default=None),
+        clock_median=statistics.median(fractions) if fractions else None,
+        clock_maximum=max(fractions, default=None),
+        hottest_celsius=max(temperatures, default=None),
+        throttled=bool(findings) if watched or findings else None,
+        reasons=tuple(findings),
+        governors=tuple(sorted({*before.governors, *after.governors})),
+        energy_joules=energy[0] if energy else None,
+        energy_seconds=energy[1] if energy else None,
+        warnings=(
+            *(f"{reason}: {cure}" for reason, cure in findings.items()),
+            *_warnings(samples, before, after),
+        ),
+    )
+
+
+def _throttling(
+    samples: Sequence[Sample], before: BoardState, after: BoardState
+) -> Iterator[tuple[str, str]]:
+    """Each reason to call the run throttled, with its cure."""
+    shown = [sample.throttled for sample in samples if sample.throttled is not None]
+    since = [bits for bits in (*shown, after.throttled) if bits is not None]
+    new = 0 if before.throttled is None else ~before.throttled
+    count = len(before.cores)
+    for bit, reason, cure in _PI_BITS:
+        began = any((bits & new) >> (bit + _SINCE_START) & 1 for bits in since)
+        if began or any(bits >> bit & 1 for bits in shown):
+            yield reason, cure
+    for place in before.core_coolers:
+        states = [_at(sample.coolers, place, len(before.coolers)) for sample in samples]
+        highest = max((value for value in states if value is not None), default=0)
+        if highest > 0:
+            yield f"{before.coolers[place].label} slowed the cores down (state {highest})", _CURE_HEAT
+    for event, later in zip(before.events, after.events, strict=False):
+        counts = [sensor.value for sensor in (event, later) if sensor.value is not None]
+        if event.label == later.label and len(counts) == 2 and counts[0] < counts[1]:
+            yield f"{event.label} counted over-current or under-voltage", _CURE_SUPPLY
+    for place, clock in _held(before).items():
+        lows = [low for sample in samples if (low := _at(sample.clocks_khz, place, count))]
+        lowest = min(lows, default=clock)
+        if lowest < CLOCK_KEPT * clock:
+            fell = f"fell from {clock // 1000} to {lowest // 1000} MHz under the governor {STEADY}"
+            yield f"core {before.cores[place].index} {fell}", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"
+
+
+def _warnings(samples: Sequence[Sample], before: BoardState, after: BoardState) -> Iterator[str]:
+    """What else may make the figures worse or less certain, with its cure."""
+    if not samples:
+        yield "the board was not sampled: make the folder of the log writable there"
+    for governor in sorted({*before.governors, *after.governors} - {STEADY}):
+        yield f"the governor is {governor}, which moves the clock or keeps it low: {by_hand(STEADY)}"
+    if before.throttled is not None and before.throttled >> _SINCE_START & 1:
+        yield f"the board has had under-voltage since it started: {_CURE_SUPPLY}"
+    jetson = "jetson" in before.model.lower()
+    for limit, maximum in sorted({(core.limit_khz or 0, core.maximum_khz or 0) for core in before.cores}):
+        if 0 < limit < maximum:
+            cure = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
+            yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {cure}"
+
+
+def _held(state: BoardState) -> dict[int, int]:
+    """The clock of each core, by its place, that nothing but throttling should move.
+
+    Where Linux shows a measured clock instead of the one it set, as on x86-64, it is never quite the limit.
+    """
+    return {
+        place: core.clock_khz
+        for place, core in enumerate(state.cores)
+        if core.governor == STEADY and core.clock_khz and core.clock_khz == core.limit_khz
+    }
+
+
+def _slowest(sample: Sample, state: BoardState) -> float | None:
+    """The slowest core's clock as a fraction of its maximum."""
+    return min(
+        (
+            clock / core.maximum_khz
+            for place, core in enumerate(state.cores)
+            if core.maximum_khz and (clock := _at(sample.clocks_khz, place, len(state.cores)))
+        ),
+        default=None,
+    )
+
+
+def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
+    """A sensor's value; unknown where sensors came or went since the state was read that counts them."""
+    return values[place] if len(values) == count else None
+
+
+def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float] | None:
+    """Joules, and seconds they took, by the trapezoidal rule over the samples that have a power."""
+    labels = [rail.label.lower() for rail in state.rails]
+    whole = [place for place, label in enumerate(labels) if label in _WHOLE_BOARD]
+    points = []
+    for sample in samples:
+        watts = [_at(sample.rails, place, len(labels)) for place in (whole or range(len(labels)))]
+        known = [value for value in watts if value is not None]
+        if known and len(known) == len(watts):
+            points.append((sample.uptime_seconds, sum(known) / 1e6))
+    points.sort()
+    if len(points) < 2:
+        return None
+    joules = sum(
+        (later - earlier) * (power + next_power) / 2
+        for (earlier, power), (later, next_power) in pairwise(points)
+    )
+    return joules, points[-1][0] - points[0][0]

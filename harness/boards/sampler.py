@@ -1,0 +1,133 @@
+"""Samples a board's clocks, temperatures, throttling and power while a program runs there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.boards.board import Board
+from harness.boards.board_state import STATE_SECONDS, bits, real, whole
+from harness.boards.sensors import SENSORS, BoardPaths
+
+# Ends with the shell that started it, however that ends; told to end, it leaves no `sleep` behind.
+_LOOP = (
+    SENSORS
+    + r"""
+parent=$4 interval=$5 seconds=$6
+case $interval in *.*) sleep 0.0 || interval=$seconds ;; esac
+trap 'kill -KILL "$!"; exit' TERM
+row() {
+  read_one=$1 suffix=$2
+  shift 2
+  row=
+  for sensor; do
+    "$read_one" "$sensor$suffix"
+    row=$row,$value
+  done
+  row=${row#,}
+  row=${row:--}
+}
+while kill -0 "$parent"; do
+  uptime=-
+  read -r uptime rest <"$proc/uptime"
+  row number /cpufreq/scaling_cur_freq $cores; line="$uptime $row"
+  row number /temp $zones; line="$line $row"
+  throttled; line="$line $value"
+  row number /cur_state $coolers; line="$line $row"
+  row power '' $rails
+  printf '%s\n' "$line $row"
+  sleep "$interval" &
+  wait "$!"
+done
+"""
+)
+
+# The shell keeps quiet on standard error, where it would report the program's death by signal; the program
+# has it back, from a process between. Every `taskset` knows a mask, BusyBox's older ones no list. The log is
+# tried first: without it the loop would end at once, and its number might be another process's later.
+_WRAPPER = r"""
+log=$1 mask=$2 interval=$3 seconds=$4 loop=$5 sys=$6 proc=$7 vcgencmd=$8
+shift 8
+exec 3>&2 2>/dev/null
+pin=
+[ -n "$mask" ] && taskset "$mask" true && pin="taskset $mask"
+sampler=
+if true >"$log"; then
+  $pin sh -c "$loop" sh "$sys" "$proc" "$vcgencmd" "$$" "$interval" "$seconds" >>"$log" 3>&- &
+  sampler=$!
+fi
+(exec "$@" 2>&3 3>&-)
+status=$?
+[ -n "$sampler" ] && kill "$sampler" && wait "$sampler"
+exit "$status"
+"""
+
+_TAKE = 'cat <"$1" && rm -f "$1"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A board's sensors at one moment of a run, each list in the order of BoardState."""
+
+    uptime_seconds: float
+    clocks_khz: tuple[int | None, ...]
+    temperatures: tuple[int | None, ...]  # millidegrees
+    throttled: int | None  # bits of `vcgencmd get_throttled`
+    coolers: tuple[int | None, ...]
+    rails: tuple[int | None, ...]  # microwatts
+
+
+def sampled(
+    argv: Sequence[str], log: str, paths: BoardPaths, interval_seconds: float, core: int | None
+) -> list[str]:
+    """The command that runs `argv` and meanwhile writes a line every `interval_seconds` to the file `log`.
+
+    The program's output and exit status stay its own; 128 + n where signal n ended it. The loop that samples
+    is in the program's process group and ends with it; it keeps to the given core where the board has
+    `taskset` (None: it goes where it likes). A board whose `sleep` knows no fractions rounds the interval up.
+    A log that cannot be written stops nothing: there are no samples then.
+
+    Raises ValueError for an interval that is no time.
+    """
+    if not 0 < interval_seconds < math.inf:
+        raise ValueError(f"an interval of {interval_seconds} s is none")
+    mask = "" if core is None else format(1 << core, "x")
+    whole_seconds = math.ceil(interval_seconds)
+    interval = (
+        f"{whole_seconds}" if whole_seconds == interval_seconds else f"{max(interval_seconds, 0.001):.3f}"
+    )
+    return [
+        *("sh", "-c", _WRAPPER, "sh", log, mask, interval, f"{whole_seconds}", _LOOP),
+        *(*paths.arguments, *argv),
+    ]
+
+
+def take_samples(board: Board, log: str) -> list[Sample]:
+    """The samples in a log, which is removed; none where there is no log."""
+    return parse_samples(board.run(["sh", "-c", _TAKE, "sh", log], timeout=STATE_SECONDS).stdout)
+
+
+def parse_samples(text: str) -> list[Sample]:
+    """The samples in a log's text. A line that was torn off, or is none, is left out."""
+    samples = [_parse(line.split(" ")) for line in text.split("\n")[:-1]]
+    return [sample for sample in samples if sample is not None]
+
+
+def _parse(fields: Sequence[str]) -> Sample | None:
+    uptime = real(fields[0])
+    if uptime is None or len(fields) != 6:
+        return None
+    _, clocks, temperatures, throttled, coolers, rails = fields
+    return Sample(
+        uptime_seconds=uptime,
+        clocks_khz=_numbers(clocks),
+        temperatures=_numbers(temperatures),
+        throttled=bits(throttled),
+        coolers=_numbers(coolers),
+        rails=_numbers(rails),
+    )
+
+
+def _numbers(field: str) -> tuple[int | None, ...]:
+    return () if field == "-" else tuple(whole(word) for word in field.split(","))

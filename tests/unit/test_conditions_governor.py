@@ -1,0 +1,181 @@
+"""Governors are held and put back, through the real script and each shell that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_boards import SHELLS, ShellBoard, bare, folder_of, raspberry_pi, write
+
+from harness.boards.board import Completed
+from harness.boards.governor import held_governor, restore_governors
+from harness.boards.sensors import BoardPaths
+from harness.errors import BoardUnreachableError
+
+
+@pytest.fixture(params=SHELLS)
+def board(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShellBoard:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("HOME", str(home))
+    return ShellBoard(request.param, tmp_path / "programs")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> BoardPaths:
+    """A Raspberry Pi whose last core has a governor of its own."""
+    paths = raspberry_pi(tmp_path)
+    governor_file(paths, 3).write_text("schedutil\n")
+    return paths
+
+
+BEFORE = ["ondemand", "ondemand", "ondemand", "schedutil"]
+
+
+def governor_file(paths: BoardPaths, core: int) -> Path:
+    return Path(paths.sys) / f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
+
+
+def governors(paths: BoardPaths) -> list[str]:
+    return [governor_file(paths, core).read_text().strip() for core in range(4)]
+
+
+def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -> None:
+    with held_governor(board, paths, "performance") as held:
+        assert (held.held, held.reason, held.cure) == (True, "", "")
+        assert governors(paths) == ["performance"] * 4
+        assert Path(paths.governors).stat().st_mode & 0o777 == 0o600
+    assert governors(paths) == BEFORE
+    assert not Path(paths.governors).exists()
+    assert not list(Path.cwd().iterdir())  # nothing in a path was executed
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_they_are_put_back_after_an_error(
+    board: ShellBoard, paths: BoardPaths, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        with held_governor(board, paths):
+            assert governors(paths) == ["performance"] * 4
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert governors(paths) == BEFORE
+
+
+class DyingBoard(ShellBoard):
+    """Answers as often as it is told, then is gone."""
+
+    answers = 1
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
+        if not self.answers:
+            raise BoardUnreachableError("host: gone")
+        self.answers -= 1
+        return super().run(argv, timeout=timeout, environment=environment)
+
+
+def test_a_later_session_puts_back_what_one_that_died_left(
+    tmp_path: Path, board: ShellBoard, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held_governor(DyingBoard("dash", tmp_path / "other programs"), paths) as held:
+        assert held.held
+    assert "could not be put back (host: gone)" in capsys.readouterr().err
+    assert governors(paths) == ["performance"] * 4
+    # Another session holds first: what the first one found is not forgotten.
+    with held_governor(board, paths, "powersave") as held:
+        assert held.held
+        assert governors(paths) == ["powersave"] * 4
+    assert governors(paths) == BEFORE
+    assert restore_governors(board, paths)
+    assert governors(paths) == BEFORE
+
+
+def test_after_a_restart_of_the_board_nothing_is_put_back(
+    tmp_path: Path, board: ShellBoard, paths: BoardPaths
+) -> None:
+    with held_governor(DyingBoard("dash", tmp_path / "other programs"), paths):
+        pass
+    write(folder_of(paths), {"proc/sys/kernel/random/boot_id": "another\n"})
+    assert restore_governors(board, paths)
+    assert governors(paths) == ["performance"] * 4
+    assert not Path(paths.governors).exists()
+
+
+def test_a_board_without_governors_says_so(board: ShellBoard, tmp_path: Path) -> None:
+    with held_governor(board, bare(tmp_path)) as held:
+        assert not held.held
+        assert "shows no governor" in held.reason
+
+
+def test_what_this_user_may_not_set_is_told(board: ShellBoard, paths: BoardPaths) -> None:
+    governor_file(paths, 3).unlink()
+    governor_file(paths, 3).symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
+    with held_governor(board, paths) as held:
+        assert not held.held
+        assert "this user may not set it" in held.reason
+        assert "echo performance | sudo tee" in held.cure
+        assert governors(paths)[:3] == ["performance"] * 3
+
+
+def test_what_cannot_be_remembered_is_not_changed(
+    board: ShellBoard, paths: BoardPaths, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for marker in (str(tmp_path / "nowhere" / "marker"), str(folder)):
+        with held_governor(board, replace(paths, governors=marker)) as held:
+            assert not held.held
+            assert "cannot be remembered" in held.reason
+            assert marker in held.cure
+            assert governors(paths) == BEFORE
+    assert not list(folder.iterdir())
+
+
+def test_the_file_is_in_the_home_folder_unless_its_path_is_absolute(
+    board: ShellBoard, paths: BoardPaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with held_governor(board, replace(paths, governors="it's here")):
+        assert (tmp_path / "home" / "it's here").read_text().splitlines()[1:] == [
+            *(f"cpu{core} ondemand" for core in range(3)),
+            "cpu3 schedutil",
+        ]
+    assert not (tmp_path / "home" / "it's here").exists()
+
+
+def test_a_damaged_file_changes_nothing_elsewhere(
+    board: ShellBoard, paths: BoardPaths, tmp_path: Path
+) -> None:
+    boot = (Path(paths.proc) / "sys/kernel/random/boot_id").read_text()
+    write(tmp_path, {"cpufreq/scaling_governor": "mine\n"})
+    up = "/".join([".."] * 5)
+    Path(paths.governors).write_text(f"boot {boot}cpu0/{up} yours\n\ncpu9 x\n$(touch executed)\ncpu0 ondem")
+    restore_governors(board, paths)
+    assert (tmp_path / "cpufreq/scaling_governor").read_text() == "mine\n"
+    assert governors(paths)[1:] == BEFORE[1:]
+    assert not list(Path.cwd().iterdir())
+
+
+def test_sudo_is_used_only_when_it_is_asked_for(board: ShellBoard, paths: BoardPaths, tmp_path: Path) -> None:
+    """The stand-in for sudo replaces the link to what nobody may write by a file."""
+    file = governor_file(paths, 3)
+    file.unlink()
+    file.symlink_to("/proc/sys/kernel/random/boot_id")
+    sudo = board.programs / "sudo"
+    sudo.write_text('#!/bin/sh\n[ "$1 $2" = "-n tee" ] || exit 1\nrm -f "$3"\nexec "$2" "$3"\n')
+    sudo.chmod(0o755)
+    with held_governor(board, paths) as held:
+        assert not held.held
+    assert file.is_symlink()
+    with held_governor(board, paths, sudo=True) as held:
+        assert held.held
+        assert governors(paths) == ["performance"] * 4
+    assert governors(paths)[:3] == BEFORE[:3]
+    assert file.read_text() == Path("/proc/sys/kernel/random/boot_id").read_text()
