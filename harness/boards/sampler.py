@@ -38,7 +38,7 @@ while kill -0 "$parent"; do
   row power '' $rails
   printf '%s\n' "$line $row"
   sleep "$interval" &
-  wait "$!"
+  wait "$!" || exit
 done
 """
 )
@@ -63,7 +63,7 @@ status=$?
 exit "$status"
 """
 
-_TAKE = 'cat <"$1" && rm -f "$1"'
+_TAKE = 'cat <"$1" && rm -f -- "$1"'
 
 
 @dataclass(frozen=True, kw_only=True)
