@@ -13,6 +13,13 @@ A boards file names devices that answer to SSH:
         folder: harness                  # relative to the home folder there, or absolute
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
+
+Those of a labgrid coordinator (the extra `labgrid`) have a place instead of a host; its NetworkService says
+where the board is, and who logs in unless `user` does:
+
+    labgrid: {coordinator: lab.example:20408, wait_seconds: 600}   # for a place that somebody else holds
+    boards:
+      - {name: pi-in-the-lab, target: pi4, place: pi4-3, key: ~/.ssh/id_ed25519}
 """
 
 from __future__ import annotations
@@ -23,10 +30,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.boards.host_keys import parse_host_key
+from harness.boards.labgrid import PlaceBoard
+from harness.boards.labgrid_coordinator import Place
 from harness.boards.power import POWER_SHAPE, PowerHook
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import Choice, Either, Field, Integer, ListOf, Record, Schema, Text
+from harness.configuration.shapes import Choice, Either, Field, Integer, ListOf, Number, Record, Schema, Text
 from harness.configuration.targets import all_targets, load_target
 from harness.errors import ConfigurationError
 
@@ -44,8 +53,14 @@ class BoardEntry:
 
     name: str
     target: str
-    address: SshAddress
+    address: SshAddress  # without a host, and maybe without a user, where there is a place
+    place: Place | None = None
     power: PowerHook | None = None  # None: nobody but a person can switch it off
+
+    @property
+    def where(self) -> str:
+        """Its address or its place, to be shown."""
+        return str(self.place or self.address)
 
 
 def read_boards(path: Path) -> list[BoardEntry]:
@@ -76,18 +91,49 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
 
 def board_of(entry: BoardEntry, target: Target | None = None) -> SshBoard:
     """The board of an entry, likewise; `target` is the entry's, where it has been read already."""
-    return SshBoard(entry.name, target or load_target(entry.target), entry.address)
+    target = target or load_target(entry.target)
+    if entry.place is not None:
+        return PlaceBoard(entry.place, entry.name, target, entry.address)
+    return SshBoard(entry.name, target, entry.address)
 
 
 def _entry(
-    node: Node, *, name: str, target: str, power: PowerHook | None = None, **rest: object
+    node: Node, *, name: str, target: str, place: str = "", power: PowerHook | None = None, **rest: object
 ) -> BoardEntry:
     if not name.isprintable():  # it is a part of lines and of tables
         raise node.error(f"the name {name!r} holds characters that cannot be printed", key="name")
-    address = _address(node, f"the board {name}", **rest)
+    for key in ("host", "user"):
+        if key not in rest and not place:
+            raise node.error(f"a board needs the key {key} ({_HOST[key].help}), or a place")
+    if place and (extra := rest.keys() & {"host", "port"}):
+        raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
+    address = _address(node, f"the board {name}", **{"host": "", "user": "", **rest})
     if address.jump is not None and address.jump.key is None:
         address = replace(address, jump=replace(address.jump, key=address.key))
-    return BoardEntry(name=name, target=load_target(target).name, address=address, power=power)
+    return BoardEntry(
+        name=name,
+        target=load_target(target).name,
+        address=address,
+        place=Place(coordinator="", name=place) if place else None,
+        power=power,
+    )
+
+
+def _file(
+    node: Node, *, boards: tuple[BoardEntry, ...], labgrid: Place | None = None
+) -> tuple[BoardEntry, ...]:
+    """Gives the boards' places the coordinator that they are places of."""
+    for entry in boards:
+        if entry.place is not None and labgrid is None:
+            raise node.error(
+                f"the board {entry.name} has a place, and the file no coordinator",
+                cure="Add labgrid: {coordinator: HOST:PORT}.",
+                key="boards",
+            )
+    return tuple(
+        replace(entry, place=replace(labgrid, name=entry.place.name)) if labgrid and entry.place else entry
+        for entry in boards
+    )
 
 
 def _address(node: Node, what: str, **values: object) -> SshAddress:
@@ -164,7 +210,8 @@ _BOARD = Record(
     fields={
         "name": Field(shape=Text(expected="a name"), help="what it is called in reports", required=True),
         "target": Field(shape=Choice(what="target", names=_target_names), help="its kind", required=True),
-        **_HOST,
+        **{key: replace(known, required=False) for key, known in _HOST.items()},
+        "place": Field(shape=Text(expected="a place"), help="labgrid's, instead of host, port and user"),
         "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),
         "jump": Field(
             shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
@@ -173,8 +220,26 @@ _BOARD = Record(
     },
 )
 
+_LABGRID: Record[Place] = Record(
+    what="labgrid",
+    make=lambda _node, **values: Place(name="", **values),
+    fields={
+        "coordinator": Field(
+            shape=Text(expected="HOST:PORT", pattern=rf"(?!-)[^{_NEVER}]+:[0-9]{{1,5}}"),
+            help="its address",
+            required=True,
+        ),
+        "wait_seconds": Field(
+            shape=Number(least=0, most=1e6), help="how long to wait for a place that is held, 0 without"
+        ),
+    },
+)
+
 _FILE = Record(
     what="a boards file",
-    make=lambda _node, boards: boards,
-    fields={"boards": Field(shape=ListOf(what="boards", item=_BOARD), help="the devices", required=True)},
+    make=_file,
+    fields={
+        "boards": Field(shape=ListOf(what="boards", item=_BOARD), help="the devices", required=True),
+        "labgrid": Field(shape=_LABGRID, help="whose places the boards may be"),
+    },
 )

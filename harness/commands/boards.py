@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from harness.boards.inventory import BoardEntry
 
 ANSWER_SECONDS = 20.0
+_HELD = {
+    "other": "held",
+    "running": "in use here",
+    "dead": "left over",
+    "unknown": "held by you",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "probe", parents=[common], help="look at boards closely and compare them with their targets"
     )
     probe.add_argument("names", nargs="*", metavar="NAME", help="boards of the file (default: all)")
+    unlock = actions.add_parser(
+        "unlock", parents=[common], help="release a labgrid place that this user holds and nothing uses"
+    )
+    unlock.add_argument("name", metavar="NAME", help="a board of the file")
     power = actions.add_parser("power", parents=[common], help="run a board's power command")
     power.add_argument("name", metavar="NAME", help="a board of the file")
     power.add_argument("switch", choices=("off", "on", "cycle"), help="what to do")
@@ -45,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         return run_probe(entries(arguments.boards, arguments.names), as_json=arguments.json)
     if arguments.action == "power":
         return _power(arguments)
+    if arguments.action == "unlock":
+        return _unlock(arguments)
     return _list(arguments)
 
 
@@ -65,10 +77,13 @@ def _asked(entry: BoardEntry) -> dict[str, object]:
     """A row about a board, which is connected to and asked for its machine."""
     from harness.boards.board_facts import printable
     from harness.boards.inventory import board_of
+    from harness.boards.labgrid import hold_of
 
-    row: dict[str, object] = {"name": entry.name, "target": entry.target, "kind": "ssh"}
-    row["address"] = str(entry.address)
+    row: dict[str, object] = {"name": entry.name, "target": entry.target, "address": entry.where}
+    row["kind"] = "labgrid" if entry.place else "ssh"
     try:
+        if entry.place is not None and (hold := hold_of(entry.place)).by != "nobody":
+            return row | {"status": _HELD[hold.by], "detail": f"held by {hold.holder}"}
         with board_of(entry) as board:
             machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS)
     except HarnessError as error:
@@ -93,6 +108,20 @@ def _this_machine() -> list[dict[str, object]]:
             status = "cannot be emulated" if missing else "can be emulated"
             rows.append(row | {"kind": "emulated", "status": status, "detail": "; ".join(detail)})
     return rows
+
+
+def _unlock(arguments: argparse.Namespace) -> int:
+    from harness.boards.labgrid import unlock
+
+    (entry,) = entries(arguments.boards, [arguments.name])
+    if entry.place is None:
+        raise ConfigurationError(f"{arguments.boards}: the board {entry.name} is no place of labgrid's")
+    holder = unlock(entry.place)
+    if arguments.json:
+        console.emit_json({"board": entry.name, "released_from": holder})
+    else:
+        console.log(f"{entry.where}: " + (f"released from {holder}" if holder else "nobody held it"))
+    return 0
 
 
 def _power(arguments: argparse.Namespace) -> int:

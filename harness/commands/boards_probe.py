@@ -72,7 +72,7 @@ def _record(result: Probed) -> dict[str, object]:
     return {
         "name": result.entry.name,
         "target": result.entry.target,
-        "address": str(result.entry.address),
+        "address": result.entry.where,
         "status": result.status,
         "detail": result.detail,
         "facts": asdict(result.facts) if result.facts else None,
@@ -85,7 +85,7 @@ def _print(result: Probed) -> None:
     from rich.table import Table
 
     entry = result.entry
-    table = Table(title=escape(f"{entry.name} ({entry.target}, {entry.address})"), show_header=False)
+    table = Table(title=escape(f"{entry.name} ({entry.target}, {entry.where})"), show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in _lines(result.facts) if result.facts else ():

@@ -10,6 +10,8 @@ from board_key import FINGERPRINT, KEY
 
 from harness.boards.host import HostBoard
 from harness.boards.inventory import board_of, open_board, read_boards
+from harness.boards.labgrid import PlaceBoard
+from harness.boards.labgrid_coordinator import Place
 from harness.boards.power import PowerHook
 from harness.boards.ssh import SshBoard
 from harness.configuration.targets import load_target
@@ -69,6 +71,15 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_LINES)}}}", r":2: the name 'a\\nb' holds char"),
         (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_OVERRIDE)}}}", r":2: the name .* holds char"),
         (f"boards:\n- {{{BOARD.replace('user: pi', 'user: ' + QUOTED_BELL)}}}", r":2: expected a user"),
+        ("boards:\n- {name: a, target: pi}", r":2: a board needs the key host .*, or a place"),
+        ("boards:\n- {name: a, target: pi, host: b}", r":2: a board needs the key user .*, or a place"),
+        (
+            f"boards:\n- {{name: a, target: pi, place: p, host_key: {KEY}}}",
+            r"the board a has a place, and the",
+        ),
+        (f"boards:\n- {{{BOARD}, place: p}}", r":2: the board shelf has a place, which says its host"),
+        ("labgrid: {coordinator: lab}\nboards: []", r":1: expected HOST:PORT"),
+        ("labgrid: {wait_seconds: 1}\nboards: []", r":1: labgrid needs the key coordinator"),
         (f"boards:\n- {{{BOARD}, jump: gate}}", r':2: expected user@host:port, found "gate"'),
         (f"boards:\n- {{{BOARD}, jump: 'me@-oProxyCommand=x'}}", r":2: expected user@host:port"),
         (f"boards:\n- {{{BOARD}, jump: 'me@gate:65536'}}", r":2: expected user@host:port"),
@@ -135,6 +146,16 @@ def test_a_jump_host_in_one_word_has_the_key_of_the_board_and_the_known_hosts_of
     assert gate is not None
     assert (gate.known_as, gate.user, gate.key) == (known_as, "me", tmp_path / "id")
     assert gate.known_hosts == tmp_path / ".ssh/known_hosts"
+
+
+def test_a_place_of_a_labgrid_coordinator_is_read(tmp_path: Path) -> None:
+    place = f"{{name: lab, target: pi, place: 'pi4 3', host_key: {KEY}}}"
+    text = f"labgrid: {{coordinator: 'lab:20408', wait_seconds: 60}}\nboards: [{{{BOARD}}}, {place}]"
+    shelf, lab = read_boards(write(tmp_path, text))
+    assert (shelf.place, shelf.where) == (None, "pi@192.0.2.7:22")
+    assert lab.place == Place(coordinator="lab:20408", name="pi4 3", wait_seconds=60)
+    assert lab.where == "place pi4 3 of lab:20408"
+    assert isinstance(board_of(lab), PlaceBoard)
 
 
 def test_a_power_hook_is_read(tmp_path: Path) -> None:

@@ -1,0 +1,279 @@
+"""Boards of a labgrid coordinator: its real processes on this machine, and OpenSSH's server for a board."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from ssh_server import Server, free_port, running_server, wait_for
+
+from harness import cli
+from harness.boards.inventory import board_of, read_boards
+from harness.boards.labgrid import hold_of, unlock
+from harness.boards.labgrid_coordinator import Place, own_name
+from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+
+PLACES = ("shelf", "it's $(touch executed)", "bare")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """A coordinator with an exporter whose board is an sshd, and the places that it has."""
+
+    coordinator: str
+    server: Server
+
+    def client(self, *words: str, user: str | None = None) -> str:
+        """What labgrid's own client prints."""
+        environment = os.environ | ({"LG_USERNAME": user} if user else {})
+        done = subprocess.run(
+            [_program("client"), "-x", self.coordinator, *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+        return done.stdout
+
+    def place(self, name: str = "shelf") -> Place:
+        return Place(coordinator=self.coordinator, name=name)
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).parent / f"labgrid-{name}")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    pytest.importorskip("labgrid", reason="the extra labgrid is not installed")
+    folder = tmp_path_factory.mktemp("labgrid")
+    port = free_port()
+    coordinator = f"127.0.0.1:{port}"
+    with (
+        running_server(tmp_path_factory.mktemp("sshd")) as server,
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            [_program("coordinator"), "-l", coordinator], cwd=folder, stdout=log, stderr=log
+        ) as hub,
+    ):
+        wait_for(port)
+        address = server.address
+        service = {"address": address.host, "port": address.port, "username": address.user}
+        (folder / "resources.yaml").write_text(json.dumps({"shelf": {"NetworkService": service}}))
+        with subprocess.Popen(
+            [_program("exporter"), "-c", coordinator, "-n", "exporter", "resources.yaml"],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+        ) as exporter:
+            try:
+                lab = Lab(coordinator=coordinator, server=server)
+                until = time.monotonic() + 30
+                while "exporter/shelf/NetworkService" not in lab.client("resources"):
+                    assert time.monotonic() < until, (folder / "log").read_text()
+                for place in PLACES:
+                    lab.client("-p", place, "create")
+                    if place != "bare":
+                        lab.client("-p", place, "add-match", "exporter/shelf/NetworkService")
+                yield lab
+            finally:
+                exporter.terminate()
+                exporter.wait(20)
+                hub.terminate()
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_held_afterwards(lab: Lab) -> Iterator[None]:
+    yield
+    held = lab.client("who").splitlines()[1:]
+    for line in held:
+        user, _, place = line.split(maxsplit=3)[:3]
+        lab.client("-p", place, "release", user=user)
+    assert held == []
+
+
+def boards_file(lab: Lab, folder: Path, place: str = "shelf", wait: float = 0) -> Path:
+    entry = {
+        "name": "desk",
+        "target": "host",
+        "place": place,
+        "key": str(lab.server.address.key),
+        "host_key": (lab.server.folder / "host.pub").read_text().strip(),
+        "folder": lab.server.address.folder,
+    }
+    path = folder / "boards.yaml"
+    path.write_text(
+        json.dumps({"labgrid": {"coordinator": lab.coordinator, "wait_seconds": wait}, "boards": [entry]})
+    )
+    return path
+
+
+@pytest.mark.parametrize("place", PLACES[:2])
+def test_a_place_is_acquired_run_on_and_released(lab: Lab, tmp_path: Path, place: str) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path, place))
+    board = board_of(entry)
+    for _ in range(2):
+        with board:
+            hold = hold_of(lab.place(place))
+            assert (hold.holder, hold.by) == (own_name(), "running")
+            port = board.run(["sh", "-c", 'echo "$SSH_CONNECTION"'], timeout=20).stdout.split()[-1]
+            assert port == str(lab.server.address.port)
+        assert hold_of(lab.place(place)).by == "nobody"
+
+
+def test_what_fails_on_the_way_releases_the_place(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path))
+    with pytest.raises(ZeroDivisionError), board_of(entry):
+        _ = 1 / 0
+    assert hold_of(lab.place()).by == "nobody"
+    stranger = replace(entry, address=replace(entry.address, user="nobody-of-that-name"))
+    with pytest.raises(BoardUnreachableError, match="does not let us in"), board_of(stranger):
+        pass
+    assert hold_of(lab.place()).by == "nobody"
+
+
+def test_a_place_without_a_network_service_is_an_error_and_released(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path, "bare"))
+    with pytest.raises(ConfigurationError, match=r"place bare of .* has no NetworkService"), board_of(entry):
+        pass
+    assert hold_of(lab.place("bare")).by == "nobody"
+
+
+def test_a_place_that_somebody_else_holds_is_an_error_that_names_them(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path))
+    lab.client("-p", "shelf", "acquire", user="somebody")
+    try:
+        with pytest.raises(BoardUnreachableError, match=r"is held by \S+/somebody"), board_of(entry):
+            pass
+        with pytest.raises(BoardUnreachableError, match=r"is held by \S+/somebody"):
+            unlock(lab.place())
+        assert "somebody" in lab.client("who")
+    finally:
+        lab.client("-p", "shelf", "release", user="somebody")
+
+
+def test_a_place_that_is_held_is_waited_for(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path, wait=60))
+    lab.client("-p", "shelf", "acquire", user="somebody")
+    timer = threading.Timer(2, lab.client, ("-p", "shelf", "release"), {"user": "somebody"})
+    started = time.monotonic()
+    timer.start()
+    try:
+        with board_of(entry) as board:
+            assert time.monotonic() - started >= 2
+            assert board.run(["true"], timeout=20).status == 0
+    finally:
+        timer.join()
+
+
+def test_two_harnesses_do_not_share_a_place(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path))
+    with board_of(entry) as first:
+        with pytest.raises(BoardUnreachableError, match="another harness on this machine"), board_of(entry):
+            pass
+        with pytest.raises(HarnessError, match="another harness on this machine"):
+            unlock(lab.place())
+        assert first.run(["true"], timeout=20).status == 0
+        assert hold_of(lab.place()).by == "running"
+
+
+def test_what_labgrids_own_client_acquired_is_not_taken_but_can_be_unlocked(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path))
+    lab.client("-p", "shelf", "acquire")
+    assert hold_of(lab.place()).by == "unknown"
+    with (
+        pytest.raises(BoardUnreachableError, match="by no harness of this machine") as error,
+        board_of(entry),
+    ):
+        pass
+    assert "harness boards unlock" in error.value.cure
+    assert unlock(lab.place()) == own_name()
+    assert unlock(lab.place()) is None
+
+
+def killed_harness(lab: Lab, folder: Path) -> Path:
+    """A boards file whose place was acquired by a harness that SIGKILL ended."""
+    file = boards_file(lab, folder)
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from harness.boards.inventory import board_of, read_boards\n"
+        "with board_of(read_boards(Path(sys.argv[1]))[0]): print('held', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "held\n"
+            assert hold_of(lab.place()).by == "running"
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert hold_of(lab.place()).by == "dead"
+    return file
+
+
+def test_what_a_killed_harness_left_is_shown_and_unlocked(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(killed_harness(lab, tmp_path))
+    assert cli.main(["boards", "--boards", file, "--json"]) == 5
+    row = json.loads(capsys.readouterr().out)["boards"][0]
+    assert (row["kind"], row["status"], row["detail"]) == ("labgrid", "left over", f"held by {own_name()}")
+    assert cli.main(["boards", "unlock", "--boards", file, "desk", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"board": "desk", "released_from": own_name()}
+    assert cli.main(["boards", "--boards", file, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["boards"][0]
+    assert (row["status"], row["address"]) == ("answers", f"place shelf of {lab.coordinator}")
+    assert cli.main(["boards", "probe", "--boards", file, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["boards"]
+    assert row["facts"]["kernel"] == os.uname().release
+
+
+def test_the_next_harness_takes_over_from_a_killed_one(lab: Lab, tmp_path: Path) -> None:
+    (entry,) = read_boards(killed_harness(lab, tmp_path))
+    with board_of(entry) as board:
+        assert board.run(["true"], timeout=20).status == 0
+        assert hold_of(lab.place()).by == "running"
+    assert hold_of(lab.place()).by == "nobody"
+
+
+def test_what_is_not_there_is_an_error(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="has no place absent"):
+        hold_of(lab.place("absent"))
+    with pytest.raises(BoardUnreachableError, match="does not answer"):
+        hold_of(Place(coordinator=f"127.0.0.1:{free_port()}", name="shelf"))
+
+
+def test_only_places_are_unlocked(lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "boards.yaml"
+    file.write_text(
+        json.dumps(
+            {
+                "boards": [
+                    {
+                        "name": "desk",
+                        "target": "host",
+                        "host": "h",
+                        "user": "u",
+                        "host_key": (lab.server.folder / "host.pub").read_text().strip(),
+                    }
+                ]
+            }
+        )
+    )
+    assert cli.main(["boards", "unlock", "--boards", str(file), "desk"]) == 2
+    assert "the board desk is no place of labgrid's" in capsys.readouterr().err
