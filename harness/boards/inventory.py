@@ -100,8 +100,9 @@ def board_of(entry: BoardEntry, target: Target | None = None) -> SshBoard:
 def _entry(
     node: Node, *, name: str, target: str, place: str = "", power: PowerHook | None = None, **rest: object
 ) -> BoardEntry:
-    if not name.isprintable():  # it is a part of lines and of tables
-        raise node.error(f"the name {name!r} holds characters that cannot be printed", key="name")
+    for key, text in (("name", name), ("place", place)):
+        if not text.isprintable():  # it is a part of lines and of tables
+            raise node.error(f"the {key} {text!r} holds characters that cannot be printed", key=key)
     for key in ("host", "user"):
         if key not in rest and not place:
             raise node.error(f"a board needs the key {key} ({_HOST[key].help}), or a place")

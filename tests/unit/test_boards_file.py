@@ -78,6 +78,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
             r"the board a has a place, and the",
         ),
         (f"boards:\n- {{{BOARD}, place: p}}", r":2: the board shelf has a place, which says its host"),
+        (f"boards:\n- {{name: a, target: pi, place: {QUOTED_LINES}}}", r":2: the place 'a\\nb' holds char"),
         ("labgrid: {coordinator: lab}\nboards: []", r":1: expected HOST:PORT"),
         ("labgrid: {wait_seconds: 1}\nboards: []", r":1: labgrid needs the key coordinator"),
         (f"boards:\n- {{{BOARD}, jump: gate}}", r':2: expected user@host:port, found "gate"'),

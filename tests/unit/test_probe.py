@@ -30,11 +30,7 @@ from harness.configuration.targets import all_targets, load_target
 from harness.errors import HarnessError
 
 PI_4_FEATURES = "fp asimd evtstrm crc32 cpuid"
-SHELLS = [
-    shell
-    for shell in (["dash"], ["busybox", "ash"], ["bash", "--posix"])
-    if shutil.which(shell[0]) is not None
-]
+SHELLS = [shell for shell in (["dash"], ["bash", "--posix"]) if shutil.which(shell[0]) is not None]
 
 
 def cpuinfo(*cores: tuple[str, str], features: str = PI_4_FEATURES) -> str:
