@@ -51,9 +51,8 @@ class Fleet:
 
     def open(self, board: str) -> Board:
         """A board, not connected yet."""
-        from harness.boards import open_board
-        from harness.boards.ssh import SshBoard
+        from harness.boards.inventory import board_of, open_board
 
         if entry := self._entries.get(board):
-            return SshBoard(entry.name, load_target(entry.target), entry.address)
+            return board_of(entry)
         return open_board(load_target(board.removesuffix(_EMULATED)))
