@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from harness.errors import CellsFailedError
 
 if TYPE_CHECKING:
+    from harness.boards.sensors import BoardPaths
     from harness.configuration.targets import Target
 
 
@@ -45,6 +46,10 @@ class Board(Protocol):
     def target(self) -> Target: ...
     @property
     def emulated(self) -> bool: ...
+    @property
+    def sensors(self) -> BoardPaths:
+        """Where it keeps its clocks, temperatures and governors."""
+        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.instruction_counter import prepare_counter, read_count
+from harness.boards.sensors import BoardPaths
 from harness.errors import ConfigurationError, HarnessError
 from harness.files import write_atomically
 
@@ -28,6 +29,7 @@ class HostBoard:
     def __init__(self, target: Target) -> None:
         self.name = "host"
         self.target = target
+        self.sensors = BoardPaths()
         self._running: set[int] = set()  # process groups
 
     def __enter__(self) -> Self:

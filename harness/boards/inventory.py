@@ -13,6 +13,7 @@ A boards file names devices that answer to SSH:
         folder: harness                  # relative to the home folder there, or absolute
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
+        retry: [2, 5, 15, 30, 60]        # seconds between attempts when it fails, then it is left out
 
 Those of a labgrid coordinator (the extra `labgrid`) have a place instead of a host; its NetworkService says
 where the board is, and who logs in unless `user` does:
@@ -33,6 +34,7 @@ from harness.boards.host_keys import parse_host_key
 from harness.boards.labgrid import PlaceBoard
 from harness.boards.labgrid_coordinator import Place
 from harness.boards.power import POWER_SHAPE, PowerHook
+from harness.boards.sensors import BoardPaths
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.document import Node, read_document
 from harness.configuration.shapes import Choice, Either, Field, Integer, ListOf, Number, Record, Schema, Text
@@ -56,6 +58,8 @@ class BoardEntry:
     address: SshAddress  # without a host, and maybe without a user, where there is a place
     place: Place | None = None
     power: PowerHook | None = None  # None: nobody but a person can switch it off
+    sensors: BoardPaths | None = None  # None: where Linux has them
+    retry: tuple[float, ...] | None = None  # seconds between attempts to reach it; None: as sweeps do
 
     @property
     def where(self) -> str:
@@ -93,12 +97,20 @@ def board_of(entry: BoardEntry, target: Target | None = None) -> SshBoard:
     """The board of an entry, likewise; `target` is the entry's, where it has been read already."""
     target = target or load_target(entry.target)
     if entry.place is not None:
-        return PlaceBoard(entry.place, entry.name, target, entry.address)
-    return SshBoard(entry.name, target, entry.address)
+        return PlaceBoard(entry.place, entry.name, target, entry.address, sensors=entry.sensors)
+    return SshBoard(entry.name, target, entry.address, sensors=entry.sensors)
 
 
 def _entry(
-    node: Node, *, name: str, target: str, place: str = "", power: PowerHook | None = None, **rest: object
+    node: Node,
+    *,
+    name: str,
+    target: str,
+    place: str = "",
+    power: PowerHook | None = None,
+    sensors: BoardPaths | None = None,
+    retry: tuple[float, ...] | None = None,
+    **rest: object,
 ) -> BoardEntry:
     for key, text in (("name", name), ("place", place)):
         if not text.isprintable():  # it is a part of lines and of tables
@@ -117,6 +129,8 @@ def _entry(
         address=address,
         place=Place(coordinator="", name=place) if place else None,
         power=power,
+        sensors=sensors,
+        retry=retry,
     )
 
 
@@ -205,6 +219,17 @@ _JUMP: Record[SshAddress] = Record(
     fields=_HOST,
 )
 
+_SENSORS: Record[BoardPaths] = Record(
+    what="the sensors",
+    make=lambda _node, **paths: BoardPaths(**paths),
+    fields={
+        "sys": Field(shape=Text(expected="a path", pattern=r"/.*"), help="/sys"),
+        "proc": Field(shape=Text(expected="a path", pattern=r"/.*"), help="/proc"),
+        "vcgencmd": Field(shape=Text(expected="a program"), help="Raspberry Pi's vcgencmd"),
+        "governors": Field(shape=Text(expected="a path"), help="the file that remembers governors"),
+    },
+)
+
 _BOARD = Record(
     what="a board",
     make=_entry,
@@ -218,6 +243,11 @@ _BOARD = Record(
             shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
         ),
         "power": Field(shape=POWER_SHAPE, help="a command that switches it off and on"),
+        "sensors": Field(shape=_SENSORS, help="where its clocks and temperatures are, if not in /sys"),
+        "retry": Field(
+            shape=ListOf(what="pauses", item=Number(least=0, most=3600)),
+            help="seconds between attempts to reach it when it fails; after the last it is left out",
+        ),
     },
 )
 

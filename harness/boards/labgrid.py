@@ -63,8 +63,8 @@ def unlock(place: Place) -> str | None:
 class PlaceBoard(SshBoard):
     """The board behind a place; its address is that of the place's NetworkService."""
 
-    def __init__(self, place: Place, *board: Any) -> None:
-        super().__init__(*board)
+    def __init__(self, place: Place, *board: Any, **more: Any) -> None:
+        super().__init__(*board, **more)
         self._place = place
         self._given = self.address
         self._claim: _Claim | None = None

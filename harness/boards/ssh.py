@@ -18,6 +18,7 @@ from harness import console
 from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.host_keys import HostKey
+from harness.boards.sensors import BoardPaths
 from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
@@ -60,9 +61,17 @@ class SshBoard:
 
     emulated = False
 
-    def __init__(self, name: str, target: Target, address: SshAddress | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        address: SshAddress | None = None,
+        *,
+        sensors: BoardPaths | None = None,
+    ) -> None:
         self.name = name
         self.target = target
+        self.sensors = sensors or BoardPaths()
         self.address = address
         self._connection: Any = None  # fabric.Connection, which has no types
         self._sftp: SFTPClient | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import CellsFailedError
+from harness.errors import CellsFailedError, ThrottledError
 
 if TYPE_CHECKING:
     from harness.configuration.matrix import Sweep
@@ -59,6 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise CellsFailedError(
             f"{len(report.failed)} of {len(report.rows)} cells failed:\n  " + "\n  ".join(causes),
             cure="The others are kept; the same command tries the failed ones again.",
+        )
+    if report.throttled:
+        raise ThrottledError(
+            f"{len(report.throttled)} of {len(report.rows)} cells were measured on a throttled board",
+            cure="The report says why; cool or feed the board better, then measure again with --fresh.",
         )
     return 0
 

@@ -92,6 +92,9 @@ class Protocol:
     runs: int = 10
     min_seconds: float = 0.5
     timeout: float = 600.0  # seconds for one process on the board
+    cool_below: float = 65.0  # degrees Celsius that a board is let cool down to before
+    cool_seconds: float = 300.0  # but no longer than this
+    reruns: int = 2  # of a cell during which the board was throttled
     # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
     count_instructions: bool = False
 

@@ -243,6 +243,13 @@ _PROTOCOL_FIELDS = {
     "min_seconds": Field(shape=Number(least=0, most=3600), help="seconds of samples at least"),
     "timeout": Field(shape=Number(least=1, most=86_400), help="seconds for one process on the board"),
 }
+_CONDITIONS = {
+    "cool_below": Field(
+        shape=Number(least=0, most=150), help="degrees Celsius that a board cools down to before a cell; 65"
+    ),
+    "cool_seconds": Field(shape=Number(least=0, most=86_400), help="but no longer than this; 300"),
+    "reruns": Field(shape=Integer(least=0, most=100), help="of a cell whose board was throttled; 2"),
+}
 _COUNT = Field(
     shape=Boolean(),
     help="on the host: count instructions under an emulator if the processor's counter is out of reach",
@@ -281,7 +288,7 @@ MATRIX = Record(
         "protocol": Field(
             shape=Record(
                 what="the protocol",
-                fields=_PROTOCOL_FIELDS | {"count_instructions": _COUNT},
+                fields=_PROTOCOL_FIELDS | _CONDITIONS | {"count_instructions": _COUNT},
                 make=made_of(Protocol),
             ),
             help="how a cell is measured",

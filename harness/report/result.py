@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.pareto import pareto_optimal
+from harness.sweep.statistics import bootstrap_interval, drift
 from harness.sweep.store import LayerRow, Outcome, Place, Store
 
 
@@ -29,6 +30,12 @@ class Row:
     p50_ms: float | None = None
     p90_ms: float | None = None
     p99_ms: float | None = None
+    p50_interval_ms: tuple[float, float] | None = None  # in which the median is, at 95 %
+    drift: float | None = None  # of the times over the run, as a fraction of their median, where significant
+    board: str | None = None  # the device, of those of the target
+    throttled: bool | None = None  # None: nothing there tells
+    attempts: int | None = None  # runs until one was not throttled
+    conditions: Mapping[str, Any] | None = None  # clocks, heat, governors and warnings during the run
     peak_rss_bytes: int | None = None
     arena_bytes: int | None = None
     weight_bytes: int | None = None
@@ -72,6 +79,10 @@ class Report:
     def failed(self) -> list[Row]:
         return [row for row in self.rows if row.status == "failed"]
 
+    @property
+    def throttled(self) -> list[Row]:
+        return [row for row in self.rows if row.throttled]
+
 
 _RESULT_KEYS = (
     *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
@@ -79,6 +90,7 @@ _RESULT_KEYS = (
     *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
     *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
     *("prediction_error", "prediction_validated", "prediction_missing"),
+    *("board", "throttled", "attempts", "conditions"),
 )
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
@@ -150,5 +162,18 @@ def _row(store: Store, place: Place, layers: bool) -> Row:
         accuracy_metric=metric,
         predicted_fps=1e3 / results["predicted_ms"] if results["predicted_ms"] else None,
         layers=store.layers(place.key) if layers else (),
+        **_certainty([] if place.emulated or status != "done" else store.samples_ns(place.key)),
         **results,
     )
+
+
+def _certainty(samples: Sequence[int]) -> dict[str, Any]:
+    """How far the times of a cell are to be trusted."""
+    if not samples:
+        return {}
+    low, high = bootstrap_interval(samples)
+    trend = drift(samples)
+    return {
+        "p50_interval_ms": (low / 1e6, high / 1e6),
+        "drift": trend.change if trend.significant else None,
+    }

@@ -12,6 +12,7 @@ from harness.report.result import Report, Row, group_of
 MARK = "★"
 NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
 COUNTED_BY_EMULATOR = "†"
+THROTTLED = "▲"
 UNSTEADY = 1.5  # p90 over p50
 
 
@@ -118,15 +119,32 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "memory are of one inference on one thread; the wall clock is the emulator's, on this machine."
         )
         notes += _prediction_notes(rows)
-    elif unsteady := sum(_is_unsteady(row) for row in rows):
-        notes.append(
-            f"Unsteady: in {unsteady} of {len(rows)} cells p90 is more than {UNSTEADY:g} times p50; "
-            "end what else runs there and measure again with --fresh."
-        )
+    else:
+        notes += _condition_notes(rows)
     if any(row.digest_matches_host is False for row in rows):
         notes.append(
             "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
         )
+    return notes
+
+
+def _condition_notes(rows: Sequence[Row]) -> list[str]:
+    """What disturbed measurements, with the cure."""
+    notes = []
+    if throttled := [row for row in rows if row.throttled]:
+        reasons = dict.fromkeys(reason for row in throttled for reason in (row.conditions or {})["reasons"])
+        notes.append(f"{THROTTLED} Throttled, also when measured again: {'; '.join(reasons)}.")
+    if drifting := sum(row.drift is not None for row in rows):
+        notes.append(
+            f"Drifting: in {drifting} of {len(rows)} cells times rise or fall over the run; let the board "
+            "warm up (warmup) or cool it better."
+        )
+    if unsteady := sum(_is_unsteady(row) for row in rows):
+        notes.append(
+            f"Unsteady: in {unsteady} of {len(rows)} cells p90 is more than {UNSTEADY:g} times p50; "
+            "end what else runs there and measure again with --fresh."
+        )
+    notes += dict.fromkeys(warning for row in rows for warning in (row.conditions or {}).get("warnings", ()))
     return notes
 
 
@@ -205,6 +223,17 @@ def _interval(row: Row) -> str:
     return f"{figure(row.predicted_low_ms)} to {figure(row.predicted_high_ms)}"
 
 
+def _fps(row: Row) -> str:
+    return figure(row.fps) + (f" {THROTTLED}" if row.throttled else "")
+
+
+def _certain(row: Row) -> str:
+    if row.p50_interval_ms is None:
+        return NOTHING
+    low, high = row.p50_interval_ms
+    return f"{figure(low)} to {figure(high)}"
+
+
 def _planned(row: Row) -> str:
     if row.arena_bytes is None or row.weight_bytes is None:
         return NOTHING
@@ -236,8 +265,9 @@ def _instructions(row: Row) -> str:
 
 
 _MEASURED = (
-    Column(heading="FPS", text=lambda row: figure(row.fps)),
+    Column(heading="FPS", text=_fps),
     Column(heading="p50 ms", text=lambda row: figure(row.p50_ms)),
+    Column(heading="95 % ms", text=_certain),
     Column(heading="p90 ms", text=lambda row: figure(row.p90_ms)),
     Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB)),
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,17 @@ class Fleet:
             return (HOST,)
         real = tuple(name for name, entry in self._entries.items() if entry.target == target)
         return real or (target + _EMULATED,)
+
+    def pauses(self, board: str) -> Sequence[float] | None:
+        """Seconds between attempts to reach a board; None: nothing is said of it."""
+        entry = self._entries.get(board)
+        return entry.retry if entry else None
+
+    def power_cycle(self, board: str) -> None:
+        """Switches a board off and on, where its entry says how. Raises HarnessError where that fails."""
+        entry = self._entries.get(board)
+        if entry is not None and entry.power is not None:
+            entry.power.switch("cycle")
 
     def open(self, board: str) -> Board:
         """A board, not connected yet."""

@@ -18,6 +18,7 @@ from harness.runtimes.engine import EngineOptions, bench_arguments, failure, for
 from harness.sweep.cell import Cell
 from harness.sweep.statistics import timing
 from harness.sweep.store import LayerRow, Outcome
+from harness.sweep.watched_run import run_watched
 
 if TYPE_CHECKING:
     from harness.boards.board import Board, Completed
@@ -53,21 +54,23 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
             )
         # Beside the engine: another build of it has other kernels.
         options = replace(options, tune=f"{paths['engine']}.tuning.json")
-    bench = _run(
-        board,
-        bench_arguments(
-            paths["engine"],
-            cfg=paths["cfg"],
-            weights=paths["weights"],
-            options=options,
-            warmup=cell.protocol.warmup,
-            runs=cell.protocol.runs,
-            min_seconds=cell.protocol.min_seconds,
-            profile=True,
-        ),
-        cell.protocol.timeout,
-        environment,
+    argv = bench_arguments(
+        paths["engine"],
+        cfg=paths["cfg"],
+        weights=paths["weights"],
+        options=options,
+        warmup=cell.protocol.warmup,
+        runs=cell.protocol.runs,
+        min_seconds=cell.protocol.min_seconds,
+        profile=True,
     )
+    facts: Mapping[str, Any] = {}
+    if board.emulated:
+        bench = _run(board, argv, cell.protocol.timeout, environment)
+    else:
+        watched = run_watched(board, argv, cell.protocol, environment, f"{paths['engine']}.samples")
+        bench = _output(watched.completed, f"mpe bench on {board.name}")
+        facts = watched.facts()
     samples = _samples(bench)
     layers: Sequence[LayerRow] = _layers(bench)
     result: dict[str, Any] = {
@@ -77,6 +80,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
         "board": board.name,
+        **facts,
     }
     if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
         result |= _count(board, cell, paths, options, environment)

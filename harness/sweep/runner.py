@@ -33,6 +33,7 @@ from harness.sweep.store import Claim, Outcome, Place, Run, Store
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
 _Keyed = tuple[str, Cell]
+POWER_CYCLE_AFTER = 3  # failures of a board, one after another
 
 
 def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, debug: bool = False) -> int:
@@ -247,7 +248,8 @@ class _Execution:
                 self.worker.give_up(job, error)
                 advance(job)
 
-            schedule = Schedule(tasks, lanes, abandon)
+            told = {board: pauses for board in lanes if (pauses := self.fleet.pauses(board)) is not None}
+            schedule = Schedule(tasks, lanes, abandon, told)
             futures = [pool.submit(self._serve, board, schedule, engines, advance) for board in lanes]
             if evaluations:
                 futures.append(pool.submit(self.worker.work, evaluations, advance))
@@ -268,6 +270,7 @@ class _Execution:
         self, board: str, schedule: Schedule[_Keyed], engines: Engines, advance: Callable[[Job], None]
     ) -> None:
         """Has a board measure cells until there are none left for it."""
+        failures = 0  # one after another
         with contextlib.suppress(Interrupted):
             while (task := schedule.take(board, self.worker.stop)) is not None:
                 job = self._cell_job(task.item, engines, board)
@@ -284,6 +287,9 @@ class _Execution:
                         console.warn(f"{board}: given up: {error}")
                         return
                     console.warn(f"{board}: tried again in {pause:g} s: {error}")
+                    failures += 1
+                    if failures == POWER_CYCLE_AFTER:
+                        self._power_cycle(board)
                     if self.worker.stop.wait(pause):
                         return
                     continue
@@ -293,8 +299,15 @@ class _Execution:
                 if claim is Claim.BUSY:
                     schedule.postpone(task, POLL_SECONDS)
                 else:
+                    failures = 0
                     schedule.done(task, board)
                     advance(job)
+
+    def _power_cycle(self, board: str) -> None:
+        try:
+            self.fleet.power_cycle(board)
+        except HarnessError as error:
+            console.warn(f"{board}: could not be switched off and on: {error}")
 
     def _cell_job(self, keyed: _Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed

@@ -21,14 +21,10 @@ from harness.sweep.machine_lock import Interrupted
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How much is forgiven."""
-
-    # Seconds between attempts to reach a board, which is quarantined after the last. A Raspberry Pi starts
-    # in half a minute.
-    pauses: Sequence[float] = (2.0, 5.0, 15.0, 30.0, 60.0)
-    losses: int = 3  # of one cell, with its board
+# Seconds between attempts to reach a board, which is quarantined after the last. A Raspberry Pi takes half a
+# minute to start.
+PAUSES = (2.0, 5.0, 15.0, 30.0, 60.0)
+LOSSES = 3  # of one cell, with its board
 
 
 @dataclass(eq=False)
@@ -55,8 +51,8 @@ class _Queue(Generic[Item]):
 class Schedule(Generic[Item]):
     """The tasks of a sweep and the boards for them. Boards call from threads of their own.
 
-    `boards` maps the name of each board to its target. `abandon` is told of every task that no board will
-    measure any more, with the reason.
+    `boards` maps the name of each board to its target, `pauses` to the seconds between attempts to reach it,
+    if not PAUSES. `abandon` is told of every task that no board will measure any more, with the reason.
     """
 
     def __init__(
@@ -64,9 +60,9 @@ class Schedule(Generic[Item]):
         tasks: Iterable[Task[Item]],
         boards: Mapping[str, str],
         abandon: Callable[[Task[Item], HarnessError], None],
-        patience: Patience | None = None,
+        pauses: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
-        self.patience = patience or Patience()
+        self._pauses = dict(pauses or {})
         self._abandon = abandon
         self._boards = dict(boards)
         self._failures: dict[str, int] = {}  # of each board, one after another
@@ -123,15 +119,16 @@ class Schedule(Generic[Item]):
         """
         failures = self._failures[board] = self._failures.get(board, 0) + 1
         task.losses += begun
-        if task.losses >= self.patience.losses:
+        if task.losses >= LOSSES:
             self._abandon(task, HarnessError(f"lost with its board {task.losses} times, at last: {error}"))
             self._end(task)
         else:
             self.postpone(task, 0.0)
-        if failures <= len(self.patience.pauses) and not lasting:
+        pauses = self._pauses.get(board, PAUSES)
+        if failures <= len(pauses) and not lasting:
             with self._queues[task.target].changed:
                 self._queues[task.target].changed.notify()
-            return self.patience.pauses[failures - 1]
+            return pauses[failures - 1]
         self._quarantine(board, error)
         return None
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from harness import console
 from harness.boards.board import Completed
+from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import Target, load_target
 from harness.sweep.fleet import Fleet
@@ -54,6 +55,7 @@ class FakeBoard:
     def __init__(self, name: str, target: Target) -> None:
         self.name = name
         self.target = target
+        self.sensors = BoardPaths()
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.boards.board import Completed
+from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import Target, load_target
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
@@ -52,6 +54,7 @@ class FakeBoard:
     """A board that answers from a script and notes what it was asked."""
 
     name = "fake"
+    sensors = BoardPaths(sys="/nowhere", proc="/nowhere", vcgencmd="", governors="/nowhere/governors")
 
     def __init__(self, *, emulated: bool = False, **answers: object) -> None:
         self.emulated = emulated
@@ -74,6 +77,11 @@ class FakeBoard:
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
     ) -> Completed:
+        if argv[0] == "sh":
+            if "bench" not in argv:  # reads sensors, of which there are none
+                done = subprocess.run(argv, capture_output=True, text=True, check=False)
+                return Completed(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+            argv = argv[argv.index("bench") - 1 :]
         self.environments.append(dict(environment or {}))
         self.ran.append(list(argv))
         answer = self.answers[argv[1]]

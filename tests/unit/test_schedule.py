@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,21 +13,22 @@ from hypothesis import strategies as st
 
 from harness.errors import BoardUnreachableError, HarnessError
 from harness.sweep.machine_lock import Interrupted
-from harness.sweep.schedule import Patience, Schedule, Task
+from harness.sweep.schedule import Schedule, Task
 
-NO_PAUSES = Patience(pauses=(0.0, 0.0), losses=3)
 DEAD = BoardUnreachableError("dead")
 
 
 class Sweep:
     """A schedule of numbered tasks, and what became of them."""
 
-    def __init__(self, costs: dict[str, list[float]], boards: dict[str, str], patience: Patience = NO_PAUSES):
+    def __init__(
+        self, costs: dict[str, list[float]], boards: dict[str, str], pauses: Sequence[float] = (0.0, 0.0)
+    ) -> None:
         self.given_up: dict[int, str] = {}
         self.stop = threading.Event()
         numbered = enumerate((target, cost) for target, row in costs.items() for cost in row)
         self.tasks = [Task(number, target, cost) for number, (target, cost) in numbered]
-        self.schedule = Schedule(self.tasks, boards, self.abandon, patience)
+        self.schedule = Schedule(self.tasks, boards, self.abandon, dict.fromkeys(boards, pauses))
 
     def abandon(self, task: Task[int], error: HarnessError) -> None:
         assert task.item not in self.given_up
@@ -72,7 +74,7 @@ def test_a_board_waits_for_what_another_may_give_back() -> None:
 
 
 def test_a_board_is_tried_again_after_longer_and_longer_pauses_then_quarantined() -> None:
-    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"}, Patience(pauses=(1.0, 4.0), losses=9))
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"}, (1.0, 4.0))
     pauses = [sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False) for _ in range(3)]
     assert pauses == [1.0, 4.0, None]
     assert not sweep.given_up
@@ -80,7 +82,7 @@ def test_a_board_is_tried_again_after_longer_and_longer_pauses_then_quarantined(
 
 
 def test_a_success_is_a_new_beginning() -> None:
-    sweep = Sweep({"pi4": [1.0, 1.0]}, {"a": "pi4"}, Patience(pauses=(1.0,), losses=9))
+    sweep = Sweep({"pi4": [1.0, 1.0]}, {"a": "pi4"}, (1.0,))
     task = sweep.take("a")
     assert sweep.schedule.lost(task, "a", DEAD, begun=True) == 1.0
     sweep.schedule.done(sweep.take("a"), "a")
@@ -94,7 +96,7 @@ def test_what_does_not_pass_is_not_waited_for() -> None:
 
 
 def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause() -> None:
-    sweep = Sweep({"pi4": [1.0, 1.0], "pi5": [1.0]}, {"a": "pi4", "b": "pi5"}, Patience(pauses=()))
+    sweep = Sweep({"pi4": [1.0, 1.0], "pi5": [1.0]}, {"a": "pi4", "b": "pi5"}, ())
     sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False)
     assert sweep.given_up == {0: "dead", 1: "dead"}
     assert sweep.is_over("a")
@@ -102,10 +104,10 @@ def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause()
 
 
 def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
-    sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"}, Patience(pauses=(0.0,) * 9, losses=2))
-    for _ in range(2):
+    sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"}, (0.0,) * 9)
+    for _ in range(3):
         sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
-    assert sweep.given_up == {0: "lost with its board 2 times, at last: dead"}
+    assert sweep.given_up == {0: "lost with its board 3 times, at last: dead"}
     assert sweep.take("a").item == 1
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import harness.boards
 from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.sensors import BoardPaths
 from harness.cli import main
 from harness.configuration.targets import Target, load_target
 from harness.errors import BoardUnreachableError, BuildError, HarnessError, TargetMismatchError
@@ -31,6 +32,7 @@ class FakeBoard:
 
     name = "desk"
     emulated = False
+    sensors = BoardPaths()
 
     def __init__(self) -> None:
         self.target = load_target("pi4")

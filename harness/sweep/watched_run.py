@@ -1,0 +1,74 @@
+"""A program on a board under known conditions: cool, its governor held, watched, and again if throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness import console
+from harness.boards.board_state import read_state
+from harness.boards.command_line import completed as by_shell
+from harness.boards.conditions import Conditions, assess
+from harness.boards.governor import STEADY, HeldGovernor, held_governor
+from harness.boards.sampler import sampled, take_samples
+from harness.boards.temperature_gate import Cooling, wait_until_cool
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board, Completed
+    from harness.configuration.matrix import Protocol
+
+INTERVAL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """A run, and what is known of it. Of several, the last one, which is the first that was not throttled."""
+
+    completed: Completed
+    conditions: Conditions
+    cooling: Cooling
+    governor: HeldGovernor
+    attempts: int
+
+    def facts(self) -> dict[str, Any]:
+        """For the store."""
+        return {
+            "throttled": self.conditions.throttled,
+            "attempts": self.attempts,
+            "conditions": asdict(self.conditions)
+            | {"cooling": asdict(self.cooling), "governor": asdict(self.governor)},
+        }
+
+
+def run_watched(
+    board: Board, argv: Sequence[str], protocol: Protocol, environment: Mapping[str, str], log: str
+) -> Watched:
+    """Runs `argv` to its end under the protocol's conditions, and again while it is throttled, at most
+    `protocol.reruns` times. `log` is a file on the board that is free to use; it is removed.
+
+    What fails is not run again: its status is the caller's to judge. Raises what `Board.run` raises.
+    """
+    core = _another_core(board)
+    command = sampled(argv, log, board.sensors, INTERVAL_SECONDS, core)
+    for attempt in range(1, protocol.reruns + 2):
+        cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
+        with held_governor(board, board.sensors, STEADY) as governor:
+            before = read_state(board, board.sensors)
+            ended = board.run(command, timeout=protocol.timeout, environment=environment)
+            ended = by_shell(ended.status, ended.stdout, ended.stderr)
+            samples = take_samples(board, log)
+            conditions = assess(samples, before, read_state(board, board.sensors))
+        found = Watched(
+            completed=ended, conditions=conditions, cooling=cooling, governor=governor, attempts=attempt
+        )
+        if ended.status != 0 or not conditions.throttled:
+            break
+        console.log(f"{board.name} was throttled: {'; '.join(conditions.reasons)}")
+    return found
+
+
+def _another_core(board: Board) -> int | None:
+    """For the sampler: the last one, as work begins on the first; None where there is but one."""
+    cores = board.target.board.cores if board.target.board else 1
+    return cores - 1 if cores > 1 else None

@@ -1,0 +1,86 @@
+"""A measurement under known conditions: what disturbs it is noticed, and it is made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_boards import ShellBoard, raspberry_pi
+
+from harness.boards.temperature_gate import Outcome
+from harness.configuration.matrix import Protocol
+from harness.sweep.watched_run import Watched, run_watched
+
+PROTOCOL = Protocol(reruns=2, cool_seconds=0.0)
+
+
+class Pi:
+    """This machine with a made-up Raspberry Pi's sensors, and a program that counts its runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.board = ShellBoard("dash", folder / "programs")
+        self.board.sensors = raspberry_pi(folder / "pi")
+        self.root = Path(self.board.sensors.vcgencmd).parents[1]
+        self.folder = folder
+        (folder / "runs").write_text("")
+
+    def run(self, script: str, protocol: Protocol = PROTOCOL) -> Watched:
+        whole = f'echo run >>"$1"; {script}'
+        argv = ["sh", "-c", whole, "sh", str(self.folder / "runs"), str(self.root / "bits")]
+        return run_watched(self.board, argv, protocol, {}, str(self.folder / "log"))
+
+    @property
+    def runs(self) -> int:
+        return len((self.folder / "runs").read_text().splitlines())
+
+    def governors(self) -> set[str]:
+        return {path.read_text().strip() for path in self.root.glob("sys/**/scaling_governor")}
+
+
+@pytest.fixture
+def pi(tmp_path: Path) -> Pi:
+    return Pi(tmp_path)
+
+
+def test_an_undisturbed_run_is_made_once_and_its_conditions_are_known(pi: Pi) -> None:
+    watched = pi.run("echo printed; sleep 0.6")
+    assert (watched.completed.status, watched.completed.stdout) == (0, "printed\n")
+    assert (pi.runs, watched.attempts) == (1, 1)
+    facts = watched.facts()
+    assert facts["throttled"] is False
+    assert facts["conditions"]["samples"] >= 2
+    assert facts["conditions"]["hottest_celsius"] == pytest.approx(48.3, abs=0.1)
+    assert facts["conditions"]["cooling"]["outcome"] == Outcome.COOL
+    assert not (pi.folder / "log").exists()
+
+
+def test_the_governor_is_held_during_the_run_and_put_back(pi: Pi) -> None:
+    watched = pi.run('cat "${2%/bits}/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"')
+    assert watched.completed.stdout == "performance\n"
+    assert watched.governor.held
+    assert pi.governors() == {"ondemand"}
+
+
+def test_a_throttled_run_is_made_again_until_it_is_not(pi: Pi) -> None:
+    # The board is throttled during the first run alone.
+    first = 'if [ "$(wc -l <"$1")" = 1 ]; then echo 0x4 >"$2"; sleep 0.7; fi; echo 0x0 >"$2"; sleep 0.5'
+    watched = pi.run(first)
+    assert (pi.runs, watched.attempts) == (2, 2)
+    assert watched.conditions.throttled is False
+
+
+def test_a_board_that_goes_on_throttling_is_given_up_on_and_marked(pi: Pi) -> None:
+    (pi.root / "bits").write_text("0x4\n")
+    watched = pi.run("sleep 0.6", replace(PROTOCOL, reruns=1))
+    assert (pi.runs, watched.attempts) == (2, 2)
+    assert watched.conditions.throttled is True
+    assert "the firmware throttled the cores" in " ".join(watched.conditions.reasons)
+
+
+def test_what_fails_is_not_run_again(pi: Pi) -> None:
+    (pi.root / "bits").write_text("0x4\n")
+    watched = pi.run("sleep 0.3; kill -SEGV $$")
+    assert pi.runs == 1
+    assert watched.completed.status == -11
+    assert pi.governors() == {"ondemand"}
