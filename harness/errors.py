@@ -45,6 +45,12 @@ class BoardRefusedError(BoardUnreachableError):
     """A board lets nobody in, or is not the one that is known: trying again is of no use."""
 
 
+class BoardBusyError(HarnessError):
+    """Another harness measures on a board, and did not end in time."""
+
+    exit_status = 5
+
+
 class CellsFailedError(HarnessError):
     """Some cells of a sweep failed; the others are in the store."""
 

@@ -100,6 +100,10 @@ class Board(Protocol):
         """
         ...
 
+    def scratch(self, name: str) -> str:
+        """A path there for a file of one's own; what is left at it goes when the connection ends."""
+        ...
+
     def fetch(self, remote: str, local: Path) -> None:
         """Copies a file from the board; `local` is written whole or not at all."""
         ...

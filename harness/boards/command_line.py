@@ -10,10 +10,35 @@ from harness.boards.board import Completed
 
 _PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
 
+# The start of a process in ticks since boot, nothing for one that is gone: field 22 of its `stat`, where a
+# name that may hold blanks and brackets comes before the third. To be called in `$()`, as it changes the
+# options; then it is also another process than the one it asks about: QEMU makes up what is said of itself.
+STARTED = r"""
+started() {
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+  set -f
+  set -- ${stat##*) }
+  if [ "$1" != Z ]; then echo "${20}"; fi
+}
+"""
+
 # The first line of output is the process number, for killing. sshd makes each command the leader of a
 # session, so it is also the number of the process group; `exec` keeps it for the inner shell. That shell
-# stays: it turns a death by signal into 128 + n, which SSH libraries do not all report.
-_WRAPPER = 'echo "$$"; "$@"; exit "$?"'
+# stays: it turns a death by signal into 128 + n, which SSH libraries do not all report. What is not entered
+# among the running groups of its session is not started.
+_WRAPPER = (
+    STARTED
+    + r"""
+entry=$1/$$-$(started $$)
+shift
+true >"$entry" || exit
+echo "$$"
+"$@"
+status=$?
+rm -f "$entry"
+exit "$status"
+"""
+)
 
 
 def quoted(argv: Sequence[str]) -> str:
@@ -29,11 +54,14 @@ def quoted(argv: Sequence[str]) -> str:
     return " ".join(shlex.quote(word) for word in argv)
 
 
-def wrapped(argv: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The line that runs `argv`, with more variables, and first prints the number of its process group."""
+def wrapped(argv: Sequence[str], environment: Mapping[str, str], running: str) -> str:
+    """The line that runs `argv`, with more variables, and first prints the number of its process group.
+
+    While it runs, the folder `running` holds a file GROUP-START for it.
+    """
     assignments = [f"{name}={value}" for name, value in environment.items()]
     prefix = ["env", *assignments] if assignments else []
-    return f"exec {quoted([*prefix, 'sh', '-c', _WRAPPER, 'sh', *argv])}"
+    return f"exec {quoted(['sh', '-c', _WRAPPER, 'sh', running, *prefix, *argv])}"
 
 
 def split_pid(stdout: str) -> tuple[int | None, str]:
@@ -50,3 +78,10 @@ def completed(status: int, stdout: str, stderr: str) -> Completed:
 def kill_group(group: int) -> str:
     """The line that kills a process group on a board."""
     return f"kill -KILL -{group} 2>/dev/null || kill -KILL {group} 2>/dev/null || :"
+
+
+def printable(text: str) -> str:
+    """A name or what a board printed, on one line, with control characters as escapes."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

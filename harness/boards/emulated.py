@@ -158,7 +158,9 @@ class EmulatedBoard(SshBoard):
             said = result.stderr.strip()[-500:]
             if result.status != 0:
                 raise HarnessError(f"{self.name}: profiling failed with status {result.status}: {said}")
-            if not self._has(path):
+            with self.reachable("looking for the profile"):
+                written = self._has(path)
+            if not written:
                 raise HarnessError(
                     f"{self.name}: no profile was written: {said or 'the program made no marks'}",
                     cure="Only a program that makes marks, as `mpe bench --mark` does, can be profiled.",

@@ -98,6 +98,9 @@ class HostBoard:
             completed = self.run(counter.command(argv, environment or {}, output), timeout=timeout)
             return completed, read_count(output) if completed.status == 0 else 0
 
+    def scratch(self, name: str) -> str:
+        return str(Path(tempfile.gettempdir()) / f"harness-{os.getpid()}-{name}")
+
     def fetch(self, remote: str, local: Path) -> None:
         try:
             data = Path(remote).read_bytes()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import BoardUnreachableError, ConfigurationError
+from harness.errors import BoardRefusedError, ConfigurationError
 
 if TYPE_CHECKING:
     from paramiko import MissingHostKeyPolicy, SSHClient
@@ -74,7 +74,7 @@ def _refuse_unknown() -> MissingHostKeyPolicy:
     class Refuse(MissingHostKeyPolicy):
         def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002
             shown = HostKey(kind=key.get_name(), blob=key.asbytes())
-            raise BoardUnreachableError(
+            raise BoardRefusedError(
                 f"{hostname}: its host key {shown.kind} {shown.fingerprint} is not known",
                 cure="Compare it with `ssh-keygen -lf` of the key on the board; if it is the same, give it "
                 "as host_key in the boards file or add it to known_hosts.",

@@ -68,7 +68,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     if board.emulated:
         bench = _run(board, argv, cell.protocol.timeout, environment)
     else:
-        watched = run_watched(board, argv, cell.protocol, environment, f"{paths['engine']}.samples")
+        watched = run_watched(board, argv, cell.protocol, environment, board.scratch("samples"))
         bench = _output(watched.completed, f"mpe bench on {board.name}")
         facts = watched.facts()
     samples = _samples(bench)

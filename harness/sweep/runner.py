@@ -13,9 +13,12 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import console
 from harness.boards import profiling_missing
+from harness.boards.board_lock import held
+from harness.boards.ssh import SshBoard
 from harness.configuration.matrix import Sweep
 from harness.configuration.targets import load_target
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
@@ -32,7 +35,11 @@ from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Claim, Outcome, Place, Run, Store
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+
 _Keyed = tuple[str, Cell]
+LOCK_SECONDS = 3600.0  # that another harness may keep a board
 POWER_CYCLE_AFTER = 3  # failures of a board, one after another
 
 
@@ -309,6 +316,17 @@ class _Execution:
         except HarnessError as error:
             console.warn(f"{board}: could not be switched off and on: {error}")
 
+    def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
+        """Keeps other harnesses from measuring on a device."""
+        if board.emulated or not isinstance(board, SshBoard):
+            return contextlib.nullcontext()
+
+        def pause(seconds: float) -> None:
+            if self.worker.stop.wait(seconds):
+                raise Interrupted
+
+        return held(board, timeout=LOCK_SECONDS, pause=pause)
+
     def _cell_job(self, keyed: _Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed
         engine = engines[cell.target, cell.build]
@@ -324,7 +342,9 @@ class _Execution:
                 libraries=self.materials.libraries(cell),
             )
             expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
-            return measure(self.boards.get(board), cell, files, expected)
+            opened = self.boards.get(board)
+            with self._alone_on(opened):
+                return measure(opened, cell, files, expected)
 
         return Job(
             name=cell.name,

@@ -88,6 +88,9 @@ class FakeBoard:
     ) -> tuple[Completed, int] | None:
         return None
 
+    def scratch(self, name: str) -> str:
+        return f"/there/{name}"
+
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
 

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.boards.command_line import completed, kill_group, quoted, split_pid, wrapped
+from harness.boards.command_line import completed, kill_group, printable, quoted, split_pid, wrapped
 
 WORDS = st.lists(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), max_size=5
@@ -35,17 +36,34 @@ def test_what_no_command_line_can_carry_is_refused(words: list[str]) -> None:
         quoted(words)
 
 
-def test_a_wrapped_command_prints_its_process_number_before_its_output() -> None:
-    result = shell(wrapped(["sh", "-c", "echo $PPID; echo 'it is $HOME' >&2; exit 3"], {}))
+def test_a_wrapped_command_prints_its_process_number_before_its_output(tmp_path: Path) -> None:
+    result = shell(wrapped(["sh", "-c", "echo $PPID; echo 'it is $HOME' >&2; exit 3"], {}, str(tmp_path)))
     group, output = split_pid(result.stdout.decode())
     assert output == f"{group}\n"  # the program's parent is the shell whose number was printed
     assert result.stderr == b"it is $HOME\n"
     assert result.returncode == 3
 
 
-def test_a_wrapped_command_gets_its_variables() -> None:
+def test_a_wrapped_command_is_entered_among_the_running_while_it_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $(a) folder\nü"
+    folder.mkdir()
+    result = shell(wrapped(["ls", str(folder)], {}, str(folder)))
+    group, entry = split_pid(result.stdout.decode())
+    assert entry.startswith(f"{group}-")
+    assert entry[len(f"{group}-") :].strip().isdecimal()
+    assert not list(folder.iterdir())
+
+
+def test_what_cannot_be_entered_is_not_started(tmp_path: Path) -> None:
+    result = shell(wrapped(["touch", str(tmp_path / "started")], {}, str(tmp_path / "ended")))
+    assert split_pid(result.stdout.decode()) == (None, "")
+    assert result.returncode != 0
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_wrapped_command_gets_its_variables(tmp_path: Path) -> None:
     words = ["sh", "-c", 'printf "%s|" "$A" "$B"']
-    result = shell(wrapped(words, {"A": "/x:/y", "B": "it's $HOME"}))
+    result = shell(wrapped(words, {"A": "/x:/y", "B": "it's $HOME"}, str(tmp_path)))
     assert split_pid(result.stdout.decode())[1] == "/x:/y|it's $HOME|"
 
 
@@ -55,8 +73,8 @@ def test_output_without_a_process_number_is_kept() -> None:
     assert split_pid("17") == (None, "17")  # the line was cut off: it may be 1712
 
 
-def test_a_death_by_signal_is_reported_as_subprocess_reports_it() -> None:
-    result = shell(wrapped(["sh", "-c", "kill -SEGV $$"], {}))
+def test_a_death_by_signal_is_reported_as_subprocess_reports_it(tmp_path: Path) -> None:
+    result = shell(wrapped(["sh", "-c", "kill -SEGV $$"], {}, str(tmp_path)))
     assert completed(result.returncode, "", "").status == -signal.SIGSEGV
 
 
@@ -86,3 +104,14 @@ def test_killing_a_group_that_is_gone_is_no_error() -> None:
     process.wait()
     result = shell(kill_group(process.pid))
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+@given(text=st.text())
+@settings(max_examples=60, deadline=None)
+def test_what_is_shown_is_one_line_without_control_characters(text: str) -> None:
+    assert printable(text).isprintable()
+
+
+def test_ordinary_names_are_shown_as_they_are() -> None:
+    assert printable("it's Ünïcode $(a) 2") == "it's Ünïcode $(a) 2"
+    assert printable("a\n\x1b[31m\u202e") == r"a\n\x1b[31m\u202e"

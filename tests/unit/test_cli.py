@@ -52,6 +52,7 @@ def test_help_imports_nothing_heavy() -> None:
         (errors.TargetMismatchError, 4),
         (errors.BoardUnreachableError, 5),
         (errors.CellsFailedError, 6),
+        (errors.BoardBusyError, 5),
         (errors.RegressionError, 7),
         (errors.ThrottledError, 8),
         (KeyboardInterrupt, 130),

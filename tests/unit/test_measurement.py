@@ -113,6 +113,9 @@ class FakeBoard:
         answer = json.dumps(BENCH | {"isa": "emulated"})
         return Completed(status=0, stdout=answer, stderr=""), self.counts
 
+    def scratch(self, name: str) -> str:
+        return f"/there/{name}"
+
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
 

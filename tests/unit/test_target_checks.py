@@ -83,6 +83,9 @@ class FakeBoard:
     ) -> tuple[Completed, int] | None:
         raise NotImplementedError
 
+    def scratch(self, name: str) -> str:
+        return f"/there/{name}"
+
     def fetch(self, remote: str, local: Path) -> None:
         raise NotImplementedError
 

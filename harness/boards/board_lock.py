@@ -1,0 +1,127 @@
+"""The lock on a board: two harnesses, also on different machines, never measure there at a time.
+
+The lock is free while the folder lock/held on the board is missing or empty, and held by the one session
+whose file is in it. A session takes it by renaming a folder that holds its file to lock/held, which the
+kernel does at once, and only where that is missing or empty. It is given back by removing that file, whose
+name is the session's alone: nobody, however late, can give back what another one holds. So it is taken from a
+dead session as well, by all who wait; then one of them wins the renaming. What a dead holder started is
+killed before.
+
+The file says who holds the lock, and since when by the board's clock, for people to read. Whether the holder
+lives is decided on the board, see harness.boards.session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.boards.command_line import printable
+from harness.boards.session import FUNCTIONS
+from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
+
+if TYPE_CHECKING:
+    from harness.boards.ssh import SshBoard
+
+ANSWER_SECONDS = 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds; every attempt disturbs what is measured there a little
+
+# `mv` into a folder that is there is a renaming to lock/held, or an error.
+_TAKE = (
+    FUNCTIONS
+    + r"""
+claim=$folder/sessions/$2/held
+mkdir "$claim" 2>/dev/null
+printf '%s\n' "$3" "$(date -u '+%Y-%m-%d %H:%M:%S UTC')" >"$claim/$2" || exit 1
+for attempt in 1 2 3; do
+  if mv -f "$claim" "$folder/lock/." 2>/dev/null; then echo taken; exit 0; fi
+  for each in "$folder/lock/held"/*; do
+    if alive "${each##*/}"; then
+      echo busy
+      cat "$each" 2>/dev/null
+      exit 0
+    fi
+    if [ -e "$each" ]; then end "${each##*/}"; fi
+  done
+done
+echo busy
+"""
+)
+
+_GIVE_BACK = r"""
+rm -f "$1/lock/held/$2"
+rmdir "$1/lock/held" 2>/dev/null
+:
+"""
+
+
+def take_command(folder: str, session: str, who: str) -> list[str]:
+    """The words that try to take the lock; they print `taken`, or `busy` and what its holder left there."""
+    return ["sh", "-c", _TAKE, "sh", folder, session, who]
+
+
+def give_back_command(folder: str, session: str) -> list[str]:
+    """The words that give the lock back if the session holds it."""
+    return ["sh", "-c", _GIVE_BACK, "sh", folder, session]
+
+
+@contextlib.contextmanager
+def held(board: SshBoard, *, timeout: float, pause: Callable[[float], object] = time.sleep) -> Iterator[None]:
+    """Holds the lock of a connected board; says whom it waits for where it has to.
+
+    `pause` waits so many seconds between two attempts; what it raises ends the waiting. Raises
+    BoardBusyError where another harness has the lock for longer than `timeout` seconds.
+    """
+    _take(board, timeout, pause)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(BoardUnreachableError):  # then the board gives it back by itself
+            board.run(give_back_command(board.session.folder, board.session.name), timeout=ANSWER_SECONDS)
+
+
+def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> None:
+    deadline = time.monotonic() + timeout
+    length, told = FIRST_PAUSE, ""
+    while holder := _attempt(board):
+        if holder != told:
+            console.log(f"waiting for {printable(board.name)}: {holder}")
+            told = holder
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise BoardBusyError(
+                f"{printable(board.name)}: {holder}, and still after {timeout:g} s",
+                cure="Wait for the other harness to end, or end it: the board is free seconds later.",
+            )
+        pause(min(length, left))
+        length = min(2 * length, LONGEST_PAUSE)
+
+
+def _attempt(board: SshBoard) -> str:
+    """Nothing where the lock has been taken, else who has it."""
+    session = board.session
+    result = board.run(take_command(session.folder, session.name, _own_name()), timeout=ANSWER_SECONDS)
+    said = [printable(line)[:200] for line in result.stdout.splitlines()]
+    if result.status != 0 or not said or said[0] not in {"taken", "busy"}:
+        raise HarnessError(
+            f"{printable(board.name)}: the lock there cannot be taken: "
+            f"{printable(result.stderr.strip()) or 'the shell there says nothing'}",
+            cure="Check the board's storage and its free space (df), then try again.",
+        )
+    if said[0] == "taken":
+        return ""
+    return f"{said[1]} has it since {said[2]}" if len(said) >= 3 else "another harness has it"
+
+
+def _own_name() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name
+        user = str(os.getuid())
+    return printable(f"{user}@{socket.gethostname()} (process {os.getpid()})")

@@ -1,0 +1,254 @@
+"""The content-addressed store on a board: every file is FOLDER/objects/SHA256/NAME.
+
+A file is sent to the session's own folder, hashed there, and renamed. What arrived of one whose sending was
+cut goes to FOLDER/partial/SHA256 when its session ends; the next session that sends the same content takes
+it from there, by renaming, and goes on where it stopped.
+
+Content that was verified is marked by its time of modification: years ago, and a function of the hash.
+Anything that writes to a file sets its time to the present, whatever the board believes that to be; so a
+file of the right size and with its mark is trusted and need not be read in every session, and any other is
+hashed again. The mark is renamed with the file, and needs no clock and no second file that could disagree.
+What a power cut keeps from the storage shows in the size, as file systems with a journal record that after
+the content. What nothing shows is damage that leaves time and size as they were, as by worn storage:
+removing FOLDER/objects has everything sent again.
+
+The store is a cache, see harness.boards.storage_room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NoReturn
+
+from harness import console
+from harness.boards.command_line import printable
+from harness.boards.storage_room import ask, make_room
+from harness.errors import ConfigurationError, HarnessError
+from harness.file_digest import file_digest
+
+if TYPE_CHECKING:
+    from paramiko import SFTPAttributes
+
+    from harness.boards.ssh import SshBoard
+
+_LARGE = 8 << 20  # bytes of a file that takes long enough to show it
+_AT_ONCE = 200  # files in a command line, whose words together must stay below 128 KiB
+_PIECE = 1 << 18
+
+_USE = r"""
+folder=$1 uses=$2
+shift 2
+for digest; do true >"$uses/$digest" || exit 1; done
+cd "$folder/objects" && touch -c -- "$@"
+"""
+
+# One `sha256sum` a file and a count of them: names may hold anything but a slash.
+_HASH = 'for file; do if [ -f "$file" ]; then sha256sum <"$file"; else echo absent; fi; done'
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A local file and where it belongs on the board."""
+
+    local: Path
+    digest: str
+    path: str
+    size: int
+    mode: int
+
+    @property
+    def shown(self) -> str:
+        return printable(self.local.name)
+
+
+class Deployment:
+    """What one session deploys to its board."""
+
+    def __init__(self, board: SshBoard, keep_bytes: int) -> None:
+        self._board = board
+        self._folder = board.session.folder
+        self._keep_bytes = keep_bytes
+        self._name = printable(board.name)
+        self._verified: set[str] = set()  # paths whose content was verified in this session
+
+    def deploy(self, files: Mapping[str, Path]) -> dict[str, str]:
+        """Stores files unless they are there with that very content; the path of each on the board."""
+        size = sum(path.stat().st_size for path in files.values() if path.is_file())
+        with _waiting(f"comparing {size >> 20} MB with what is on {self._name}", size):
+            wanted = {name: self._file(path) for name, path in files.items()}
+            unseen = [file for file in wanted.values() if file.path not in self._verified]
+            self._use([file.digest for file in unseen])
+            present = self._present(unseen)
+        missing = [file for file in unseen if file.path not in present]
+        if missing:
+            self._make_room(sum(file.size - self._arrived(file) for file in missing))
+        for file in missing:
+            self._send(file)
+        self._verified.update(file.path for file in unseen)
+        return {name: file.path for name, file in wanted.items()}
+
+    def _file(self, local: Path) -> _File:
+        digest = file_digest(local)
+        status = local.stat()
+        return _File(
+            local=local,
+            digest=digest,
+            path=f"{self._folder}/objects/{digest}/{local.name}",
+            size=status.st_size,
+            mode=0o700 if status.st_mode & 0o111 else 0o600,
+        )
+
+    def _use(self, digests: Sequence[str]) -> None:
+        """Keeps contents from being removed while the session lasts, and notes on the board when it was."""
+        uses = f"{self._board.session.path}/uses"
+        for some in _portions(list(dict.fromkeys(digests))):
+            ask(self._board, "noting which files are used", _USE, self._folder, uses, *some)
+
+    def _present(self, files: Sequence[_File]) -> set[str]:
+        """The paths of those files that are on the board with the right content."""
+        present, doubtful = set(), []
+        with self._board.reachable("looking for files"):
+            for file in files:
+                found = self._stat(file.path)
+                if found is None or found.st_size != file.size:
+                    continue
+                if (found.st_mtime, stat.S_IMODE(found.st_mode or 0)) == (_mark(file.digest), file.mode):
+                    present.add(file.path)
+                else:
+                    doubtful.append(file)
+        hashes = self._hashes([file.path for file in doubtful])
+        with self._board.reachable("marking files"):
+            for file in doubtful:
+                if hashes[file.path] == file.digest:
+                    self._finish(file.path, file)
+                    present.add(file.path)
+        return present
+
+    def _finish(self, path: str, file: _File) -> None:
+        """Gives what was verified its mode and its mark."""
+        self._board.sftp().chmod(path, file.mode)
+        self._board.sftp().utime(path, (_mark(file.digest), _mark(file.digest)))
+
+    def _upload_path(self, file: _File) -> str:
+        return f"{self._board.session.path}/uploads/{file.digest}"
+
+    def _arrived(self, file: _File) -> int:
+        """How many bytes of a file came in an earlier session; from now on they are this session's."""
+        upload = self._upload_path(file)
+        with self._board.reachable(f"sending {file.shown}"):
+            with contextlib.suppress(FileNotFoundError):
+                self._board.sftp().posix_rename(f"{self._folder}/partial/{file.digest}", upload)
+            found = self._stat(upload)
+        there = (found.st_size or 0) if found else 0
+        return there if there <= file.size else 0
+
+    def _send(self, file: _File) -> None:
+        """Uploads the rest of a file, has the board hash the whole, and renames."""
+        upload = self._upload_path(file)
+        start = self._arrived(file)
+        arrived = self._upload(file, start)
+        if arrived != file.digest and start:  # what had come before was damaged
+            arrived = self._upload(file, 0)
+        if arrived != file.digest:
+            self._give_up(file, f"{file.shown} arrived damaged: its hash there is {arrived}")
+        with self._board.reachable(f"storing {file.shown}"):
+            self._finish(upload, file)
+            folder = str(PurePosixPath(file.path).parent)
+            if self._stat(folder) is None:
+                self._board.sftp().mkdir(folder, 0o700)
+            self._board.sftp().posix_rename(upload, file.path)
+
+    def _upload(self, file: _File, start: int) -> str:
+        """Sends all from byte `start` on; the SHA-256 of what is then on the board."""
+        upload = self._upload_path(file)
+        with self._board.reachable(f"sending {file.shown}"):
+            stored = None
+            try:
+                with (
+                    file.local.open("rb") as stream,
+                    _bar(f"sending {file.shown} to {self._name}", file.size) as show,
+                    self._board.sftp().open(upload, "r+b" if start else "wb") as remote,
+                ):
+                    remote.set_pipelined(True)
+                    stream.seek(start)
+                    remote.seek(start)
+                    while piece := stream.read(_PIECE):
+                        remote.write(piece)
+                        show(stream.tell())
+                stored = self._board.sftp().stat(upload).st_size
+            except OSError as error:
+                if not self._board.refused(error):
+                    raise
+        if stored != file.size:
+            self._give_up(file, f"{file.shown} cannot be stored there")
+        with _waiting(f"checking {file.shown} on {self._name}", file.size):
+            return self._hashes([upload])[upload]
+
+    def _give_up(self, file: _File, problem: str) -> NoReturn:
+        """Removes what arrived and raises why: the file changed here, there is no room, or else `problem`."""
+        with self._board.reachable(f"removing {file.shown}"), contextlib.suppress(FileNotFoundError):
+            self._board.sftp().remove(self._upload_path(file))
+        if file_digest(file.local) != file.digest:
+            raise ConfigurationError(f"{file.local}: was changed while it was sent to {self._name}")
+        self._make_room(file.size)
+        raise HarnessError(
+            f"{self._name}: {problem}",
+            cure="Check the board's storage and its free space (df), then try again.",
+        )
+
+    def _hashes(self, paths: Sequence[str]) -> dict[str, str]:
+        """The SHA-256 of the files, computed on the board; `absent` for one that is not there."""
+        found: dict[str, str] = {}
+        for some in _portions(paths):
+            lines = ask(self._board, "hashing files", _HASH, *some).splitlines()
+            if len(lines) != len(some):
+                raise HarnessError(
+                    f"{self._name}: sha256sum failed there: {len(lines)} lines for {len(some)} files",
+                    cure="The board needs a POSIX shell and coreutils (or BusyBox).",
+                )
+            found.update(zip(some, (line.split(" ")[0] for line in lines), strict=True))
+        return found
+
+    def _make_room(self, size: int) -> None:
+        make_room(self._board, keep_bytes=self._keep_bytes, size=size)
+
+    def _stat(self, path: str) -> SFTPAttributes | None:
+        try:
+            return self._board.sftp().stat(path)
+        except FileNotFoundError:
+            return None
+
+
+def _mark(digest: str) -> int:
+    """The time of modification, in seconds, that says that a file has this content: in 2001 or 2002."""
+    return 1_000_000_000 + 2 * int(digest[:6], 16)  # even: FAT counts in twos
+
+
+def _portions(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (words[start : start + _AT_ONCE] for start in range(0, len(words), _AT_ONCE))
+
+
+def _waiting(description: str, size: int) -> contextlib.AbstractContextManager[object]:
+    """Shows that files of this size are read; nothing for small ones."""
+    return console.progress(description, None) if size >= _LARGE else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _bar(description: str, size: int) -> Iterator[Callable[[int], object]]:
+    """Shows in MB how a large file gets on, given the bytes so far; nothing for a small one."""
+    if size < _LARGE:
+        yield lambda _sent: None
+        return
+    with console.progress(f"{description}, MB", size >> 20) as progress:
+        shown = 0
+
+        def show(sent: int) -> None:
+            nonlocal shown
+            progress.advance((sent >> 20) - shown)
+            shown = sent >> 20
+
+        yield show

@@ -1,0 +1,189 @@
+"""A session on a board: whatever happens, what it started and wrote there ends with the connection.
+
+Every connection has a keeper there, a shell that reads from it. At the end of its input, however that came
+(closed, cut, or whoever had it was killed), the keeper kills the process groups that were started, gives the
+lock back and removes temporary files. A connection can also fall silent without an end: so this side sends a
+line now and then, and a keeper that has not had one for a while ends the session as well. A session whose
+keeper is gone too, as after a restart of the board, is ended by the next one.
+
+The working folder there:
+
+    objects/SHA256/NAME      what was deployed (harness.boards.deployment)
+    partial/SHA256           what has arrived of files whose sending was cut
+    lock/held/SESSION        the lock's holder, if any (harness.boards.board_lock)
+    sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, and temporary files
+    ended/SESSION/           the same while it is being removed
+
+A session is called after its keeper: PID-START-BOOT, with its start in ticks since boot, so that nothing is
+taken for it that gets its number later. Whether it lives is decided on the board; no clocks are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from typing import TYPE_CHECKING
+
+from harness.boards.command_line import STARTED, printable, quoted
+from harness.errors import HarnessError
+
+if TYPE_CHECKING:
+    from paramiko import Channel, Transport
+
+BEAT_SECONDS = 5.0
+SILENCE_SECONDS = 20  # the keeper gives up after one to two times this, whole seconds for `sleep`
+ANSWER_SECONDS = 20.0
+_NAME = re.compile(r"[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64}\n")
+
+# For scripts whose first argument is the working folder. Shell functions have no variables of their own:
+# those called by others use names that nothing else uses.
+FUNCTIONS = (
+    STARTED
+    + r"""
+folder=$1
+boot=$(cat /proc/sys/kernel/random/boot_id)
+
+alive() {  # session
+  [ "${1#*-*-}" = "$boot" ] || return 1
+  start=${1#*-}
+  [ "$(started "${1%%-*}")" = "${start%%-*}" ]
+}
+
+members() {  # process group: says something while any of its processes runs
+  members_of=$1
+  cat /proc/[0-9]*/stat 2>/dev/null | while read -r stat; do
+    set -f
+    set -- ${stat##*) }
+    if [ "$3" = "$members_of" ] && [ "$1" != Z ]; then echo "$3"; fi
+  done
+}
+
+kill_all() {  # process group
+  tries=50
+  while [ -n "$(members "$1")" ] && [ "$tries" -gt 0 ]; do
+    kill -KILL "-$1" 2>/dev/null
+    tries=$((tries - 1))
+    sleep 0.1 2>/dev/null || sleep 1
+  done
+}
+
+# Moved away first, so that nothing is started any more that would be missed. The lock is given back last:
+# its next holder is alone. Several may do this to one session at once.
+end() {  # session
+  mv -f "$folder/sessions/$1" "$folder/ended/." 2>/dev/null
+  if [ "${1#*-*-}" = "$boot" ]; then
+    for entry in "$folder/ended/$1/running"/*-*; do
+      [ -e "$entry" ] || continue
+      entry=${entry##*/}
+      now=$(started "${entry%-*}")
+      # Without its first process a group still has its number to itself.
+      if [ "${now:-${entry#*-}}" = "${entry#*-}" ]; then kill_all "${entry%-*}"; fi
+    done
+  fi
+  for entry in "$folder/ended/$1/uploads"/*; do
+    if [ -f "$entry" ]; then mv -f "$entry" "$folder/partial/."; fi
+  done
+  rm -f "$folder/lock/held/$1"
+  rm -rf "$folder/ended/$1"
+}
+"""
+)
+
+_CLEAN = r"""
+for each in "$folder/sessions"/* "$folder/lock/held"/*; do
+  if [ -e "$each" ] && ! alive "${each##*/}"; then end "${each##*/}"; fi
+done
+for each in "$folder/ended"/*; do
+  if [ -e "$each" ]; then end "${each##*/}"; fi
+done
+"""
+
+_KEEPER = (
+    r"""
+umask 077
+trap '' HUP USR1
+mkdir -p "$folder" || exit 1
+if ! [ -O "$folder" ]; then echo "it belongs to another user" >&2; exit 1; fi
+chmod 700 "$folder" || exit 1
+for part in objects partial lock sessions ended; do mkdir -p "$folder/$part" || exit 1; done
+"""
+    + _CLEAN
+    + r"""
+session=$$-$(started $$)-$boot
+for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part" || exit 1; done
+(
+  trap 'kill "$!"; exit' TERM
+  trap 'heard=1' USR1
+  while :; do
+    heard=
+    sleep "$2" &
+    while kill -0 "$!" 2>/dev/null; do wait "$!"; done
+    if [ -z "$heard" ]; then
+      kill -KILL $$
+      end "$session"
+      exit
+    fi
+  done
+) </dev/null >/dev/null 2>&1 &
+echo "$session"
+while read -r _; do kill -USR1 "$!"; done
+kill "$!"
+end "$session"
+"""
+)
+
+
+def clean_command(folder: str) -> list[str]:
+    """The words that end every session in a board's folder whose keeper is gone."""
+    return ["sh", "-c", FUNCTIONS + _CLEAN, "sh", folder]
+
+
+def keeper_command(folder: str) -> list[str]:
+    """The words that start a keeper, which first ends sessions whose keeper is gone.
+
+    It prints the session's name, or why the folder cannot be used.
+    """
+    return ["sh", "-c", FUNCTIONS + _KEEPER, "sh", folder, str(SILENCE_SECONDS)]
+
+
+class Session:
+    """One side of a connection to a keeper; `name` and `path` say how and where the board knows it."""
+
+    def __init__(self, transport: Transport, folder: str, board: str) -> None:
+        """Raises HarnessError where the board's folder cannot be used, else what paramiko raises."""
+        self.folder = folder
+        self._stop = threading.Event()
+        self._channel = transport.open_session(timeout=ANSWER_SECONDS)
+        self._channel.settimeout(ANSWER_SECONDS)
+        self._channel.exec_command(quoted(keeper_command(folder)))
+        with self._channel.makefile("rb") as output:
+            said = output.readline(100).decode("utf-8", "replace")
+        if not _NAME.fullmatch(said):
+            raise HarnessError(
+                f"{board}: the folder {printable(folder)} cannot be used: {self._complaint(said)}",
+                cure="Give a folder of the user's own, on storage that can be written, in the boards file.",
+            )
+        self.name = said.strip()
+        self.path = f"{folder}/sessions/{self.name}"
+        threading.Thread(target=_beat, args=(self._channel, self._stop), daemon=True).start()
+
+    def _complaint(self, said: str) -> str:
+        with self._channel.makefile_stderr("rb") as errors:
+            text = errors.read(2000).decode("utf-8", "replace").strip() or said.strip()
+        return printable(text) or "the shell there says nothing"
+
+    def close(self) -> None:
+        """Has the board end the session, and waits until it has. Without a connection nothing happens."""
+        self._stop.set()
+        with contextlib.suppress(Exception):
+            self._channel.shutdown_write()
+            self._channel.status_event.wait(ANSWER_SECONDS)
+            self._channel.close()
+
+
+def _beat(channel: Channel, stop: threading.Event) -> None:
+    """Says now and then that this side is there, for as long as there is a connection."""
+    with contextlib.suppress(Exception):
+        while not stop.wait(BEAT_SECONDS):
+            channel.sendall(b"\n")

@@ -1,0 +1,273 @@
+"""The lock of a board and the end of sessions, against OpenSSH's server on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ssh_server import Server, running_server
+
+from harness.boards import session
+from harness.boards.board_lock import held
+from harness.boards.ssh import SshAddress, SshBoard
+from harness.configuration.targets import load_target
+from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
+
+NAME = "the shelf's $(id)\n\x1b[31mü"
+SHOWN = r"the shelf's \$\(id\)\\n\\x1b\[31mü"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture
+def address(server: Server, tmp_path: Path) -> SshAddress:
+    """With a folder of the test's own."""
+    return replace(server.address, folder=str(tmp_path / 'the board\'s "folder" $(id)\n*ü'))
+
+
+def connect(address: SshAddress) -> SshBoard:
+    return SshBoard(NAME, load_target("host"), address)
+
+
+def left(address: SshAddress) -> list[str]:
+    """What sessions have left behind."""
+    parts = ("sessions/*", "ended/*", "lock/*/*")
+    return [str(path) for part in parts for path in Path(address.folder).glob(part)]
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come true"
+        time.sleep(0.02)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_one_at_a_time_holds_it(address: SshAddress, capsys: pytest.CaptureFixture[str]) -> None:
+    with connect(address) as first, connect(address) as second:
+        with (
+            held(first, timeout=0),
+            pytest.raises(
+                BoardBusyError, match=SHOWN + r": .*@.* \(process \d+\) has it since .* UTC"
+            ) as error,
+            held(second, timeout=0.2),
+        ):
+            pass
+        assert error.value.exit_status == 5
+        assert str(error.value).count("\n") == 1  # before the cure
+        assert f"(process {os.getpid()}) has it since" in capsys.readouterr().err
+        with held(second, timeout=0):
+            pass
+        with held(first, timeout=0):
+            pass
+    assert not left(address)
+
+
+def test_who_waits_gets_it_when_it_is_given_back(address: SshAddress) -> None:
+    order = []
+    with connect(address) as first, connect(address) as second:
+
+        def follow() -> None:
+            with held(second, timeout=30):
+                order.append("second")
+
+        with held(first, timeout=0):
+            follower = threading.Thread(target=follow)
+            follower.start()
+            time.sleep(1)
+            order.append("first")
+        follower.join()
+    assert order == ["first", "second"]
+
+
+def test_waiting_can_be_ended(address: SshAddress) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(seconds: float) -> None:
+        assert seconds > 0
+        raise StopError
+
+    with (
+        connect(address) as first,
+        connect(address) as second,
+        held(first, timeout=0),
+        pytest.raises(StopError),
+        held(second, timeout=100, pause=stop),
+    ):
+        pass
+
+
+def test_after_an_error_it_is_free(address: SshAddress) -> None:
+    with connect(address) as first, connect(address) as second:
+        with pytest.raises(ZeroDivisionError), held(first, timeout=0):
+            raise ZeroDivisionError
+        with held(second, timeout=0):
+            pass
+
+
+ORCHESTRATOR = """
+import sys
+from pathlib import Path
+from harness.boards.board_lock import held
+from harness.boards.host_keys import parse_host_key
+from harness.boards.ssh import SshAddress, SshBoard
+from harness.configuration.targets import load_target
+
+port, user, key, host_key, folder, pids = sys.argv[1:]
+host_key = parse_host_key(Path(host_key).read_text())
+address = SshAddress(
+    host="127.0.0.1", port=int(port), user=user, key=Path(key), host_key=host_key, folder=folder
+)
+script = 'trap "" TERM HUP; sleep 100 & echo busy >"$2"; echo "$PPID $$ $!" >"$1"; wait'
+with SshBoard("shelf", load_target("host"), address) as board, held(board, timeout=0):
+    with board._temporary_file() as path:
+        board.run(["sh", "-c", script, "sh", pids, path], timeout=100)
+"""
+
+
+@contextlib.contextmanager
+def orchestrator(
+    server: Server, address: SshAddress, folder: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A process that holds the lock and runs a program there, and that program's processes."""
+    pids = folder / "pids"
+    options = [str(address.port), address.user, str(address.key), str(server.folder / "host.pub")]
+    with subprocess.Popen(
+        [sys.executable, "-c", ORCHESTRATOR, *options, address.folder, str(pids)], stderr=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), seconds=30)
+        try:
+            yield process, [int(pid) for pid in pids.read_text().split()]
+        finally:
+            process.kill()
+
+
+def sshd_session(process: int) -> int:
+    """The process of sshd that serves the session in which a process runs."""
+    while True:
+        process = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        if Path(f"/proc/{process}/comm").read_text().startswith("sshd"):
+            return process
+
+
+@pytest.mark.parametrize("killed", ["orchestrator", "session of sshd"])
+def test_what_a_killed_connection_leaves_is_gone_in_seconds(
+    server: Server, address: SshAddress, tmp_path: Path, killed: str
+) -> None:
+    with connect(address) as other:
+        with orchestrator(server, address, tmp_path) as (process, programs):
+            with pytest.raises(BoardBusyError), held(other, timeout=0):
+                pass
+            assert not any(is_gone(program) for program in programs)
+            os.kill(process.pid if killed == "orchestrator" else sshd_session(programs[0]), signal.SIGKILL)
+            started = time.monotonic()
+            with held(other, timeout=20):
+                assert all(is_gone(program) for program in programs)
+                assert time.monotonic() - started < 15
+            process.wait(timeout=30)
+            assert process.stderr is not None
+            told = process.stderr.read().decode()
+            assert ("BoardUnreachableError" in told) == (killed != "orchestrator")
+        assert Path(address.folder, "sessions", other.session.name).is_dir()
+    wait_until(lambda: not left(address))
+
+
+def test_what_is_left_where_the_keeper_is_killed_too_is_removed_by_the_next_session(
+    server: Server, address: SshAddress, tmp_path: Path
+) -> None:
+    with orchestrator(server, address, tmp_path) as (process, programs):
+        kill_sessions(address)
+        process.kill()
+        process.wait()
+        assert len(left(address)) == 2  # the session and the lock
+        assert not any(is_gone(program) for program in programs[1:])
+        with connect(address) as board:
+            assert all(is_gone(program) for program in programs)
+            assert left(address) == [board.session.path]
+            with held(board, timeout=0):
+                pass
+
+
+def kill_sessions(address: SshAddress) -> None:
+    """Kills the keepers of all sessions with all that could tidy up after them."""
+    for path in Path(address.folder, "sessions").iterdir():
+        os.killpg(int(path.name.split("-")[0]), signal.SIGKILL)
+
+
+def test_cleaning_removes_what_dead_sessions_left(
+    server: Server, address: SshAddress, tmp_path: Path
+) -> None:
+    with connect(address) as board, orchestrator(server, address, tmp_path) as (process, programs):
+        (dead,) = (
+            path for path in Path(address.folder, "sessions").iterdir() if str(path) != board.session.path
+        )
+        os.killpg(int(dead.name.split("-")[0]), signal.SIGKILL)
+        process.kill()
+        process.wait()
+        assert dead.is_dir()
+        board.clean()
+        assert left(address) == [board.session.path]
+        assert all(is_gone(program) for program in programs)
+
+
+def test_a_connection_that_falls_silent_is_given_up(
+    address: SshAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(address) as other:
+        monkeypatch.setattr(session, "BEAT_SECONDS", 1000.0)
+        monkeypatch.setattr(session, "SILENCE_SECONDS", 3)
+        with connect(address) as silent, held(silent, timeout=0):
+            with pytest.raises(BoardUnreachableError, match="running sleep: the board ended the session"):
+                silent.run(["sleep", "60"], timeout=50)
+            with pytest.raises(BoardUnreachableError, match="running true: the board ended the session"):
+                silent.run(["true"], timeout=20)
+            assert left(address) == [other.session.path]
+
+
+def test_a_connection_that_is_heard_of_is_kept(address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
+    monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
+    with connect(address) as board:
+        assert board.run(["sleep", "3"], timeout=20).status == 0
+
+
+def test_a_program_that_was_killed_by_another_is_no_lost_session(address: SshAddress) -> None:
+    with connect(address) as board:
+        assert board.run(["sh", "-c", "kill -KILL $$"], timeout=20).status == -9
+
+
+def test_a_lock_that_cannot_be_taken_is_no_busy_board(address: SshAddress) -> None:
+    with connect(address) as board:
+        claim = Path(board.session.path, "held")
+        claim.write_text("in the way")
+        with (
+            pytest.raises(HarnessError, match=SHOWN + ": the lock there cannot be taken"),
+            held(board, timeout=0),
+        ):
+            pass
+
+
+def test_without_a_connection_there_is_no_lock(address: SshAddress) -> None:
+    board = connect(address)
+    with pytest.raises(BoardUnreachableError), held(board, timeout=0):
+        pass
