@@ -113,7 +113,6 @@ for part in objects partial lock sessions ended; do mkdir -p "$folder/$part" || 
 session=$$-$(started $$)-$boot
 for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part" || exit 1; done
 (
-  trap 'kill "$!"; exit' TERM
   trap 'heard=1' USR1
   while :; do
     heard=
@@ -128,8 +127,8 @@ for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part
 ) </dev/null >/dev/null 2>&1 &
 echo "$session"
 while read -r _; do kill -USR1 "$!"; done
-kill "$!"
 end "$session"
+kill -KILL "-$$"  # with what is left of its own group
 """
 )
 

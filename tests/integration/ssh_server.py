@@ -44,6 +44,7 @@ def running_server(folder: Path) -> Iterator[Server]:
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\n"
         f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+        f"SetEnv HOME={folder}\n"  # the user's own shell start-up files have no part in this
         "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
     )
     with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:

@@ -241,7 +241,7 @@ def test_a_connection_that_falls_silent_is_given_up(
                 silent.run(["sleep", "60"], timeout=50)
             with pytest.raises(BoardUnreachableError, match="running true: the board ended the session"):
                 silent.run(["true"], timeout=20)
-            assert left(address) == [other.session.path]
+            wait_until(lambda: left(address) == [other.session.path])
 
 
 def test_a_connection_that_is_heard_of_is_kept(address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,14 @@ def test_children_are_killed_when_the_first_process_of_their_group_is_gone(board
     assert not processes_of(program.pid)
 
 
+def test_keepers_whose_input_ends_at_once_leave_nothing(board: Board) -> None:
+    for _ in range(20):
+        with board.keeper() as keeper:
+            pass
+        assert not processes_of(keeper.process.pid)
+    assert not board.left()
+
+
 def test_a_keeper_that_hears_nothing_ends_its_session(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
     with board.keeper() as keeper:
@@ -265,8 +273,11 @@ def test_a_folder_is_tightened(board: Board) -> None:
         assert all(path.stat().st_mode & 0o077 == 0 for path in Path(board.folder).rglob("*"))
 
 
-def test_never_two_hold_it(board: Board, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_never_two_hold_it(
+    board: Board, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Holders run a program that locks a file, which fails if another one's still runs; some are killed."""
+    monkeypatch.setattr(session, "SILENCE_SECONDS", 1000)  # nothing is said to these keepers
     failures: list[str] = []
     doomed: list[subprocess.Popen[bytes]] = []
     rounds = 50 if request.node.callspec.params["programs"] == "dash" else 10
@@ -284,7 +295,7 @@ def test_never_two_hold_it(board: Board, tmp_path: Path, request: pytest.Fixture
     def hold_once(keeper: Keeper, dice: random.Random) -> bool:
         """Takes the lock and gives it back; or kills the keeper that has it."""
         while (said := take(board, keeper)[0]) == "busy":
-            time.sleep(dice.uniform(0, 0.02))
+            time.sleep(dice.uniform(0.02, 0.2))
         if said != "taken":
             failures.append(said)
         dies = dice.random() < 0.2
