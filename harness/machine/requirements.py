@@ -279,4 +279,12 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         packages=("openssh-server",),
         tests_only=True,
     ),
+    Requirement(
+        name="BusyBox",
+        purpose="has the shell of small boards, for what is run on them",
+        find=lambda: shutil.which("busybox"),
+        cure=_APT.format("busybox"),
+        packages=("busybox",),
+        tests_only=True,
+    ),
 )
