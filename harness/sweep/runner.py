@@ -21,7 +21,7 @@ from harness.boards.board_lock import held
 from harness.boards.ssh import SshBoard
 from harness.configuration.matrix import Sweep
 from harness.configuration.targets import load_target
-from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
+from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
@@ -286,10 +286,11 @@ class _Execution:
                     self.boards.get(board)
                     begun = True
                     claim = self.worker.attempt(job)
-                except BoardUnreachableError as error:
+                except HarnessError as error:
+                    # Whatever is wrong with the board, as a full disk there: its cells may go to others.
                     self.boards.drop(board)
-                    refused = isinstance(error, BoardRefusedError)
-                    pause = schedule.lost(task, board, error, begun=begun, lasting=refused)
+                    lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
+                    pause = schedule.lost(task, board, error, begun=begun, lasting=lasting)
                     if pause is None:
                         console.warn(f"{board}: given up: {error}")
                         return
@@ -300,9 +301,6 @@ class _Execution:
                     if self.worker.stop.wait(pause):
                         return
                     continue
-                except HarnessError as error:  # the board cannot be opened, for another reason
-                    self.worker.give_up(job, error)
-                    claim = Claim.SETTLED
                 if claim is Claim.BUSY:
                     schedule.postpone(task, POLL_SECONDS)
                 else:

@@ -53,7 +53,7 @@ emulated: {images: 2}
 """
 # What an error must say to be a fault's true cause.
 CAUSES = (
-    "connection", "lost", "no answer", "connecting", "host key", "did not end within", "signal",
+    "connection", "lost", "no answer", "connecting", "host key", "did not end within", "SIGKILL",
     "memory", "no space", "No space", "room", "damaged", "thread", "busy", "refused", "unable to",
 )  # fmt: skip
 
