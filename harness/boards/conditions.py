@@ -53,7 +53,7 @@ def assess(samples: Sequence[Sample], before: BoardState, after: BoardState) -> 
     Throttled is a run in whose samples something throttles, and one after which the board counts more such
     events since it started. What `after` shows of that moment alone is not held against the run.
     """
-    fractions = [low for sample in samples if (low := _slowest(sample, before)) is not None]
+    fractions = [low for sample in samples if (low := slowest_clock(sample, before)) is not None]
     temperatures = [
         hottest
         for hottest in (
@@ -81,6 +81,34 @@ def assess(samples: Sequence[Sample], before: BoardState, after: BoardState) -> 
             *(f"{reason}: {cure}" for reason, cure in findings.items()),
             *_warnings(samples, before, after),
         ),
+    )
+
+
+def merged(conditions: Sequence[Conditions]) -> Conditions:
+    """The conditions of several runs as those of one. Raises ValueError where there are none."""
+    if not conditions:
+        raise ValueError("no conditions")
+
+    def known(name: str) -> list[float]:
+        return [value for each in conditions if (value := getattr(each, name)) is not None]
+
+    def united(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for each in conditions for text in getattr(each, name)))
+
+    told = [each.throttled for each in conditions if each.throttled is not None]
+    medians = known("clock_median")
+    return Conditions(
+        samples=sum(each.samples for each in conditions),
+        clock_minimum=min(known("clock_minimum"), default=None),
+        clock_median=statistics.median(medians) if medians else None,
+        clock_maximum=max(known("clock_maximum"), default=None),
+        hottest_celsius=max(known("hottest_celsius"), default=None),
+        throttled=any(told) if told else None,
+        reasons=united("reasons"),
+        governors=tuple(sorted(united("governors"))),
+        energy_joules=sum(known("energy_joules")) or None,
+        energy_seconds=sum(known("energy_seconds")) or None,
+        warnings=united("warnings"),
     )
 
 
@@ -140,7 +168,7 @@ def _held(state: BoardState) -> dict[int, int]:
     }
 
 
-def _slowest(sample: Sample, state: BoardState) -> float | None:
+def slowest_clock(sample: Sample, state: BoardState) -> float | None:
     """The slowest core's clock as a fraction of its maximum."""
     return min(
         (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--boards", type=Path, metavar="FILE", help="devices to measure on; targets without one are emulated"
     )
+    parser.add_argument(
+        "--sustained",
+        type=duration,
+        metavar="TIME",
+        help="each cell as one run of so long (90s, 30m, 2h), and how speed, clock and heat go over it; "
+        "emulated cells stay as they are",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
 
@@ -34,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.sweep.fleet import Fleet
 
     sweep = read_sweep(arguments.matrix)
+    if arguments.sustained is not None:
+        sweep = replace(sweep, protocol=sweep.protocol.sustained_for(arguments.sustained))
     fleet = Fleet(arguments.boards)
     if arguments.dry_run:
         return _dry_run(arguments, sweep, fleet)
@@ -66,6 +77,15 @@ def run(arguments: argparse.Namespace) -> int:
             cure="The report says why; cool or feed the board better, then measure again with --fresh.",
         )
     return 0
+
+
+def duration(text: str) -> float:
+    """Seconds, from 90s, 30m or 2h."""
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h)", text)
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0
+    if not 1 <= seconds <= 7 * 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time from 1s to 168h, such as 90s, 30m or 2h")
+    return seconds
 
 
 def default_folder(sweep: Sweep) -> Path:

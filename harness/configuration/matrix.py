@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.configuration.darknet_cfg import DarknetCfg, read_cfg
@@ -86,17 +86,33 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a cell is measured: at least `runs` inferences that take at least `min_seconds`."""
+    """How a cell is measured: at least `runs` inferences that take at least `min_seconds`, spread over rounds
+    in which cells take turns, each round a process of its own."""
 
     warmup: int = 3
     runs: int = 10
     min_seconds: float = 0.5
+    rounds: int = 3
     timeout: float = 600.0  # seconds for one process on the board
     cool_below: float = 65.0  # degrees Celsius that a board is let cool down to before
     cool_seconds: float = 300.0  # but no longer than this
-    reruns: int = 2  # of a cell during which the board was throttled
+    reruns: int = 2  # of a round during which the board was throttled; and rounds more for a cell that drifts
     # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
     count_instructions: bool = False
+    sustained: bool = False  # one long run, whose course over time is kept
+
+    def sustained_for(self, seconds: float) -> Protocol:
+        """The same, but every cell is one run of so many seconds: what throttles and drifts is what is asked
+        for."""
+        return replace(
+            self,
+            runs=1,
+            min_seconds=seconds,
+            rounds=1,
+            reruns=0,
+            timeout=self.timeout + seconds,
+            sustained=True,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +122,7 @@ class EmulatedProtocol(Protocol):
     warmup: int = 1
     runs: int = 1
     min_seconds: float = 0.0
+    rounds: int = 1
     timeout: float = 1800.0
     images: int = 4  # of each model, whose outputs are compared with the host's by digest
 

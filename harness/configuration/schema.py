@@ -248,7 +248,14 @@ _CONDITIONS = {
         shape=Number(least=0, most=150), help="degrees Celsius that a board cools down to before a cell; 65"
     ),
     "cool_seconds": Field(shape=Number(least=0, most=86_400), help="but no longer than this; 300"),
-    "reruns": Field(shape=Integer(least=0, most=100), help="of a cell whose board was throttled; 2"),
+    "rounds": Field(
+        shape=Integer(least=1, most=1000),
+        help="in which cells that differ in their policy alone take turns, sharing runs and seconds; 3",
+    ),
+    "reruns": Field(
+        shape=Integer(least=0, most=100),
+        help="of a round whose board was throttled, and rounds in place of others where times drift; 2",
+    ),
 }
 _COUNT = Field(
     shape=Boolean(),

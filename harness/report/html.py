@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from harness.report.course_graph import graph
 from harness.report.tables import Table, tables
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in table.rows
     )
+    graphs = "".join(graph(row) for row in table.rows if row.course)
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
         f'<section class="{"emulated" if emulated else "measured"}"><h2>{escape(table.title)}</h2>\n'
         f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n"
-        f'<ul class="notes">{notes}</ul></section>'
+        f'{graphs}<ul class="notes">{notes}</ul></section>'
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.pareto import pareto_optimal
-from harness.sweep.statistics import bootstrap_interval, drift
+from harness.sweep.statistics import bootstrap_interval, drift, outliers
 from harness.sweep.store import LayerRow, Outcome, Place, Store
 
 
@@ -32,9 +32,12 @@ class Row:
     p99_ms: float | None = None
     p50_interval_ms: tuple[float, float] | None = None  # in which the median is, at 95 %
     drift: float | None = None  # of the times over the run, as a fraction of their median, where significant
+    outliers: int | None = None  # samples that are far from the others
+    samples: int | None = None
     board: str | None = None  # the device, of those of the target
     throttled: bool | None = None  # None: nothing there tells
-    attempts: int | None = None  # runs until one was not throttled
+    attempts: int | None = None  # runs until one was not throttled, in the round that took most
+    course: Sequence[Mapping[str, float | None]] | None = None  # points of harness.sweep.course, if sustained
     conditions: Mapping[str, Any] | None = None  # clocks, heat, governors and warnings during the run
     peak_rss_bytes: int | None = None
     arena_bytes: int | None = None
@@ -90,7 +93,7 @@ _RESULT_KEYS = (
     *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
     *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
     *("prediction_error", "prediction_validated", "prediction_missing"),
-    *("board", "throttled", "attempts", "conditions"),
+    *("board", "throttled", "attempts", "conditions", "course"),
 )
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
@@ -176,4 +179,6 @@ def _certainty(samples: Sequence[int]) -> dict[str, Any]:
     return {
         "p50_interval_ms": (low / 1e6, high / 1e6),
         "drift": trend.change if trend.significant else None,
+        "outliers": len(outliers(samples)),
+        "samples": len(samples),
     }

@@ -14,6 +14,8 @@ NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
 COUNTED_BY_EMULATOR = "†"
 THROTTLED = "▲"
 UNSTEADY = 1.5  # p90 over p50
+OUTLYING = 0.05  # of the samples
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,8 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
     rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
     columns = _identity(rows)
     columns += _EMULATED if emulated else _MEASURED
+    if any(row.course for row in rows):
+        columns += _SUSTAINED
     if any(row.accuracy is not None for row in rows):
         columns.append(Column(heading=_metrics(rows), text=_accuracy))
     if any(row.digest_matches_host is not None for row in rows):
@@ -144,6 +148,11 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
             f"Unsteady: in {unsteady} of {len(rows)} cells p90 is more than {UNSTEADY:g} times p50; "
             "end what else runs there and measure again with --fresh."
         )
+    if outlying := sum(_has_outliers(row) for row in rows):
+        notes.append(
+            f"Outliers: in {outlying} of {len(rows)} cells more than {100 * OUTLYING:g} % of the samples are "
+            "far from the others (modified z-score above 3.5); the median does not mind them, FPS and p99 do."
+        )
     notes += dict.fromkeys(warning for row in rows for warning in (row.conditions or {}).get("warnings", ()))
     return notes
 
@@ -172,6 +181,10 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
 
 def _is_unsteady(row: Row) -> bool:
     return row.p50_ms is not None and row.p90_ms is not None and row.p90_ms > UNSTEADY * row.p50_ms
+
+
+def _has_outliers(row: Row) -> bool:
+    return bool(row.outliers) and (row.outliers or 0) > OUTLYING * (row.samples or 1)
 
 
 def _identity(rows: Sequence[Row]) -> list[Column]:
@@ -227,6 +240,21 @@ def _fps(row: Row) -> str:
     return figure(row.fps) + (f" {THROTTLED}" if row.throttled else "")
 
 
+def _over_time(row: Row, key: str, place: int) -> float | None:
+    return row.course[place][key] if row.course else None
+
+
+def _sparkline(row: Row, width: int = 20) -> str:
+    """FPS over a sustained run, from nothing to the most; each block is a mean over a share of the points."""
+    speeds = [point["fps"] or 0.0 for point in row.course or ()]
+    if not speeds:
+        return NOTHING
+    width = min(width, len(speeds))
+    shares = [speeds[n * len(speeds) // width : (n + 1) * len(speeds) // width] for n in range(width)]
+    means = [sum(share) / len(share) for share in shares]
+    return "".join(_BLOCKS[round((len(_BLOCKS) - 1) * mean / max(speeds))] for mean in means)
+
+
 def _certain(row: Row) -> str:
     if row.p50_interval_ms is None:
         return NOTHING
@@ -271,6 +299,13 @@ _MEASURED = (
     Column(heading="p90 ms", text=lambda row: figure(row.p90_ms)),
     Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB)),
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),
+)
+_SUSTAINED = (
+    Column(heading="minutes", text=lambda row: figure(_over_time(row, "seconds", -1), 60)),
+    Column(heading="FPS at first", text=lambda row: figure(_over_time(row, "fps", 0))),
+    Column(heading="FPS at last", text=lambda row: figure(_over_time(row, "fps", -1))),
+    Column(heading="°C at last", text=lambda row: figure(_over_time(row, "celsius", -1))),
+    Column(heading="FPS over time", text=_sparkline, number=False),
 )
 _EMULATED = (
     Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),

@@ -67,8 +67,9 @@ def cell_key(cell: Cell, inputs: Inputs) -> str:
             "threads": cell.threads,
             "options": asdict(cell.options),
             "protocol": [
-                *(cell.protocol.warmup, cell.protocol.runs, cell.protocol.min_seconds),
+                *(cell.protocol.warmup, cell.protocol.runs, cell.protocol.min_seconds, cell.protocol.rounds),
                 *(["instructions"] if cell.protocol.count_instructions else []),
+                *(["sustained"] if cell.protocol.sustained else []),
             ],
             "inputs": asdict(inputs),
         }

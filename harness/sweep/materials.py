@@ -18,7 +18,7 @@ from harness.sweep import evaluation, fingerprint
 from harness.sweep.cell import Cell
 from harness.sweep.preparation import Engine
 from harness.sweep.store import Outcome, Store
-from harness.sweep.worker import Job
+from harness.sweep.worker import Job, at_once
 
 
 class Materials:
@@ -109,7 +109,11 @@ class Materials:
             return Outcome(status="done", result={"file": path.name, "sha256": fingerprint.of_file(path)})
 
         return Job(
-            name=f"ranges of {model.name}", table="evaluations", key=key, kind="calibration", perform=perform
+            name=f"ranges of {model.name}",
+            table="evaluations",
+            key=key,
+            kind="calibration",
+            perform=at_once(perform),
         )
 
     def accuracy_job(self, variant: Variant, options: Options) -> Job | None:
@@ -138,7 +142,7 @@ class Materials:
             table="evaluations",
             key=key,
             kind="accuracy",
-            perform=perform,
+            perform=at_once(perform),
         )
 
     def digests_job(self, variant: Variant, options: Options) -> Job:
@@ -160,7 +164,7 @@ class Materials:
             table="evaluations",
             key=self._key("digests", variant, options, samples=self.samples_hash(variant.model)),
             kind="digests",
-            perform=perform,
+            perform=at_once(perform),
         )
 
     def digests(self, variant: Variant, options: Options) -> list[str]:

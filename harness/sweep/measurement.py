@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,14 +13,17 @@ from harness.boards.board import library_path
 from harness.errors import HarnessError
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.predictor import PredictionError, find_predictor
-from harness.runtimes.engine import EngineOptions, bench_arguments, failure, forward_arguments
+from harness.runtimes.engine import EngineOptions, bench_arguments, forward_arguments
 from harness.sweep.cell import Cell
-from harness.sweep.statistics import timing
+from harness.sweep.course import course
+from harness.sweep.rounds import measured_in_rounds, output, run_engine
+from harness.sweep.statistics import percentile, timing
 from harness.sweep.store import LayerRow, Outcome
-from harness.sweep.watched_run import run_watched
+from harness.sweep.watched_run import facts
+from harness.sweep.worker import Work
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board, Completed
+    from harness.boards.board import Board
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,9 @@ class Files:
     libraries: Sequence[Path] = ()  # that the engine loads
 
 
-def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
-    """Runs a cell's processes on a board, each a fresh one.
+def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Work:
+    """Runs a cell's processes on a board, each a fresh one; yields between rounds, when other cells may have
+    the board, and returns the outcome.
 
     `expected` are the host's digests of the sample images. Raises HarnessError with the cause where a process
     fails or says what it must not, and where an int8 network computes other bits than on the host.
@@ -54,34 +57,24 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
             )
         # Beside the engine: another build of it has other kernels.
         options = replace(options, tune=f"{paths['engine']}.tuning.json")
-    argv = bench_arguments(
-        paths["engine"],
-        cfg=paths["cfg"],
-        weights=paths["weights"],
-        options=options,
-        warmup=cell.protocol.warmup,
-        runs=cell.protocol.runs,
-        min_seconds=cell.protocol.min_seconds,
-        profile=True,
-    )
-    facts: Mapping[str, Any] = {}
-    if board.emulated:
-        bench = _run(board, argv, cell.protocol.timeout, environment)
-    else:
-        watched = run_watched(board, argv, cell.protocol, environment, board.scratch("samples"))
-        bench = _output(watched.completed, f"mpe bench on {board.name}")
-        facts = watched.facts()
-    samples = _samples(bench)
-    layers: Sequence[LayerRow] = _layers(bench)
+    rounds = yield from measured_in_rounds(board, cell, paths, options, environment)
+    benches = [each.bench for each in rounds]
+    samples = [sample for each in rounds for sample in each.samples]
+    # Those of one whole run: layers add up to its time.
+    middle = sorted(rounds, key=lambda each: percentile(each.samples, 50))[(len(rounds) - 1) // 2]
+    layers: Sequence[LayerRow] = middle.layers
     result: dict[str, Any] = {
         **asdict(timing(samples)),
-        **{key: bench.get(key) for key in ("arena_bytes", "weight_bytes", "peak_rss_bytes", "isa")},
-        "instructions": bench.get("instructions"),
+        **{key: benches[-1].get(key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
+        "peak_rss_bytes": max(bench.get("peak_rss_bytes") or 0 for bench in benches) or None,
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "runs": len(samples),
         "board": board.name,
-        **facts,
+        **facts([each.watched for each in rounds if each.watched]),
     }
+    if cell.protocol.sustained and (watched := rounds[-1].watched):
+        points = course(samples, watched.samples, watched.before)
+        result["course"] = [asdict(point) for point in points]
     if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
         result |= _count(board, cell, paths, options, environment)
     if board.emulated:
@@ -115,38 +108,6 @@ def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
     return all(row.executed == "int8" for row in weighted) and int8_use(cfg_text).all_static
 
 
-def _run(board: Board, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> dict[str, Any]:
-    completed = board.run(argv, timeout=timeout, environment=environment)
-    return _output(completed, f"mpe {argv[1]} on {board.name}")
-
-
-def _output(completed: Completed, command: str) -> dict[str, Any]:
-    if completed.status != 0:
-        raise failure(completed.status, completed.stderr, command=command)
-    try:
-        data = json.loads(completed.stdout)
-    except json.JSONDecodeError as error:
-        raise HarnessError(f"{command}: its output is no JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise HarnessError(f"{command}: its output is no JSON object")
-    return data
-
-
-def _samples(bench: Mapping[str, Any]) -> list[int]:
-    samples = [int(sample) for sample in bench.get("samples_ns", [])]
-    if not samples or min(samples) <= 0:
-        raise HarnessError("mpe bench gave no samples, or one without duration")
-    return samples
-
-
-def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
-    names = [name for name in LayerRow.__dataclass_fields__ if name != "predicted_ns"]
-    try:
-        return [LayerRow(**{name: row[name] for name in names}) for row in bench.get("layers", [])]
-    except KeyError as error:
-        raise HarnessError(f"mpe bench gave a layer without {error}") from None
-
-
 def _count(
     board: Board,
     cell: Cell,
@@ -172,7 +133,7 @@ def _count(
     if counted is None:
         return {}
     completed, instructions = counted
-    isa = _output(completed, f"mpe bench under an emulator on {board.name}")["isa"]
+    isa = output(completed, f"mpe bench under an emulator on {board.name}")["isa"]
     return {"instructions": instructions, "instructions_isa": isa}
 
 
@@ -219,7 +180,7 @@ def _compare(
     expected: Sequence[str],
     layers: Sequence[LayerRow],
 ) -> dict[str, Any]:
-    forward = _run(
+    forward = run_engine(
         board,
         forward_arguments(
             paths["engine"],

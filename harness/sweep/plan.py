@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
 
 from harness.configuration.matrix import Step, Sweep, variants
@@ -35,3 +35,14 @@ def cells(sweep: Sweep, is_emulated: Callable[[str], bool]) -> tuple[Cell, ...]:
         for variant in found
         if variant.model is model
     )
+
+
+def in_turns(pending: Mapping[str, Cell]) -> list[list[tuple[str, Cell]]]:
+    """Cells with their keys, those together that take turns: they differ in their policy alone, and have
+    several rounds. What their board drifts meanwhile hits them alike, and they are what is compared."""
+    together: dict[object, list[tuple[str, Cell]]] = {}
+    for key, cell in pending.items():
+        where = (cell.target, cell.runtime, cell.build, cell.threads, cell.options, cell.step)
+        alike = (cell.model.name, where) if cell.protocol.rounds > 1 else key
+        together.setdefault(alike, []).append((key, cell))
+    return list(together.values())

@@ -29,11 +29,11 @@ from harness.sweep.fleet import HOST, Fleet
 from harness.sweep.machine_lock import Interrupted
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
-from harness.sweep.plan import cells
+from harness.sweep.plan import cells, in_turns
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Claim, Outcome, Place, Run, Store
-from harness.sweep.worker import POLL_SECONDS, Job, Worker
+from harness.sweep.worker import POLL_SECONDS, Job, Work, Worker
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
@@ -237,10 +237,11 @@ class _Execution:
         if self.sweep.emulated.images:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
         tasks = [
-            Task((key, cell), cell.target, self.materials.multiply_adds(cell.model) / cell.threads)
-            for key, cell in pending.items()
+            Task(items, cell.target, len(items) * self.materials.multiply_adds(cell.model) / cell.threads)
+            for items in in_turns(pending)
+            for cell in [items[0][1]]
         ]
-        total = len(tasks) + len(evaluations)
+        total = len(pending) + len(evaluations)
         with (
             console.progress("measuring", total=total) as bar,
             ThreadPoolExecutor(len(lanes) + bool(evaluations)) as pool,
@@ -251,9 +252,10 @@ class _Execution:
                 bar.advance()
 
             def abandon(task: Task[_Keyed], error: HarnessError) -> None:
-                job = self._cell_job(task.item, engines, "")
-                self.worker.give_up(job, error)
-                advance(job)
+                for keyed in task.items:
+                    job = self._cell_job(keyed, engines, "")
+                    self.worker.give_up(job, error)
+                    advance(job)
 
             told = {board: pauses for board in lanes if (pauses := self.fleet.pauses(board)) is not None}
             schedule = Schedule(tasks, lanes, abandon, told)
@@ -280,12 +282,12 @@ class _Execution:
         failures = 0  # one after another
         with contextlib.suppress(Interrupted):
             while (task := schedule.take(board, self.worker.stop)) is not None:
-                job = self._cell_job(task.item, engines, board)
+                jobs = [self._cell_job(keyed, engines, board) for keyed in task.items]
                 begun = False
                 try:
                     self.boards.get(board)
                     begun = True
-                    claim = self.worker.attempt(job)
+                    claims = self.worker.attempt_together(jobs)
                 except HarnessError as error:
                     # Whatever is wrong with the board, as a full disk there: its cells may go to others.
                     self.boards.drop(board)
@@ -301,12 +303,17 @@ class _Execution:
                     if self.worker.stop.wait(pause):
                         return
                     continue
-                if claim is Claim.BUSY:
+                for job, claim in zip(jobs, claims, strict=True):
+                    if claim is not Claim.BUSY:
+                        advance(job)
+                task.items = [
+                    keyed for keyed, claim in zip(task.items, claims, strict=True) if claim is Claim.BUSY
+                ]
+                if task.items:
                     schedule.postpone(task, POLL_SECONDS)
                 else:
                     failures = 0
                     schedule.done(task, board)
-                    advance(job)
 
     def _power_cycle(self, board: str) -> None:
         try:
@@ -330,7 +337,7 @@ class _Execution:
         engine = engines[cell.target, cell.build]
         assert isinstance(engine, Engine)
 
-        def perform() -> Outcome:
+        def perform() -> Work:
             files = Files(
                 engine=engine.path,
                 cfg=self.materials.cfg(cell.variant),
@@ -341,8 +348,15 @@ class _Execution:
             )
             expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
             opened = self.boards.get(board)
-            with self._alone_on(opened):
-                return measure(opened, cell, files, expected)
+            rounds = measure(opened, cell, files, expected)
+            while True:
+                with self._alone_on(opened):
+                    try:
+                        next(rounds)
+                    except StopIteration as end:
+                        outcome: Outcome = end.value
+                        return outcome
+                yield
 
         return Job(
             name=cell.name,

@@ -2,7 +2,8 @@
 
 A cell may run on any board of its target. A board that fails gives its cell back and is tried again after a
 pause, each time a longer one; when it goes on failing it is quarantined, and its cells go to the others. A
-cell that was lost with boards too often is given up: it may be what breaks them.
+cell that was lost with boards too often is given up: it may be what breaks them. Cells that are measured in
+turns are one task.
 """
 
 from __future__ import annotations
@@ -29,12 +30,18 @@ LOSSES = 3  # of one cell, with its board
 
 @dataclass(eq=False)
 class Task(Generic[Item]):
-    """A cell that waits to be measured."""
+    """Cells that wait to be measured, in turns by one board."""
 
-    item: Item
+    items: Sequence[Item]
     target: str
     cost: float  # of the same unit in all tasks; longer ones are taken first
     losses: int = 0
+
+    def single(self) -> list[Task[Item]]:
+        """Its cells as tasks of their own."""
+        return [
+            Task([item], self.target, self.cost / len(self.items), losses=self.losses) for item in self.items
+        ]
 
 
 @dataclass
@@ -112,8 +119,8 @@ class Schedule(Generic[Item]):
     def lost(
         self, task: Task[Item], board: str, error: HarnessError, *, begun: bool, lasting: bool = False
     ) -> float | None:
-        """A board failed; `begun`: while it worked on the task, which may be at fault then; `lasting`: in a
-        way that does not pass.
+        """A board failed; `begun`: while it worked on the task, one of whose cells may be at fault then: each
+        is for itself from now on; `lasting`: in a way that does not pass.
 
         Returns the seconds after which to try the board again, or None: it is quarantined.
         """
@@ -123,7 +130,12 @@ class Schedule(Generic[Item]):
             self._abandon(task, HarnessError(f"lost with its board {task.losses} times, at last: {error}"))
             self._end(task)
         else:
-            self.postpone(task, 0.0)
+            parts = task.single() if begun and len(task.items) > 1 else [task]
+            queue = self._queues[task.target]
+            with queue.changed:
+                queue.left += len(parts) - 1
+                for part in parts:
+                    self.postpone(part, 0.0)
         pauses = self._pauses.get(board, PAUSES)
         if failures <= len(pauses) and not lasting:
             with self._queues[task.target].changed:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SIGNIFICANT = 0.01  # a drift is taken for real below this probability that there is none
+_NOTABLE = 0.05  # and matters from this change on, as a fraction of the median
 _DRIFT_BINS = 200  # pairs of samples grow with the square of their number
 _RESAMPLED_AT_ONCE = 1 << 22  # values, to bound memory
 _OUTLYING = 3.5  # Iglewicz and Hoaglin's limit for the modified z-score
@@ -55,7 +56,7 @@ class Drift:
 
     change: float  # over the whole run, as a fraction of the median; 0.05: the end takes 5 % longer
     p_value: float  # the probability of such a trend, or a stronger one, where there is none
-    significant: bool
+    significant: bool  # improbable by chance, and 5 % at least
 
 
 def bootstrap_interval(
@@ -123,7 +124,9 @@ def drift(samples: Sequence[float]) -> Drift:
     slope = float(np.median(differences / (later - earlier)))
     p_value = _mann_kendall(points, int(np.sign(differences).sum()))
     change = slope * (bins - 1) / float(np.median(values))
-    return Drift(change=change, p_value=p_value, significant=p_value < SIGNIFICANT)
+    return Drift(
+        change=change, p_value=p_value, significant=p_value < SIGNIFICANT and abs(change) >= _NOTABLE
+    )
 
 
 def outliers(samples: Sequence[float]) -> list[int]:

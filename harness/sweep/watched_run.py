@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.boards.board_state import read_state
+from harness.boards.board_state import BoardState, read_state
 from harness.boards.command_line import completed as by_shell
-from harness.boards.conditions import Conditions, assess
+from harness.boards.conditions import Conditions, assess, merged
 from harness.boards.governor import STEADY, HeldGovernor, held_governor
-from harness.boards.sampler import sampled, take_samples
+from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.temperature_gate import Cooling, wait_until_cool
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.configuration.matrix import Protocol
 
 INTERVAL_SECONDS = 0.25
+MOST_SAMPLES = 4000  # of a run whose length is known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +31,24 @@ class Watched:
     cooling: Cooling
     governor: HeldGovernor
     attempts: int
+    samples: Sequence[Sample]  # of the board's sensors during the run
+    before: BoardState  # says what these are
 
-    def facts(self) -> dict[str, Any]:
-        """For the store."""
-        return {
-            "throttled": self.conditions.throttled,
-            "attempts": self.attempts,
-            "conditions": asdict(self.conditions)
-            | {"cooling": asdict(self.cooling), "governor": asdict(self.governor)},
-        }
+
+def facts(runs: Sequence[Watched]) -> dict[str, Any]:
+    """What is known of a cell's runs, for the store; nothing of none."""
+    if not runs:
+        return {}
+    conditions = merged([run.conditions for run in runs])
+    return {
+        "throttled": conditions.throttled,
+        "attempts": max(run.attempts for run in runs),
+        "conditions": asdict(conditions)
+        | {
+            "cooling": [asdict(run.cooling) for run in runs],
+            "governor": [asdict(run.governor) for run in runs],
+        },
+    }
 
 
 def run_watched(
@@ -50,7 +60,8 @@ def run_watched(
     What fails is not run again: its status is the caller's to judge. Raises what `Board.run` raises.
     """
     core = _another_core(board)
-    command = sampled(argv, log, board.sensors, INTERVAL_SECONDS, core)
+    interval = max(INTERVAL_SECONDS, protocol.min_seconds / MOST_SAMPLES)
+    command = sampled(argv, log, board.sensors, interval, core)
     for attempt in range(1, protocol.reruns + 2):
         cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
         with held_governor(board, board.sensors, STEADY) as governor:
@@ -60,7 +71,13 @@ def run_watched(
             samples = take_samples(board, log)
             conditions = assess(samples, before, read_state(board, board.sensors))
         found = Watched(
-            completed=ended, conditions=conditions, cooling=cooling, governor=governor, attempts=attempt
+            completed=ended,
+            conditions=conditions,
+            cooling=cooling,
+            governor=governor,
+            attempts=attempt,
+            samples=samples,
+            before=before,
         )
         if ended.status != 0 or not conditions.throttled:
             break

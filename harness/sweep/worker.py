@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness import console
@@ -15,6 +15,8 @@ from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
 POLL_SECONDS = 0.2
 
+Work = Generator[None, None, Outcome]  # yields where another job may have its turn
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -23,10 +25,20 @@ class Job:
     name: str
     table: Table
     key: str
-    perform: Callable[[], Outcome]
+    perform: Callable[[], Work]
     kind: str = ""  # of an evaluation
     alone: bool = False  # measures this machine: nothing else may load it
     board: str = ""  # measures this device: nothing else may run there
+
+
+def at_once(perform: Callable[[], Outcome]) -> Callable[[], Work]:
+    """Work that is done in one go."""
+
+    def work() -> Work:
+        yield from ()
+        return perform()
+
+    return work
 
 
 class Worker:
@@ -60,21 +72,30 @@ class Worker:
             waiting = busy
 
     def attempt(self, job: Job) -> Claim:
-        """Does a job, unless it is settled or another process has claimed it, and says which.
+        """Does a job, unless it is settled or another process has claimed it, and says which. Raises as
+        `attempt_together` does."""
+        return self.attempt_together([job])[0]
 
-        Raises BoardUnreachableError where the job's board failed, which is not the job's fault, and
-        Interrupted when asked to stop.
+    def attempt_together(self, jobs: Sequence[Job]) -> list[Claim]:
+        """Does jobs that need the same board, or all of them none, in turns: each until it yields, again and
+        again. Those that are settled, or that another process has claimed, are left out; says which.
+
+        Raises BoardUnreachableError where the board failed, which is not the jobs' fault, and Interrupted
+        when asked to stop.
         """
         if self.stop.is_set():
             raise Interrupted
-        if self.store.settled(job.table, job.key, self.run):
-            return Claim.SETTLED
-        # The machine first, then the claim: who waits for the machine does not keep a job from others.
-        with self._quiet(job):
-            claim = self.store.claim(job.table, job.key, self.run)
-            if claim is Claim.MINE:
-                self._perform(job)
-        return claim
+        claims = [Claim.SETTLED] * len(jobs)
+        missing = [
+            place for place, job in enumerate(jobs) if not self.store.settled(job.table, job.key, self.run)
+        ]
+        if missing:
+            # The machine first, then the claim: who waits for the machine does not keep a job from others.
+            with self._quiet(jobs[missing[0]]):
+                for place in missing:
+                    claims[place] = self.store.claim(jobs[place].table, jobs[place].key, self.run)
+                self._perform([jobs[place] for place in missing if claims[place] is Claim.MINE])
+        return claims
 
     def give_up(self, job: Job, error: HarnessError) -> None:
         """Keeps why a job was never done, unless another process does it or an earlier result stands."""
@@ -93,22 +114,29 @@ class Worker:
             else:
                 yield
 
-    def _perform(self, job: Job) -> None:
+    def _perform(self, jobs: Sequence[Job]) -> None:
+        running = {job.key: (job, job.perform()) for job in jobs}
         try:
-            outcome = self._outcome(job)
+            while running:
+                for job, work in list(running.values()):
+                    if self.stop.is_set():
+                        raise Interrupted
+                    outcome = self._advance(work)
+                    if outcome is None:
+                        continue
+                    if self.stop.is_set() and outcome.status != "done":
+                        # What fails while everything is being stopped has most likely failed because of that.
+                        raise Interrupted
+                    self._keep(job, outcome)
+                    del running[job.key]
         except BoardUnreachableError:
-            self.store.release(job.key)
             if self.stop.is_set():
                 raise Interrupted from None
             raise
-        except BaseException:
-            self.store.release(job.key)
-            raise
-        if self.stop.is_set() and outcome.status != "done":
-            # What fails while everything is being stopped has most likely failed because of that.
-            self.store.release(job.key)
-            raise Interrupted
-        self._keep(job, outcome)
+        finally:
+            for job, work in running.values():
+                work.close()
+                self.store.release(job.key)
 
     def _keep(self, job: Job, outcome: Outcome) -> None:
         if job.table == "cells":
@@ -118,9 +146,13 @@ class Worker:
         if outcome.status == "failed":
             console.warn(f"{job.name}: {outcome.error}")
 
-    def _outcome(self, job: Job) -> Outcome:
+    def _advance(self, work: Work) -> Outcome | None:
+        """Goes on until the work yields (None), ends or fails."""
         try:
-            return job.perform()
+            next(work)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
         except BoardUnreachableError:
             raise
         except HarnessError as error:
@@ -131,3 +163,4 @@ class Worker:
             if self.debug:
                 console.log(traceback.format_exc())
             return Outcome(status="failed", error=f"unexpected {type(error).__name__}: {error}")
+        return None

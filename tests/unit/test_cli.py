@@ -15,12 +15,26 @@ from networks import write_sweep
 from harness import cli, errors
 from harness.boards import images
 from harness.boards.images import Image
+from harness.commands.run import duration
 from harness.configuration.targets import load_target
 
 SWEEP = (
     "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
     "policies: [fp32, int8]\ntargets: [host, pi4]\n"
 )
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400)])
+def test_a_sustained_time_is_a_number_with_a_unit(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["30", "m", "0s", "-1m", "1d", "1e3s", "999h", "1 m", "٣m"])
+def test_what_is_no_time_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["run", "--matrix", "sweep.yaml", f"--sustained={text}"])
+    assert caught.value.code == 2
+    assert "is no time from 1s to 168h, such as 90s, 30m or 2h" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.board_state import BoardState, Core, Sensor, read_state
-from harness.boards.conditions import assess
+from harness.boards.conditions import assess, merged
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.sensors import BoardPaths
 from harness.boards.temperature_gate import Cooling, Outcome, wait_until_cool
+from harness.sweep.course import course
 
 CORE = Core(index=0, clock_khz=1_800_000, maximum_khz=1_800_000, limit_khz=1_800_000, governor="performance")
 PI = BoardState(
@@ -158,6 +159,47 @@ def test_without_samples_nothing_is_claimed() -> None:
     found = assess([], PI, PI)
     assert (found.throttled, found.clock_median, found.hottest_celsius) == (None, None, 50)
     assert "the board was not sampled" in found.warnings[0]
+
+
+def test_conditions_of_several_runs_are_those_of_one() -> None:
+    calm = assess([sample(), sample(at=102.0)], PI, PI)
+    hot = assess([sample(throttled=0x4), sample(at=102.0)], PI, PI)
+    both = merged([calm, hot, hot])
+    assert both.throttled is True
+    assert both.reasons == hot.reasons
+    assert both.warnings == hot.warnings
+    assert both.samples == 6
+    assert merged([calm]) == calm
+    with pytest.raises(ValueError, match="no conditions"):
+        merged([])
+
+
+def test_the_course_of_a_run_has_speed_heat_and_clock_of_each_part() -> None:
+    # The program starts at 100 s and its first frame at 102 s; the second half is hot and slow.
+    frames = [10_000_000] * 100 + [20_000_000] * 100
+    cool = [sample(at=100 + number / 4) for number in range(12)]
+    heat: dict[str, Any] = {
+        "temperatures": (85_000,) * len(PI.zones),
+        "clocks_khz": (900_000,) * len(PI.cores),
+    }
+    hot = [sample(at=103 + number / 4, **heat) for number in range(1, 9)]
+    points = course(frames, [*cool, *hot], PI, parts=6)
+    assert [point.fps for point in points] == pytest.approx([100, 100, 50, 50, 50, 50])
+    assert [point.seconds for point in points] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+    assert points[-1].celsius == 85
+    assert points[-1].clock == 0.5
+    assert points[0].clock == 1
+    assert [point.fps for point in course([10**9], [], PI)] == [1]
+    assert course([], [], PI) == []
+
+
+@given(st.lists(st.integers(1, 10**10), max_size=200), st.integers(1, 70))
+def test_a_course_has_every_frame_once(frames: list[int], parts: int) -> None:
+    points = course(frames, [], PI, parts)
+    assert len(points) <= parts
+    begins = [0.0, *(point.seconds for point in points)]
+    counts = [point.fps * (point.seconds - begin) for point, begin in zip(points, begins, strict=False)]
+    assert sum(counts) == pytest.approx(len(frames))
 
 
 def test_the_hottest_moment_counts() -> None:

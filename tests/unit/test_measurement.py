@@ -24,7 +24,8 @@ from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
 from harness.sweep import measurement
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.measurement import Files, measure
-from harness.sweep.plan import cells
+from harness.sweep.plan import cells, in_turns
+from harness.sweep.store import Outcome
 
 ROW = {
     "index": 0,
@@ -85,6 +86,8 @@ class FakeBoard:
         self.environments.append(dict(environment or {}))
         self.ran.append(list(argv))
         answer = self.answers[argv[1]]
+        if callable(answer):
+            answer = answer()
         if isinstance(answer, Completed):
             return answer
         return Completed(
@@ -120,11 +123,23 @@ class FakeBoard:
         raise NotImplementedError
 
 
+def measured(board: FakeBoard, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
+    """What comes of all rounds."""
+    rounds = measure(board, cell, files, expected)
+    while True:
+        try:
+            next(rounds)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
 @pytest.fixture
 def cell(tmp_path: Path) -> Cell:
     text = (
         "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
         "policies: [int8, fp32]\ntargets: [host]\nthreads: [2]\noptions: [{isa: avx2}]\n"
+        "protocol: {rounds: 1}\n"
     )
     return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
 
@@ -142,7 +157,7 @@ def files() -> Files:
 
 def test_a_measured_cell(cell: Cell, files: Files) -> None:
     board = FakeBoard()
-    outcome = measure(board, cell, files, ["aa", "bb"])
+    outcome = measured(board, cell, files, ["aa", "bb"])
     assert outcome.status == "done"
     assert outcome.samples_ns == [2_000_000, 4_000_000]
     assert [row.ns for row in outcome.layers] == [5]
@@ -167,7 +182,7 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
     board = FakeBoard(emulated=True)
     chosen = replace(cell, options=replace(cell.options, quantizer="tensorflow"))
     libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
-    result = measure(board, chosen, replace(files, libraries=libraries)).result
+    result = measured(board, chosen, replace(files, libraries=libraries)).result
     assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 3
     for argv in (*board.ran, *board.profiled):
         assert argv[argv.index("--quantizer") + 1] == "tensorflow"
@@ -177,7 +192,7 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
 def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) -> None:
     board = FakeBoard(emulated=True)
     board.target = replace(board.target, board=None)
-    outcome = measure(board, cell, files)
+    outcome = measured(board, cell, files)
     assert outcome.result["instructions"] == 12345
     assert outcome.result["prediction_missing"].startswith("nothing is predicted for pi4: its file")
     assert [row.predicted_ns for row in outcome.layers] == [None]
@@ -191,7 +206,7 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
 ) -> None:
     predictor = Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Scripted())
     monkeypatch.setattr(measurement, "find_predictor", lambda _: predictor)
-    outcome = measure(FakeBoard(emulated=True), cell, files)
+    outcome = measured(FakeBoard(emulated=True), cell, files)
     result = outcome.result
     # A cycle a block; two threads on two cores halve it.
     assert result["predicted_ms"] == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
@@ -201,23 +216,89 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
     assert [row.predicted_ns for row in outcome.layers] == [round(1e9 * 12000 / 1e9 / 2 * 1.5)]
 
 
+def in_rounds(cell: Cell, **protocol: Any) -> Cell:
+    return replace(cell, protocol=replace(cell.protocol, **{"rounds": 3, "runs": 10} | protocol))
+
+
+def answering(*rounds: list[int]) -> FakeBoard:
+    """A board whose runs take these times, one list after the other."""
+    board = FakeBoard()
+    benches = iter(
+        BENCH | {"samples_ns": samples, "layers": [ROW | {"ns": samples[0]}]} for samples in rounds
+    )
+    board.answers["bench"] = lambda: json.dumps(next(benches))
+    return board
+
+
+def test_a_cell_is_measured_in_rounds_that_share_its_runs(cell: Cell, files: Files) -> None:
+    board = answering([30, 30], [10, 10], [20, 20])
+    rounds = measure(board, in_rounds(cell, min_seconds=1.5), files, ["aa", "bb"])
+    for number in (1, 2):
+        next(rounds)
+        assert len(board.ran) == number  # the others have their turn before the next one
+    with pytest.raises(StopIteration) as end:
+        next(rounds)
+    outcome = end.value.value
+    assert outcome.samples_ns == [30, 30, 10, 10, 20, 20]
+    assert [layer.ns for layer in outcome.layers] == [20]  # of the round in the middle
+    assert [argv[argv.index("--runs") + 1] for argv in board.ran[:3]] == ["4"] * 3
+    assert [argv[argv.index("--min-seconds") + 1] for argv in board.ran[:3]] == ["0.5"] * 3
+
+
+def test_policies_alone_take_turns(tmp_path: Path) -> None:
+    text = (
+        "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
+        "policies: [int8, fp32]\ntargets: [host, pi4]\nthreads: [1, 2]\n"
+    )
+    planned = cells(read_sweep(write_sweep(tmp_path, text)), lambda target: target == "pi4")
+    groups = in_turns({str(number): cell for number, cell in enumerate(planned)})
+    together = [[(cell.target, cell.threads, cell.policy) for _, cell in group] for group in groups]
+    assert together == [
+        [("host", 1, "int8"), ("host", 1, "fp32")],
+        [("host", 2, "int8"), ("host", 2, "fp32")],
+        *([("pi4", threads, policy)] for threads in (1, 2) for policy in ("int8", "fp32")),
+    ]
+
+
+def test_rounds_of_a_cell_that_drifts_are_replaced(cell: Cell, files: Files) -> None:
+    warming, warm = [100 - number for number in range(30)], [70, 71] * 15
+    board = answering(warming, warm, warm, warm)
+    outcome = measured(board, in_rounds(cell, rounds=1, reruns=3), files)
+    assert list(outcome.samples_ns) == warm
+    assert outcome.result["runs"] == len(warm)
+    board = answering(warming, warming, warming)
+    assert list(measured(board, in_rounds(cell, rounds=1, reruns=2), files).samples_ns) == warming
+
+
+def test_a_sustained_cell_keeps_its_course(cell: Cell, files: Files) -> None:
+    board = answering([1_000_000] * 50 + [2_000_000] * 50)
+    sustained = replace(cell, protocol=cell.protocol.sustained_for(1800.0))
+    outcome = measured(board, sustained, files)
+    (argv,) = [argv for argv in board.ran if argv[1] == "bench"]
+    assert float(argv[argv.index("--min-seconds") + 1]) == 1800
+    course = outcome.result["course"]
+    assert (course[0]["fps"], course[-1]["fps"]) == pytest.approx((1000, 500))
+    assert course[-1]["seconds"] == pytest.approx(0.15)
+    assert cell_key(cell, Inputs(engine="", weights="")) != cell_key(sustained, Inputs(engine="", weights=""))
+
+
 def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
     board = FakeBoard()
-    result = measure(board, cell, replace(files, samples=None)).result
+    result = measured(board, cell, replace(files, samples=None)).result
     assert "digest" not in result
     assert len(board.ran) == 1
 
 
 def test_int8_that_differs_from_the_host_fails(cell: Cell, files: Files) -> None:
     with pytest.raises(HarnessError, match=r"fake computes other bits than the host: .* sample image 1"):
-        measure(FakeBoard(), cell, files, ["aa", "xx"])
+        measured(FakeBoard(), cell, files, ["aa", "xx"])
 
 
 def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
     board = FakeBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
-    result = measure(board, cell, files, ["aa", "xx"]).result
+    result = measured(board, cell, files, ["aa", "xx"]).result
     assert (result["digest_matches_host"], result["exact"]) == (False, False)
-    assert measure(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
+    assert measured(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
 
 
 @pytest.mark.parametrize(
@@ -237,12 +318,12 @@ def test_every_failure_has_its_cause(
     cell: Cell, files: Files, bench: object, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        measure(FakeBoard(bench=bench), cell, files)
+        measured(FakeBoard(bench=bench), cell, files)
 
 
 def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:
     with pytest.raises(HarnessError, match="gave no digests"):
-        measure(FakeBoard(forward={}), cell, files)
+        measured(FakeBoard(forward={}), cell, files)
 
 
 def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
@@ -281,7 +362,7 @@ def counting(tmp_path: Path) -> Cell:
 
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:
     board = FakeBoard(bench=BENCH | {"instructions": 456})
-    result = measure(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert result["instructions"] == 456
     assert "instructions_isa" not in result
     assert board.counted == []
@@ -290,14 +371,14 @@ def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: C
 def test_instructions_are_counted_by_an_emulator_otherwise(counting: Cell) -> None:
     board = FakeBoard()
     files = Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))
-    result = measure(board, counting, files).result
+    result = measured(board, counting, files).result
     assert (result["instructions"], result["instructions_isa"]) == (789, "emulated")
     (argv,) = board.counted
     assert {"--mark", "--isa"} <= set(argv)
     two_threads = replace(counting, threads=2)
-    assert measure(board, two_threads, files).result["instructions"] is None
+    assert measured(board, two_threads, files).result["instructions"] is None
     unasked = replace(counting, protocol=replace(counting.protocol, count_instructions=False))
-    assert measure(board, unasked, files).result["instructions"] is None
+    assert measured(board, unasked, files).result["instructions"] is None
     assert len(board.counted) == 1
 
 
@@ -309,5 +390,5 @@ def test_a_cell_says_why_its_instructions_are_not_counted(
 
     board = FakeBoard()
     monkeypatch.setattr(board, "count_instructions", refuse)
-    result = measure(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert (result["instructions"], result["instructions_missing"]) == (None, "there is no emulator")

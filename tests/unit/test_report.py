@@ -14,7 +14,7 @@ from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.pareto import pareto_optimal
 from harness.report.result import Report, Row, read_report
-from harness.report.tables import MARK, tables
+from harness.report.tables import MARK, NOTHING, tables
 from harness.report.terminal import print_report
 from harness.sweep.store import Outcome, Place, Store
 
@@ -129,6 +129,32 @@ def test_unsteady_times_are_pointed_out() -> None:
     assert any(note.startswith("Unsteady: in 1 of 2 cells") for note in table.notes)
     (table,) = tables(report(emulated(p90_ms=50.0)))
     assert not any(note.startswith("Unsteady") for note in table.notes)
+
+
+def test_a_sustained_run_is_shown_over_time() -> None:
+    points = [
+        {"seconds": 30.0 * n, "fps": 100.0 if n < 4 else 50.0, "clock": None, "celsius": 40.0 + n}
+        for n in range(1, 9)
+    ]
+    sustained = report(row(course=points), row("int8"))
+    (table,) = tables(sustained)
+    shown = dict(zip([column.heading for column in table.columns], table.cells(table.rows[0]), strict=True))
+    assert shown["minutes"] == "4.00"
+    assert (shown["FPS at first"], shown["FPS at last"]) == ("100", "50.0")
+    assert shown["°C at last"] == "48.0"
+    assert shown["FPS over time"] == "███▅▅▅▅▅"
+    assert table.cells(table.rows[1])[-2] == NOTHING
+    page = html(sustained)
+    assert page.count("<svg") == 1
+    assert page.count("<polyline") == 2  # the clock is not known
+    assert "FPS</span> up to 100" in page
+
+
+def test_outliers_are_pointed_out_where_there_are_many() -> None:
+    few, many = row(outliers=5, samples=100), row("int8", outliers=6, samples=100)
+    notes = " ".join(tables(report(few, many))[0].notes)
+    assert "Outliers: in 1 of 2 cells" in notes
+    assert "Outliers" not in " ".join(tables(report(few))[0].notes)
 
 
 def test_causes_are_given_once_with_the_cells_they_concern() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -22,17 +23,26 @@ class Sweep:
     """A schedule of numbered tasks, and what became of them."""
 
     def __init__(
-        self, costs: dict[str, list[float]], boards: dict[str, str], pauses: Sequence[float] = (0.0, 0.0)
+        self,
+        costs: dict[str, list[float]],
+        boards: dict[str, str],
+        pauses: Sequence[float] = (0.0, 0.0),
+        together: int = 1,
     ) -> None:
         self.given_up: dict[int, str] = {}
         self.stop = threading.Event()
-        numbered = enumerate((target, cost) for target, row in costs.items() for cost in row)
-        self.tasks = [Task(number, target, cost) for number, (target, cost) in numbered]
+        numbers = itertools.count()
+        self.tasks = [
+            Task([next(numbers) for _ in row[first : first + together]], target, row[first])
+            for target, row in costs.items()
+            for first in range(0, len(row), together)
+        ]
         self.schedule = Schedule(self.tasks, boards, self.abandon, dict.fromkeys(boards, pauses))
 
     def abandon(self, task: Task[int], error: HarnessError) -> None:
-        assert task.item not in self.given_up
-        self.given_up[task.item] = str(error)
+        for number in task.items:
+            assert number not in self.given_up
+            self.given_up[number] = str(error)
 
     def take(self, board: str) -> Task[int]:
         task = self.schedule.take(board, self.stop)
@@ -45,10 +55,10 @@ class Sweep:
 
 def test_the_longest_come_first_and_equal_ones_in_their_order() -> None:
     sweep = Sweep({"pi4": [1.0, 3.0, 2.0, 3.0]}, {"a": "pi4"})
-    taken = []
+    taken: list[int] = []
     for _ in range(4):
         task = sweep.take("a")
-        taken.append(task.item)
+        taken += task.items
         sweep.schedule.done(task, "a")
     assert taken == [1, 3, 2, 0]
     assert sweep.is_over("a")
@@ -56,8 +66,9 @@ def test_the_longest_come_first_and_equal_ones_in_their_order() -> None:
 
 def test_boards_of_a_target_share_its_cells_and_no_others() -> None:
     sweep = Sweep({"pi4": [1.0, 1.0], "pi5": [5.0]}, {"a": "pi4", "b": "pi4", "c": "pi5"})
-    assert {sweep.take("a").item, sweep.take("b").item} == {0, 1}
-    assert sweep.take("c").item == 2
+    assert sweep.take("a").items == [0]
+    assert sweep.take("b").items == [1]
+    assert sweep.take("c").items == [2]
 
 
 def test_a_board_waits_for_what_another_may_give_back() -> None:
@@ -78,7 +89,7 @@ def test_a_board_is_tried_again_after_longer_and_longer_pauses_then_quarantined(
     pauses = [sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False) for _ in range(3)]
     assert pauses == [1.0, 4.0, None]
     assert not sweep.given_up
-    assert sweep.take("b").item == 0
+    assert sweep.take("b").items == [0]
 
 
 def test_a_success_is_a_new_beginning() -> None:
@@ -92,7 +103,7 @@ def test_a_success_is_a_new_beginning() -> None:
 def test_what_does_not_pass_is_not_waited_for() -> None:
     sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
     assert sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False, lasting=True) is None
-    assert sweep.take("b").item == 0
+    assert sweep.take("b").items == [0]
 
 
 def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause() -> None:
@@ -100,7 +111,7 @@ def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause()
     sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False)
     assert sweep.given_up == {0: "dead", 1: "dead"}
     assert sweep.is_over("a")
-    assert sweep.take("b").item == 2
+    assert sweep.take("b").items == [2]
 
 
 def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
@@ -108,7 +119,24 @@ def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
     for _ in range(3):
         sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
     assert sweep.given_up == {0: "lost with its board 3 times, at last: dead"}
-    assert sweep.take("a").item == 1
+    assert sweep.take("a").items == [1]
+
+
+def test_cells_measured_in_turns_are_for_themselves_once_they_were_lost() -> None:
+    sweep = Sweep({"pi4": [6.0, 6.0, 6.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 9, together=3)
+    task = sweep.take("a")
+    assert task.items == [0, 1, 2]
+    sweep.schedule.lost(task, "a", DEAD, begun=False)
+    assert sweep.take("a") is task
+    sweep.schedule.lost(task, "a", DEAD, begun=True)
+    parts = [sweep.take(board) for board in "aba"]
+    assert [part.items for part in parts] == [[0], [1], [2]]
+    for part in parts[:2]:
+        sweep.schedule.done(part, "a")
+    for _ in range(2):
+        sweep.schedule.lost(parts[2], "a", DEAD, begun=True)
+    assert sweep.given_up == {2: "lost with its board 3 times, at last: dead"}
+    assert sweep.is_over("b")
 
 
 def test_what_another_process_has_is_looked_at_again_later() -> None:
@@ -116,7 +144,7 @@ def test_what_another_process_has_is_looked_at_again_later() -> None:
     busy = sweep.take("a")
     sweep.schedule.postpone(busy, 0.05)
     other = sweep.take("a")
-    assert (busy.item, other.item) == (0, 1)
+    assert (busy.items, other.items) == ([0], [1])
     sweep.schedule.done(other, "a")
     assert sweep.take("a") is busy
 
@@ -135,10 +163,13 @@ def test_who_waits_is_told_to_stop() -> None:
     cells=st.integers(0, 25),
     faults=st.lists(st.sampled_from(["done", "lost", "unreachable", "refused", "busy"]), max_size=80),
     names=st.integers(1, 4),
+    together=st.integers(1, 3),
 )
-def test_every_cell_ends_once_whatever_boards_do(cells: int, faults: list[str], names: int) -> None:
+def test_every_cell_ends_once_whatever_boards_do(
+    cells: int, faults: list[str], names: int, together: int
+) -> None:
     boards = {f"board {number}": "pi4" for number in range(names)}
-    sweep = Sweep({"pi4": [float(number % 5) for number in range(cells)]}, boards)
+    sweep = Sweep({"pi4": [float(number % 5) for number in range(cells)]}, boards, together=together)
     done: list[int] = []
     events = iter(faults)
     lock = threading.Lock()
@@ -150,7 +181,7 @@ def test_every_cell_ends_once_whatever_boards_do(cells: int, faults: list[str], 
             if event == "busy":
                 sweep.schedule.postpone(task, 0.0)
             elif event == "done":
-                done.append(task.item)
+                done.extend(task.items)
                 sweep.schedule.done(task, board)
             else:
                 begun, lasting = event == "lost", event == "refused"

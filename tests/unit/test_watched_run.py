@@ -10,7 +10,7 @@ from fake_boards import ShellBoard, raspberry_pi
 
 from harness.boards.temperature_gate import Outcome
 from harness.configuration.matrix import Protocol
-from harness.sweep.watched_run import Watched, run_watched
+from harness.sweep.watched_run import Watched, facts, run_watched
 
 PROTOCOL = Protocol(reruns=2, cool_seconds=0.0)
 
@@ -47,11 +47,11 @@ def test_an_undisturbed_run_is_made_once_and_its_conditions_are_known(pi: Pi) ->
     watched = pi.run("echo printed; sleep 0.6")
     assert (watched.completed.status, watched.completed.stdout) == (0, "printed\n")
     assert (pi.runs, watched.attempts) == (1, 1)
-    facts = watched.facts()
-    assert facts["throttled"] is False
-    assert facts["conditions"]["samples"] >= 2
-    assert facts["conditions"]["hottest_celsius"] == pytest.approx(48.3, abs=0.1)
-    assert facts["conditions"]["cooling"]["outcome"] == Outcome.COOL
+    known = facts([watched])
+    assert known["throttled"] is False
+    assert known["conditions"]["samples"] >= 2
+    assert known["conditions"]["hottest_celsius"] == pytest.approx(48.3, abs=0.1)
+    assert known["conditions"]["cooling"][0]["outcome"] == Outcome.COOL
     assert not (pi.folder / "log").exists()
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
+from harness.errors import BoardUnreachableError, HarnessError
 from harness.sweep import machine_lock
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store
-from harness.sweep.worker import Job, Worker
+from harness.sweep.worker import Job, Work, Worker, at_once
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def begin(store: Store) -> Run:
 
 
 def job(key: str, perform: object = lambda: Outcome(status="done"), **more: bool) -> Job:
-    return Job(name=key, table="cells", key=key, perform=perform, **more)  # type: ignore[arg-type]
+    return Job(name=key, table="cells", key=key, perform=at_once(perform), **more)  # type: ignore[arg-type]
 
 
 def fail(error: Exception) -> object:
@@ -109,6 +110,63 @@ def test_two_workers_share_and_wait_for_each_other(worker: Worker) -> None:
         thread.join()
     assert done_by == {"a": "first", "b": "second"}
     assert told == ["b", "a"]
+
+
+def test_jobs_of_one_board_take_turns(worker: Worker) -> None:
+    said: list[str] = []
+
+    def counting(name: str, rounds: int, end: Exception | None = None) -> Callable[[], Work]:
+        def work() -> Work:
+            for number in range(rounds):
+                said.append(f"{name}{number}")
+                yield
+            if end:
+                raise end
+            return Outcome(status="done", result={"rounds": rounds})
+
+        return work
+
+    def jobs(*works: Callable[[], Work]) -> list[Job]:
+        return [replace(job(name), perform=work) for name, work in zip("abc", works, strict=True)]
+
+    claims = worker.attempt_together(
+        jobs(counting("a", 2), counting("b", 1, HarnessError("no")), counting("c", 3))
+    )
+    assert claims == [Claim.MINE] * 3
+    assert said == ["a0", "b0", "c0", "a1", "c1", "c2"]
+    outcomes = [worker.store.outcome("cells", key) for key in "abc"]
+    assert [outcome.status for outcome in outcomes if outcome] == ["done", "failed", "done"]
+    assert worker.attempt_together(jobs(*[counting("x", 1)] * 3)) == [Claim.SETTLED] * 3
+
+
+def test_with_their_board_all_jobs_are_given_back_but_those_that_had_ended(worker: Worker) -> None:
+    closed: list[str] = []
+
+    def waiting(name: str, end: Exception | None = None) -> Callable[[], Work]:
+        def work() -> Work:
+            try:
+                yield
+                if end:
+                    raise end
+                yield
+                raise AssertionError
+            finally:
+                closed.append(name)
+
+        return work
+
+    lost = BoardUnreachableError("gone")
+    with pytest.raises(BoardUnreachableError):
+        worker.attempt_together(
+            [
+                job("a"),
+                replace(job("b"), perform=waiting("b")),
+                replace(job("c"), perform=waiting("c", lost)),
+            ]
+        )
+    assert sorted(closed) == ["b", "c"]
+    assert worker.store.settled("cells", "a", worker.run)
+    assert [worker.store.claim("cells", key, worker.run) for key in "bc"] == [Claim.MINE] * 2
 
 
 def test_a_measurement_has_the_machine_to_itself() -> None:
