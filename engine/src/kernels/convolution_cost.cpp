@@ -4,19 +4,15 @@
 #include <cstdint>
 
 #include "kernels/aligned_buffer.h"
+#include "kernels/cpu.h"
 #include "kernels/sizes.h"
 
 namespace mpe {
 namespace {
 
-// The second-level cache of the smallest board, shared by four cores.
-constexpr double kCacheBytes = 512 * 1024;
 // A byte from memory takes as long as a third of a vector multiply-add: between 0.32 (Cortex-A53 at
 // 1.4 GHz, A72) and 0.15 (A57, A76) by the boards' bandwidths.
 constexpr double kOperationsPerByte = 1.0 / 3.0;
-// What should stay in the smallest first-level cache, 32 KiB in two ways, while other data streams
-// through the other way.
-constexpr double kPanelCacheBytes = 16 * 1024;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
@@ -67,7 +63,7 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
   DepthPlan best;
   for (int steps = 1;; ++steps) {
     const int step = divide_up(depth, steps);
-    const bool stays = step * panel <= kPanelCacheBytes;
+    const bool stays = step * panel <= static_cast<double>(cpu_caches().resident_bytes);
     const double lines = (depth * panel * (stays ? chunks : blocks) + steps * sums) / kCacheLine;
     const double cost = lines * kOperationsPerLine +
                         2.0 * (steps - 1) * sums / (kernel.sum_lanes * kernel.sum_bytes);
@@ -155,6 +151,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
                       : row_cost(kernel.rows, divide_up(count, kernel.lanes), kernel.vectors,
                                  kernel.lanes);
   };
+  const auto cache = static_cast<double>(cpu_caches().second_bytes);
   WinogradPlan best;
   std::size_t best_bytes = 0;
   const auto consider = [&](int size, int chunk_blocks) {
@@ -168,9 +165,9 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
     const double scratch = static_cast<double>(block_bytes);
     double bytes = weights;
-    if (scratch + weights > kCacheBytes) bytes *= passes;
+    if (scratch + weights > cache) bytes *= passes;
     // The layer's input and output stream through the same cache.
-    if (scratch > kCacheBytes / 2) {
+    if (scratch > cache / 2) {
       bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
                passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
     }

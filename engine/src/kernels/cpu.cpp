@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#include <unistd.h>
 #endif
 
 namespace mpe {
@@ -26,6 +27,8 @@ CpuFeatures detect() {
   features.dotprod = features.neon && (hwcap & kHwcapAsimdDp) != 0;
   return features;
 }
+
+CpuCaches detect_caches() { return {}; }
 
 #elif defined(__x86_64__)
 
@@ -77,9 +80,20 @@ CpuFeatures detect() {
   return features;
 }
 
+CpuCaches detect_caches() {
+  CpuCaches caches;
+  // Eight ways or more: a quarter is enough for what streams through.
+  const long first = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  if (first > 0) caches.resident_bytes = static_cast<std::size_t>(first) / 4 * 3;
+  const long second = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (second > 0) caches.second_bytes = static_cast<std::size_t>(second);
+  return caches;
+}
+
 #else
 
 CpuFeatures detect() { return {}; }
+CpuCaches detect_caches() { return {}; }
 
 #endif
 
@@ -88,6 +102,11 @@ CpuFeatures detect() { return {}; }
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features = detect();
   return features;
+}
+
+const CpuCaches& cpu_caches() {
+  static const CpuCaches caches = detect_caches();
+  return caches;
 }
 
 }  // namespace mpe
