@@ -7,16 +7,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress as Bar
+
+_NEWS_SECONDS = 1.0  # between looks at a view that is told in lines
 
 _quiet = False
 _lock = threading.Lock()
 _bar: Bar | None = None  # what is drawn, while anything is
+_views: list[View] = []  # drawn above its bars
+_tell: ContextVar[Callable[[str], object] | None] = ContextVar("tell", default=None)
 
 
 class Progress(Protocol):
@@ -24,6 +29,16 @@ class Progress(Protocol):
 
     def advance(self, n: int = 1) -> None: ...
     def describe(self, text: str) -> None: ...
+
+
+class View(Protocol):
+    """What changes while it is shown, and is more than a bar."""
+
+    def drawn(self, height: int) -> RenderableType:
+        """How it looks now, in so many lines if it can."""
+
+    def news(self) -> Iterable[str]:
+        """A line for each thing that has changed since this was last asked."""
 
 
 def set_quiet(quiet: bool) -> None:
@@ -109,8 +124,35 @@ class _Lines:
         now = time.monotonic()
         if now - self.printed >= self.interval:
             self.printed = now
-            of = f"/{self.total}" if self.total is not None else ""
-            log(f"{self.description}: {self.done}{of}")
+            log(_counted(self.description, self.done, self.total))
+
+
+def _counted(description: str, done: int, total: int | None) -> str:
+    if total is None:
+        return f"{description}: {done}" if done else description
+    return f"{description}: {done}/{total}"
+
+
+class _Told:
+    """What is under way in a thread that a view has a line for: said there, without a bar of its own."""
+
+    def __init__(self, tell: Callable[[str], object], description: str, total: int | None) -> None:
+        self._tell, self._description, self._total, self._done = tell, description, total, 0
+        self._say()
+
+    def advance(self, n: int = 1) -> None:
+        self._done += n
+        self._say()
+
+    def describe(self, text: str) -> None:
+        self._description = text
+        self._say()
+
+    def end(self) -> None:
+        self._tell("")
+
+    def _say(self) -> None:
+        self._tell(_counted(self._description, self._done, self._total))
 
 
 class _Task:
@@ -120,8 +162,9 @@ class _Task:
         from rich.markup import escape
 
         self._escape = escape
-        self._bar = _shared_bar()
-        self._id = self._bar.add_task(escape(description), total=total)
+        with _lock:
+            self._bar = _display()
+            self._id = self._bar.add_task(escape(description), total=total)
 
     def advance(self, n: int = 1) -> None:
         self._bar.advance(self._id, n)
@@ -130,25 +173,45 @@ class _Task:
         self._bar.update(self._id, description=self._escape(text))
 
     def end(self) -> None:
-        global _bar  # noqa: PLW0603
         with _lock:
             self._bar.remove_task(self._id)
-            if not self._bar.tasks:
-                self._bar.stop()
-                _bar = None
+            _end_display()
 
 
-def _shared_bar() -> Bar:
+def _display() -> Bar:
+    """The one display, begun where there is none. Its callers hold the lock."""
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
+    terminal = stderr()
+
+    class Display(Bar):
+        def get_renderables(self) -> Iterable[RenderableType]:
+            # One line stays free, for the cursor or a bar that begins meanwhile.
+            room = terminal.size.height - len(self.tasks) - 1
+            for view in tuple(_views):
+                yield view.drawn(room)
+            yield self.make_tasks_table(self.tasks)
+
     global _bar  # noqa: PLW0603 - one process has one terminal
-    with _lock:
-        if _bar is None:
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-            _bar = Bar(SpinnerColumn(), *columns, TimeElapsedColumn(), console=stderr(), transient=True)
-            _bar.start()
-        return _bar
+    if _bar is None:
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
+        _bar = Display(
+            *(SpinnerColumn(), *columns, TimeElapsedColumn()),
+            console=terminal,
+            transient=True,
+            refresh_per_second=4,  # drawn seldom: this machine may be what is measured
+        )
+        _bar.start()
+    return _bar
+
+
+def _end_display() -> None:
+    """Ends the display where nothing is left of it. Its callers hold the lock."""
+    global _bar  # noqa: PLW0603
+    if _bar is not None and not _bar.tasks and not _views:
+        _bar.stop()
+        _bar = None
 
 
 @contextlib.contextmanager
@@ -163,8 +226,54 @@ def progress(description: str, total: int | None) -> Iterator[Progress]:
     elif not interactive():
         yield _Lines(description, total)
     else:
-        task = _Task(description, total)
+        tell = _tell.get() if _views else None
+        task = _Task(description, total) if tell is None else _Told(tell, description, total)
         try:
             yield task
         finally:
             task.end()
+
+
+@contextlib.contextmanager
+def live(view: View) -> Iterator[None]:
+    """Shows a view: on a terminal above the bars, where it vanishes at the end; elsewhere its news are logged
+    now and then, and at the end."""
+    if _quiet:
+        yield
+    elif interactive():
+        with _lock:
+            _views.append(view)
+            _display()
+        try:
+            yield
+        finally:
+            with _lock:
+                _views.remove(view)
+                _end_display()
+    else:
+        ended = threading.Event()
+        thread = threading.Thread(target=_log_news, args=(view, ended), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _log_news(view: View, ended: threading.Event) -> None:
+    over = False
+    while not over:
+        over = ended.wait(_NEWS_SECONDS)
+        for line in view.news():
+            log(line)
+
+
+@contextlib.contextmanager
+def telling(tell: Callable[[str], object]) -> Iterator[None]:
+    """Where a view is drawn, what this thread does meanwhile is told to its line instead of having a bar."""
+    token = _tell.set(tell)
+    try:
+        yield
+    finally:
+        _tell.reset(token)

@@ -87,20 +87,23 @@ def held(board: SshBoard, *, timeout: float, pause: Callable[[float], object] = 
 
 
 def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> None:
-    deadline = time.monotonic() + timeout
-    length, told = FIRST_PAUSE, ""
-    while holder := _attempt(board):
-        if holder != told:
-            console.log(f"waiting for {printable(board.name)}: {holder}")
-            told = holder
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise BoardBusyError(
-                f"{printable(board.name)}: {holder}, and still after {timeout:g} s",
-                cure="Wait for the other harness to end, or end it: the board is free seconds later.",
-            )
-        pause(min(length, left))
-        length = min(2 * length, LONGEST_PAUSE)
+    deadline, length = time.monotonic() + timeout, FIRST_PAUSE
+    holder = _attempt(board)
+    if not holder:
+        return
+    name = printable(board.name)
+    with console.progress(f"waiting for {name}: {holder}", None) as progress:
+        while holder:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise BoardBusyError(
+                    f"{name}: {holder}, and still after {timeout:g} s",
+                    cure="Wait for the other harness to end, or end it: the board is free seconds later.",
+                )
+            pause(min(length, left))
+            length = min(2 * length, LONGEST_PAUSE)
+            if holder := _attempt(board):
+                progress.describe(f"waiting for {name}: {holder}")
 
 
 def _attempt(board: SshBoard) -> str:

@@ -36,6 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="show what every board does: a table on a terminal, else a line on stderr for each change",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(arguments, sweep, fleet)
 
+    from harness.report.board_table import BoardTable
     from harness.report.data import data, write_report
     from harness.report.result import read_report
     from harness.report.terminal import print_report
@@ -56,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.sweep.store import Store
 
     folder = arguments.results or default_folder(sweep)
-    number = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug)
+    watch = BoardTable if arguments.watch else None
+    number = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
     with Store(folder) as store:
         report = read_report(store, number, sweep.name)
     write_report(report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from harness.boards.command_line import printable
 from harness.configuration.matrix import Build, Model, Options, Protocol, Step, Variant
 from harness.sweep import fingerprint
 
@@ -32,12 +33,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """For messages: without control characters, which names in a sweep file may hold."""
         parts = [self.target, self.model.name, self.policy, f"{self.threads} thread{'s'[: self.threads > 1]}"]
         parts += [self.build.name] if self.build != Build() else []
         if self.step.name:
-            return " ".join([*parts, f"({self.step.name})"])
-        return " ".join([*parts, self.options.name] if self.options.name else parts)
+            parts.append(f"({self.step.name})")
+        elif self.options.name:
+            parts.append(self.options.name)
+        return printable(" ".join(parts))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from harness.configuration.matrix import Sweep
 from harness.configuration.targets import load_target
 from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
+from harness.sweep.board_activity import Backlog, Lane, Left, State
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
 from harness.sweep.fleet import HOST, Fleet
@@ -39,22 +40,32 @@ if TYPE_CHECKING:
     from harness.boards.board import Board
 
 _Keyed = tuple[str, Cell]
+Watch = Callable[[Sequence[Lane], Left], console.View]
 LOCK_SECONDS = 3600.0  # that another harness may keep a board
 POWER_CYCLE_AFTER = 3  # failures of a board, one after another
 
 
-def run_sweep(sweep: Sweep, folder: Path, fleet: Fleet, *, fresh: bool = False, debug: bool = False) -> int:
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    fleet: Fleet,
+    *,
+    fresh: bool = False,
+    debug: bool = False,
+    watch: Watch | None = None,
+) -> int:
     """Runs what is missing of a sweep and returns the run's number in the store of `folder`.
 
-    With `fresh` everything counts as missing. Raises HarnessError where nothing can be measured at all; cells
-    that fail are kept with their cause, and the sweep goes on.
+    With `fresh` everything counts as missing; the view that `watch` makes of all boards is shown meanwhile.
+    Raises HarnessError where nothing can be measured at all; cells that fail are kept with their cause, and
+    the sweep goes on.
     """
     with Store(folder) as store:
         run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=environment())
         worker = Worker(store, run, debug=debug)
         with Boards(worker, fleet.open) as boards:
             try:
-                _Execution(sweep, store, run, worker, boards, fleet).run_all()
+                _Execution(sweep, store, run, worker, boards, fleet, watch=watch).run_all()
             finally:
                 worker.stop.set()
         store.finish_run(run)
@@ -75,7 +86,15 @@ def _prediction(target: str) -> str:
 
 class _Execution:
     def __init__(
-        self, sweep: Sweep, store: Store, run: Run, worker: Worker, boards: Boards, fleet: Fleet
+        self,
+        sweep: Sweep,
+        store: Store,
+        run: Run,
+        worker: Worker,
+        boards: Boards,
+        fleet: Fleet,
+        *,
+        watch: Watch | None,
     ) -> None:
         self.sweep = sweep
         self.store = store
@@ -83,6 +102,7 @@ class _Execution:
         self.worker = worker
         self.boards = boards
         self.fleet = fleet
+        self.watch = watch
         self.cells = cells(sweep, fleet.is_emulated)
 
     def run_all(self) -> None:
@@ -231,23 +251,26 @@ class _Execution:
         if not pending and not evaluations:
             console.log("everything is measured already")
             return
-        lanes = {board: target for target in self._targets(pending) for board in self.fleet.boards(target)}
-        for board in lanes:
+        targets = {board: target for target in self._targets(pending) for board in self.fleet.boards(target)}
+        for board in targets:
             self.boards.open(board)
         if self.sweep.emulated.images:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
         tasks = [
-            Task(items, cell.target, len(items) * self.materials.multiply_adds(cell.model) / cell.threads)
+            Task(items, items[0][1].target, sum(self._cost(cell) for _, cell in items))
             for items in in_turns(pending)
-            for cell in [items[0][1]]
         ]
         total = len(pending) + len(evaluations)
+        lanes = [Lane(board, target) for board, target in targets.items()]
+        accuracy = [Lane("accuracy")] if evaluations else []
+        backlog = Backlog({key: (cell.target, self._cost(cell)) for key, cell in pending.items()})
         with (
             console.progress("measuring", total=total) as bar,
-            ThreadPoolExecutor(len(lanes) + bool(evaluations)) as pool,
+            ThreadPoolExecutor(len(lanes) + len(accuracy)) as pool,
         ):
 
             def advance(job: Job) -> None:
+                backlog.end(job.key)
                 bar.describe(job.name)
                 bar.advance()
 
@@ -257,17 +280,18 @@ class _Execution:
                     self.worker.give_up(job, error)
                     advance(job)
 
-            told = {board: pauses for board in lanes if (pauses := self.fleet.pauses(board)) is not None}
-            schedule = Schedule(tasks, lanes, abandon, told)
-            futures = [pool.submit(self._serve, board, schedule, engines, advance) for board in lanes]
-            if evaluations:
-                futures.append(pool.submit(self.worker.work, evaluations, advance))
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                if not all(future.done() for future in futures):
-                    self.worker.stop.set()
-                    self.boards.close()  # ends what runs there
+            told = {board: pauses for board in targets if (pauses := self.fleet.pauses(board)) is not None}
+            schedule = Schedule(tasks, targets, abandon, told)
+            view = self.watch([*accuracy, *lanes], backlog.left) if self.watch else None
+            with console.live(view) if view else contextlib.nullcontext():
+                futures = [pool.submit(self._serve, lane, schedule, engines, advance) for lane in lanes]
+                futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in accuracy]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:
+                    if not all(future.done() for future in futures):
+                        self.worker.stop.set()
+                        self.boards.close()  # ends what runs there
             for future in futures:
                 future.result()
 
@@ -275,18 +299,32 @@ class _Execution:
     def _targets(pending: Mapping[str, Cell]) -> list[str]:
         return list(dict.fromkeys(cell.target for cell in pending.values()))
 
+    def _cost(self, cell: Cell) -> float:
+        return self.materials.multiply_adds(cell.model) / cell.threads
+
+    def _evaluate(self, lane: Lane, evaluations: Iterable[Job], advance: Callable[[Job], None]) -> None:
+        with console.telling(lane.tell):
+            self.worker.work(map(lane.watched, evaluations), advance)
+        lane.enter(State.FINISHED)
+
     def _serve(
-        self, board: str, schedule: Schedule[_Keyed], engines: Engines, advance: Callable[[Job], None]
+        self, lane: Lane, schedule: Schedule[_Keyed], engines: Engines, advance: Callable[[Job], None]
     ) -> None:
         """Has a board measure cells until there are none left for it."""
+        board = lane.name
         failures = 0  # one after another
-        with contextlib.suppress(Interrupted):
+        with contextlib.suppress(Interrupted), console.telling(lane.tell):
             while (task := schedule.take(board, self.worker.stop)) is not None:
-                jobs = [self._cell_job(keyed, engines, board) for keyed in task.items]
+                jobs = [
+                    lane.watched(self._cell_job(keyed, engines, board), self._cost(keyed[1]))
+                    for keyed in task.items
+                ]
                 begun = False
                 try:
+                    lane.enter(State.OPENING)
                     self.boards.get(board)
                     begun = True
+                    lane.enter(State.WAITING)
                     claims = self.worker.attempt_together(jobs)
                 except HarnessError as error:
                     # Whatever is wrong with the board, as a full disk there: its cells may go to others.
@@ -295,14 +333,18 @@ class _Execution:
                     pause = schedule.lost(task, board, error, begun=begun, lasting=lasting)
                     if pause is None:
                         console.warn(f"{board}: given up: {error}")
+                        lane.enter(State.QUARANTINED, error.message)
                         return
                     console.warn(f"{board}: tried again in {pause:g} s: {error}")
+                    lane.enter(State.RETRYING, error.message, seconds=pause)
                     failures += 1
                     if failures == POWER_CYCLE_AFTER:
                         self._power_cycle(board)
                     if self.worker.stop.wait(pause):
                         return
+                    lane.enter(State.IDLE)
                     continue
+                lane.enter(State.IDLE)
                 for job, claim in zip(jobs, claims, strict=True):
                     if claim is not Claim.BUSY:
                         advance(job)
@@ -314,6 +356,7 @@ class _Execution:
                 else:
                     failures = 0
                     schedule.done(task, board)
+            lane.enter(State.FINISHED)
 
     def _power_cycle(self, board: str) -> None:
         try:

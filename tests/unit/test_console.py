@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -63,6 +64,89 @@ def test_on_a_terminal_bars_share_one_display(
     assert found.out == ""
     assert "a [line] between" in found.err
     assert "outer [1]" in found.err
+
+
+class Boards:
+    """A view of so many lines, with news that are told once."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.rooms: list[int] = []
+
+    def tell(self, text: str) -> None:
+        self.told.append(text)
+
+    def drawn(self, height: int) -> str:
+        self.rooms.append(height)
+        return "the boards"
+
+    def news(self) -> list[str]:
+        news, self.told = self.told, []
+        return news
+
+
+def test_a_view_is_drawn_above_the_bars_in_what_room_they_leave(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("LINES", "20")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    view = Boards()
+    with console.live(view):
+        assert console._bar is not None
+        console._bar.refresh()
+        with console.progress("a bar", 3):
+            console._bar.refresh()
+        console.log("a line between")
+    assert console._bar is None
+    assert {*view.rooms} == {19, 18}
+    said = capsys.readouterr().err
+    assert said.index("the boards") < said.index("a bar") < said.index("a line between")
+
+
+def test_where_a_view_is_drawn_a_threads_progress_is_told_to_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    view = Boards()
+    with console.live(view), console.telling(view.tell), console.progress("sending", 3) as bar:
+        assert console._bar is not None
+        assert not console._bar.tasks
+        bar.advance(2)
+        bar.describe("taking")
+    assert view.told == ["sending: 0/3", "sending: 2/3", "taking: 2/3", ""]
+    with console.telling(view.tell), console.progress("without a view", None):
+        assert console._bar is not None
+        assert [task.description for task in console._bar.tasks] == ["without a view"]
+    assert len(view.told) == 4
+
+
+def test_without_a_terminal_a_views_news_are_lines_and_bars_stay_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_NEWS_SECONDS", 0.01)
+    view = Boards()
+    view.tell("first")
+    with console.live(view), console.telling(view.tell):
+        deadline = time.monotonic() + 30
+        while view.told and time.monotonic() < deadline:
+            time.sleep(0.005)
+        with console.progress("sending", 3):
+            pass
+    view.tell("untold")
+    assert capsys.readouterr().err == "first\nsending ...\n"
+    console.set_quiet(True)
+    with console.live(view):
+        pass
+    assert view.told == ["untold"]
+
+
+def test_what_was_news_at_the_end_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    view = Boards()
+    with console.live(view):
+        view.tell("last")
+    assert capsys.readouterr().err == "last\n"
 
 
 def test_json_is_text_that_machines_read(capsys: pytest.CaptureFixture[str]) -> None:

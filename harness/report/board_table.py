@@ -1,0 +1,145 @@
+"""The boards of a sweep while it runs: a table for terminals, lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.boards.command_line import printable
+from harness.report.tables import NOTHING
+from harness.sweep.board_activity import Activity, Lane, Left, State, seconds_left
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+# In which order boards are shown where there is no room for all of them.
+_FIRST = {
+    State.QUARANTINED: 0, State.RETRYING: 0, State.MEASURING: 1, State.WAITING: 1, State.OPENING: 1,
+    State.IDLE: 2, State.FINISHED: 3,
+}  # fmt: skip
+_STYLES = {
+    State.QUARANTINED: "red",
+    State.RETRYING: "yellow",
+    State.IDLE: "dim",
+    State.FINISHED: "dim",
+}
+_WARNED_OF = (State.QUARANTINED, State.RETRYING)  # by the sweep itself, with the cause
+_PASSING = (State.IDLE, State.OPENING, State.WAITING)
+_LASTING_SECONDS = 1.0  # after which what mostly passes at once is worth a line
+
+
+class BoardTable:
+    """All lanes of a sweep; `left` says how many cells of a target have not ended, and their cost."""
+
+    def __init__(self, lanes: Sequence[Lane], left: Left) -> None:
+        self._lanes = lanes
+        self._left = left
+        self._targets: dict[str, list[Lane]] = {}
+        for lane in lanes:
+            self._targets.setdefault(lane.target, []).append(lane)
+        self._told: dict[Lane, tuple[State, str]] = {}
+
+    def drawn(self, height: int) -> RenderableType:
+        """A table of at most `height` lines, but of one board at least; where boards have no room, the line
+        below it counts them, and those in trouble and at work come first."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = [(lane, lane.activity) for lane in self._lanes]
+        hidden: list[tuple[Lane, Activity]] = []
+        if len(shown) > height - 1:
+            shown.sort(key=lambda row: _FIRST[row[1].state])
+            room = max(height - 2, 1)
+            shown, hidden = shown[:room], shown[room:]
+        table = Table(box=None, expand=True, pad_edge=False, header_style="bold")
+        for heading, widest in (("board", 24), ("target", 14)):
+            table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=widest)
+        table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
+        for heading in ("for", "done", "failed", "left"):
+            table.add_column(heading, no_wrap=True, overflow="ellipsis", justify="right")
+        left = self._times_left()
+        now = time.monotonic()
+        for lane, activity in shown:
+            table.add_row(
+                *_cells(lane, activity, left.get(lane.target), now), style=_STYLES.get(activity.state)
+            )
+        if not hidden:
+            return table
+        states = Counter(activity.state for _, activity in hidden)
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items(), key=_by_rank))
+        more = Text(f"and {len(hidden)} more: {counts}", style="dim", no_wrap=True, overflow="ellipsis")
+        return Group(table, more)
+
+    def news(self) -> list[str]:
+        """A line for every board that does something else than when this was last asked."""
+        lines = []
+        left = self._times_left()
+        now = time.monotonic()
+        for lane in self._lanes:
+            activity = lane.activity
+            doing = activity.state, activity.what
+            if doing == self._told.get(lane):
+                continue
+            if activity.state in _PASSING and now - activity.since < _LASTING_SECONDS:
+                continue
+            self._told[lane] = doing
+            if activity.state in _WARNED_OF:
+                continue
+            counts = f"{activity.done} done, {activity.failed} failed"
+            if (seconds := left.get(lane.target)) is not None:
+                counts += f", {lane.target} {_duration(seconds)} left"
+            lines.append(f"{printable(lane.name)}: {_state(lane, activity, now)} ({counts})")
+        return lines
+
+    def _times_left(self) -> Mapping[str, float | None]:
+        return {
+            target: seconds_left(lanes, *self._left(target))
+            for target, lanes in self._targets.items()
+            if target
+        }
+
+
+def _by_rank(pair: tuple[State, int]) -> int:
+    return _FIRST[pair[0]]
+
+
+def _cells(lane: Lane, activity: Activity, left: float | None, now: float) -> list[Text]:
+    from rich.text import Text
+
+    lasting = activity.state not in (State.IDLE, State.FINISHED)
+    return [
+        Text(printable(lane.name)),
+        Text(printable(lane.target)),
+        Text(_state(lane, activity, now)),
+        Text(_duration(now - activity.since) if lasting else ""),
+        Text(str(activity.done)),
+        Text(str(activity.failed), style="red" if activity.failed else ""),
+        Text(NOTHING if left is None else _duration(left)),
+    ]
+
+
+def _state(lane: Lane, activity: Activity, now: float) -> str:
+    """In words, on one line; what the table's other columns say is left out."""
+    words, what = str(activity.state), activity.what
+    if activity.detail:
+        words, what = "", activity.detail
+    elif activity.state is State.RETRYING:
+        words += f" in {_duration(max(activity.until - now, 0.0))}:"
+    elif activity.state is State.QUARANTINED:
+        words += ":"
+    for prefix in (f"{lane.name}: ", f"{lane.name} ", f"{lane.target} "):
+        what = what.removeprefix(prefix)
+    return printable(f"{words} {what}".strip())
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

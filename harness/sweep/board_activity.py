@@ -1,0 +1,187 @@
+"""What every board of a sweep does at the moment, for whoever watches.
+
+A board is served by one thread, which alone writes its lane, each time in one assignment of a frozen value:
+others may read at any time, without a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.errors import BoardUnreachableError
+from harness.sweep.machine_lock import Interrupted
+from harness.sweep.store import Outcome
+from harness.sweep.worker import Job, Work
+
+Left = Callable[[str], tuple[int, float]]  # as Backlog.left
+
+
+class State(enum.StrEnum):
+    """What a board can be at."""
+
+    IDLE = "idle"  # other boards may still give cells back
+    OPENING = "opening"
+    WAITING = "waiting for its turn"  # as something else is measured on it or on this machine
+    MEASURING = "measuring"
+    RETRYING = "retrying"
+    QUARANTINED = "quarantined"
+    FINISHED = "finished"
+
+
+_OUT_OF_USE = (State.QUARANTINED, State.FINISHED)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Sums over measured cells, for the line seconds = a + b * cost through them."""
+
+    cells: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    cost_squared: float = 0.0
+    cost_seconds: float = 0.0
+
+    def __add__(self, other: Timings) -> Timings:
+        return Timings(
+            self.cells + other.cells,
+            self.cost + other.cost,
+            self.seconds + other.seconds,
+            self.cost_squared + other.cost_squared,
+            self.cost_seconds + other.cost_seconds,
+        )
+
+    def predict(self, cells: int, cost: float) -> float | None:
+        """Seconds that so many cells of so much cost together take; None before anything was measured."""
+        if not self.cells:
+            return None
+        mean_cost, mean_seconds = self.cost / self.cells, self.seconds / self.cells
+        variance = self.cost_squared / self.cells - mean_cost**2
+        slope = 0.0
+        if variance > 1e-9 * mean_cost**2:  # else the costs are the same but for rounding
+            slope = (self.cost_seconds / self.cells - mean_cost * mean_seconds) / variance
+            slope = min(
+                max(slope, 0.0), mean_seconds / mean_cost
+            )  # no part of a cell takes less than no time
+        return cells * (mean_seconds - slope * mean_cost) + slope * cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activity:
+    """What a board does, and what it has done."""
+
+    state: State = State.IDLE
+    what: str = ""  # the cell that is measured, or why the board is not used
+    detail: str = ""  # how far that is
+    since: float = field(default_factory=time.monotonic)
+    until: float = 0.0  # when it is tried again, by the same clock
+    done: int = 0
+    failed: int = 0
+    spent: float = 0.0  # seconds, by earlier turns of cells that have not ended
+    timings: Timings = Timings()
+
+
+class Lane:
+    """A board, or the evaluation of accuracy, and its activity. `target` is empty where it has none."""
+
+    def __init__(self, name: str, target: str = "") -> None:
+        self.name = name
+        self.target = target
+        self.activity = Activity()
+
+    def enter(self, state: State, what: str = "", *, seconds: float = 0.0) -> None:
+        """The board is at something else now, which ends in so many seconds where that is known."""
+        now = time.monotonic()
+        self.activity = replace(
+            self.activity, state=state, what=what, detail="", since=now, until=now + seconds
+        )
+
+    def tell(self, detail: str) -> None:
+        """How far it is with that."""
+        self.activity = replace(self.activity, detail=detail)
+
+    def watched(self, job: Job, cost: float = 1.0) -> Job:
+        """The same job, which also tells when it begins, at each of its turns, and how it ended."""
+
+        def perform() -> Work:
+            seconds = 0.0
+            with contextlib.closing(job.perform()) as work:
+                try:
+                    while True:
+                        began = time.monotonic()
+                        self.enter(State.MEASURING, job.name)
+                        try:
+                            next(work)
+                        except StopIteration as end:
+                            outcome: Outcome = end.value
+                            self._count(outcome.status, cost, seconds + time.monotonic() - began)
+                            return outcome
+                        seconds += self._spend(time.monotonic() - began)
+                        yield
+                except (BoardUnreachableError, Interrupted):  # the board's fault, or nobody's
+                    raise
+                except Exception:
+                    self._count("failed", cost, seconds + time.monotonic() - began)
+                    raise
+                finally:
+                    self._spend(-seconds)
+
+        return replace(job, perform=perform)
+
+    def _spend(self, seconds: float) -> float:
+        self.activity = replace(self.activity, spent=self.activity.spent + seconds)
+        return seconds
+
+    def _count(self, status: str, cost: float, seconds: float) -> None:
+        found = self.activity
+        self.activity = replace(
+            found,
+            done=found.done + (status == "done"),
+            failed=found.failed + (status == "failed"),
+            timings=found.timings + Timings(1, cost, seconds, cost * cost, cost * seconds),
+        )
+        self.enter(State.IDLE)
+
+
+class Backlog:
+    """The cells of a sweep that have not ended; by their keys, with target and cost. Threads may share it."""
+
+    def __init__(self, cells: Mapping[str, tuple[str, float]]) -> None:
+        self._lock = threading.Lock()
+        self._cells = dict(cells)
+        self._left: dict[str, tuple[int, float]] = {}
+        for target, cost in cells.values():
+            number, whole = self.left(target)
+            self._left[target] = number + 1, whole + cost
+
+    def end(self, key: str) -> None:
+        """A cell has ended; what is none is passed over."""
+        with self._lock:
+            if key in self._cells:
+                target, cost = self._cells.pop(key)
+                number, whole = self.left(target)
+                self._left[target] = number - 1, whole - cost
+
+    def left(self, target: str) -> tuple[int, float]:
+        """How many cells of a target have not ended, and what they cost together."""
+        return self._left.get(target, (0, 0.0))
+
+
+def seconds_left(lanes: Iterable[Lane], cells: int, cost: float) -> float | None:
+    """Until the boards of a target have measured so many more cells, those under way among them, of so much
+    cost together; by what they have measured so far. None where that is nothing, or no board is left."""
+    activities = [lane.activity for lane in lanes]
+    boards = sum(activity.state not in _OUT_OF_USE for activity in activities)
+    whole = sum((activity.timings for activity in activities), Timings()).predict(cells, cost)
+    if whole is None or not boards or not cells:
+        return None
+    now = time.monotonic()
+    spent = sum(
+        activity.spent + (now - activity.since if activity.state is State.MEASURING else 0.0)
+        for activity in activities
+    )
+    return max(whole - spent, 0.0) / min(boards, cells)

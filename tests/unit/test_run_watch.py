@@ -1,0 +1,182 @@
+"""`harness run --watch` from end to end: boards that are this machine, and an engine that is a script."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_boards import bare
+from rich.console import Console
+
+from harness import console
+from harness.boards.host import HostBoard
+from harness.cli import main
+from harness.configuration.matrix import Build
+from harness.configuration.targets import load_target
+from harness.errors import BoardRefusedError
+from harness.report.board_table import BoardTable
+from harness.sweep import runner
+from harness.sweep.fleet import Fleet
+from harness.sweep.preparation import Engine
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+
+DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
+BOARDS = ("desk", "[red]shelf[/red]", "loft", "attic")
+CELLS, FAILING = 8, 2
+SWEEP = {
+    "models": [
+        {"name": "digits", "cfg": str(DIGITS / "digits.cfg"), "weights": str(DIGITS / "digits.weights")}
+    ],
+    "policies": ["fp32", "fp16"],
+    "targets": ["pi4"],
+    "threads": [1, 2, 3, 4],
+    "toolchains": [{"toolchain": "zig", "flags": "-O2\x1b[2J [red]"}],
+    "emulated": {"images": 0},
+}
+INFO = {"weights_bytes": (DIGITS / "digits.weights").stat().st_size, "layers": [{"macs": 1000}]}
+BENCH = {"samples_ns": [1_000_000 + number for number in range(30)], "layers": []}
+ENGINE = f"""#!/bin/sh
+case "$*" in
+  info*) echo '{json.dumps(INFO)}' ;;
+  *"--threads 4"*) echo "too many threads" >&2; exit 1 ;;
+  *) echo '{json.dumps(BENCH)}' ;;
+esac
+"""
+
+Run = Callable[..., int]
+
+
+class Looks:
+    """Counts how often anybody has looked at the boards."""
+
+    number = 0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.expected = False
+        for method in ("drawn", "news"):
+            monkeypatch.setattr(BoardTable, method, self._counted(getattr(BoardTable, method)))
+
+    def _counted(self, method: Callable[..., object]) -> Callable[..., object]:
+        def look(*arguments: object) -> object:
+            seen = method(*arguments)
+            self.number += 1
+            return seen
+
+        return look
+
+    def wait(self) -> None:
+        """Until one that began later has ended."""
+        until, deadline = self.number + 2, time.monotonic() + 30
+        while self.expected and self.number < until:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+
+class WatchedBoard(HostBoard):
+    """This machine without sensors; it sends files until that was seen."""
+
+    def __init__(self, name: str, folder: Path, looks: Looks) -> None:
+        super().__init__(load_target("pi4"))
+        self.name = name
+        self.folder = folder
+        self.looks = looks
+        self.sensors = bare(folder)
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        with console.progress(f"{self.name}: sending weights", 7) as bar:
+            bar.advance(3)
+            self.looks.wait()
+        return super().deploy(files)
+
+    def scratch(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the sweep. The board in the attic lets nobody in, and cells of four threads fail."""
+    looks = Looks(monkeypatch)
+    executable = tmp_path / "mpe"
+    executable.write_text(ENGINE)
+    executable.chmod(0o755)
+
+    class Boards(Fleet):
+        def is_emulated(self, target: str) -> bool:
+            return False
+
+        def boards(self, target: str) -> tuple[str, ...]:
+            return BOARDS
+
+        def open(self, board: str) -> Board:
+            if board == "attic":
+                raise BoardRefusedError("attic: another host key")
+            folder = tmp_path / str(BOARDS.index(board))
+            folder.mkdir()
+            return WatchedBoard(board, folder, looks)
+
+    def built(wanted: Iterable[tuple[str, Build]], _worker: object) -> dict[tuple[str, Build], Engine]:
+        return dict.fromkeys([("host", Build()), *wanted], Engine(path=executable, sha256="0" * 64))
+
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("harness.sweep.fleet.Fleet", Boards)
+    monkeypatch.setattr(runner, "build_engines", built)
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(json.dumps(SWEEP))
+    command = ["run", "--json", "--matrix", str(sweep), "--results", str(tmp_path / "results")]
+
+    def start(*more: str) -> int:
+        looks.expected = "--watch" in more
+        return main([*command, *more])
+
+    return start
+
+
+def test_without_a_terminal_changes_are_lines(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_NEWS_SECONDS", 0.02)
+    assert run("--watch") == 6  # some cells failed
+    said = capfd.readouterr().err
+    cell = r"digits fp\d+ \d+ threads? zig -O2\\x1b\[2J \[red\]"
+    assert re.search(rf"^desk: measuring {cell} \(\d+ done, \d failed", said, re.MULTILINE)
+    assert re.search(r"^desk: measuring .* done, \d failed, pi4 \d+ s left\)$", said, re.MULTILINE)
+    ended = re.findall(r"^(\S+): finished \((\d+) done, (\d+) failed\)$", said, re.MULTILINE)
+    assert {name for name, _, _ in ended} == {*BOARDS} - {"attic"}
+    assert sum(int(done) for _, done, _ in ended) == CELLS - FAILING
+    assert sum(int(failed) for _, _, failed in ended) == FAILING
+    assert said.count("attic: ") == 2  # the warning, with its cause
+    assert not re.search(r"[^\n\x20-\U0010ffff]", said)
+
+
+def test_on_a_terminal_a_table_is_drawn_above_the_bar(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=90, height=6, soft_wrap=True, highlight=False)
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    monkeypatch.setattr(console, "stderr", lambda: terminal)
+    assert run("--watch") == 6
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    frames = plain.split("board ")[1:]
+    drawn = next(frame for frame in frames if "sending weights: 3/7" in frame and "quarantined" in frame)
+    rows = [line.rstrip() for line in drawn.replace("\r", "").splitlines()[:5]]
+    assert rows[0].split() == ["target", "state", "for", "done", "failed", "left"]
+    assert re.match(r"attic +pi4 +quarantined: another host key +\d s +0 +0 ", rows[1])
+    assert re.match(r"(desk|\[red\]shelf\[/red\]|loft) +pi4 +sending weights: 3/7 +\d s", rows[2])
+    assert re.match(r"and 2 more: \d \w+", rows[3])
+    assert f"/{CELLS}" in rows[4]
+    assert console._bar is None
+    assert not console._views
+
+
+def test_without_watch_nothing_is_said_of_boards(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run() == 6
+    said = capfd.readouterr().err
+    assert "finished" not in said
+    assert "attic: given up: attic: another host key" in said
