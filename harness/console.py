@@ -182,6 +182,7 @@ def _display() -> Bar:
     """The one display, begun where there is none. Its callers hold the lock."""
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
     terminal = stderr()
 
@@ -195,9 +196,11 @@ def _display() -> Bar:
 
     global _bar  # noqa: PLW0603 - one process has one terminal
     if _bar is None:
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
+        # A long description leaves the other columns their room.
+        text = Column(no_wrap=True, overflow="ellipsis", max_width=max(terminal.width - 52, 12))
+        columns = (TextColumn("{task.description}", table_column=text), BarColumn(bar_width=24))
         _bar = Display(
-            *(SpinnerColumn(), *columns, TimeElapsedColumn()),
+            *(SpinnerColumn(), *columns, MofNCompleteColumn(), TimeElapsedColumn()),
             console=terminal,
             transient=True,
             refresh_per_second=4,  # drawn seldom: this machine may be what is measured

@@ -86,7 +86,7 @@ class Activity:
 
 
 class Lane:
-    """A board, or the evaluation of accuracy, and its activity. `target` is empty where it has none."""
+    """A board and its activity, or the evaluation of accuracy, which has no `target`."""
 
     def __init__(self, name: str, target: str = "") -> None:
         self.name = name

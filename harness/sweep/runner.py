@@ -262,11 +262,11 @@ class _Execution:
         ]
         total = len(pending) + len(evaluations)
         lanes = [Lane(board, target) for board, target in targets.items()]
-        accuracy = [Lane("accuracy")] if evaluations else []
+        evaluation = [Lane("evaluation")] if evaluations else []
         backlog = Backlog({key: (cell.target, self._cost(cell)) for key, cell in pending.items()})
         with (
             console.progress("measuring", total=total) as bar,
-            ThreadPoolExecutor(len(lanes) + len(accuracy)) as pool,
+            ThreadPoolExecutor(len(lanes) + len(evaluation)) as pool,
         ):
 
             def advance(job: Job) -> None:
@@ -282,10 +282,10 @@ class _Execution:
 
             told = {board: pauses for board in targets if (pauses := self.fleet.pauses(board)) is not None}
             schedule = Schedule(tasks, targets, abandon, told)
-            view = self.watch([*accuracy, *lanes], backlog.left) if self.watch else None
+            view = self.watch([*evaluation, *lanes], backlog.left) if self.watch else None
             with console.live(view) if view else contextlib.nullcontext():
                 futures = [pool.submit(self._serve, lane, schedule, engines, advance) for lane in lanes]
-                futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in accuracy]
+                futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in evaluation]
                 try:
                     wait(futures, return_when=FIRST_EXCEPTION)
                 finally:

@@ -94,14 +94,14 @@ def test_the_turns_of_a_job_count_as_one_and_so_do_their_times() -> None:
     )
     for work in (first, other):
         next(work)
-        time.sleep(0.02)  # no turn of either
+        time.sleep(0.1)  # no turn of either
     spent = lane.activity.spent
-    assert 0 < spent < 0.02
+    assert 0 < spent < 0.1
     with pytest.raises(StopIteration):
         next(first)
     assert seen == [State.MEASURING] * 3
     assert (lane.activity.done, lane.activity.timings.cells) == (1, 1)
-    assert 0 < lane.activity.timings.seconds < 0.02
+    assert 0 < lane.activity.timings.seconds < 0.1
     assert 0 < lane.activity.spent < spent
     other.close()
     assert lane.activity.spent == pytest.approx(0.0, abs=1e-9)

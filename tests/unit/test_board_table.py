@@ -43,12 +43,12 @@ def test_a_board_has_a_row_with_all_that_is_known_of_it() -> None:
         busy.activity, since=busy.activity.since - 130, timings=Timings(4, 4.0, 1600.0, 4.0, 1600.0)
     )
     cooling = lane("shelf", State.MEASURING, "pi4 net fp32", detail="shelf cools down: 71.5 of 65 °C")
-    heading, *rows = lines(BoardTable([busy, cooling, Lane("accuracy")], left))
+    heading, *rows = lines(BoardTable([busy, cooling, Lane("evaluation")], left))
     assert heading.split() == ["board", "target", "state", "for", "done", "failed", "left"]
     assert [row.split() for row in rows] == [
         *(["desk", "pi4", "measuring", "net", "int8", "1", "thread", "2", "min", "3", "1", "32", "min"],),
         *(["shelf", "pi4", "cools", "down:", "71.5", "of", "65", "°C", "0", "s", "0", "0", "32", "min"],),
-        ["accuracy", "idle", "0", "0", "–"],  # noqa: RUF001 - as drawn
+        ["evaluation", "idle", "0", "0", "–"],  # noqa: RUF001 - as drawn
     ]
 
 

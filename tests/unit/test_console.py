@@ -66,6 +66,17 @@ def test_on_a_terminal_bars_share_one_display(
     assert "outer [1]" in found.err
 
 
+def test_a_long_description_leaves_the_bar_its_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    with console.progress("many words " * 20, 1234):
+        pass
+    assert "0/1234" in capsys.readouterr().err
+
+
 class Boards:
     """A view of so many lines, with news that are told once."""
 

@@ -17,20 +17,23 @@ from rich.console import Console
 from harness import console
 from harness.boards.host import HostBoard
 from harness.cli import main
-from harness.configuration.matrix import Build
+from harness.configuration.matrix import Build, Options, Variant
 from harness.configuration.targets import load_target
 from harness.errors import BoardRefusedError
 from harness.report.board_table import BoardTable
 from harness.sweep import runner
 from harness.sweep.fleet import Fleet
+from harness.sweep.materials import Materials
 from harness.sweep.preparation import Engine
+from harness.sweep.store import Outcome
+from harness.sweep.worker import Job, at_once
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
 
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 BOARDS = ("desk", "[red]shelf[/red]", "loft", "attic")
-CELLS, FAILING = 8, 2
+POLICIES, CELLS, FAILING = 2, 8, 2
 SWEEP = {
     "models": [
         {"name": "digits", "cfg": str(DIGITS / "digits.cfg"), "weights": str(DIGITS / "digits.weights")}
@@ -122,12 +125,25 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             folder.mkdir()
             return WatchedBoard(board, folder, looks)
 
+    def evaluated(_materials: Materials, variant: Variant, _options: Options) -> Job:
+        def perform() -> Outcome:
+            with console.progress("evaluating", 9) as bar:
+                bar.advance(4)
+                looks.wait()
+            return Outcome(status="done", result={"top1": 0.5})
+
+        name = f"accuracy of {variant.policy}"
+        return Job(
+            name=name, table="evaluations", key=variant.policy, kind="accuracy", perform=at_once(perform)
+        )
+
     def built(wanted: Iterable[tuple[str, Build]], _worker: object) -> dict[tuple[str, Build], Engine]:
         return dict.fromkeys([("host", Build()), *wanted], Engine(path=executable, sha256="0" * 64))
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.sweep.fleet.Fleet", Boards)
     monkeypatch.setattr(runner, "build_engines", built)
+    monkeypatch.setattr(Materials, "accuracy_job", evaluated)
     sweep = tmp_path / "sweep.yaml"
     sweep.write_text(json.dumps(SWEEP))
     command = ["run", "--json", "--matrix", str(sweep), "--results", str(tmp_path / "results")]
@@ -149,28 +165,32 @@ def test_without_a_terminal_changes_are_lines(
     assert re.search(rf"^desk: measuring {cell} \(\d+ done, \d failed", said, re.MULTILINE)
     assert re.search(r"^desk: measuring .* done, \d failed, pi4 \d+ s left\)$", said, re.MULTILINE)
     ended = re.findall(r"^(\S+): finished \((\d+) done, (\d+) failed\)$", said, re.MULTILINE)
-    assert {name for name, _, _ in ended} == {*BOARDS} - {"attic"}
-    assert sum(int(done) for _, done, _ in ended) == CELLS - FAILING
+    assert {name for name, _, _ in ended} == {*BOARDS, "evaluation"} - {"attic"}
+    assert sum(int(done) for _, done, _ in ended) == CELLS - FAILING + POLICIES
     assert sum(int(failed) for _, _, failed in ended) == FAILING
+    assert re.search(r"^evaluation: measuring accuracy of fp16 \(\d done, 0 failed\)$", said, re.MULTILINE)
     assert said.count("attic: ") == 2  # the warning, with its cause
     assert not re.search(r"[^\n\x20-\U0010ffff]", said)
 
 
 def test_on_a_terminal_a_table_is_drawn_above_the_bar(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    terminal = Console(file=screen, force_terminal=True, width=90, height=6, soft_wrap=True, highlight=False)
+    terminal = Console(file=screen, force_terminal=True, width=90, height=7, soft_wrap=True, highlight=False)
     monkeypatch.setattr(console, "interactive", lambda: True)
     monkeypatch.setattr(console, "stderr", lambda: terminal)
     assert run("--watch") == 6
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
-    frames = plain.split("board ")[1:]
-    drawn = next(frame for frame in frames if "sending weights: 3/7" in frame and "quarantined" in frame)
-    rows = [line.rstrip() for line in drawn.replace("\r", "").splitlines()[:5]]
-    assert rows[0].split() == ["target", "state", "for", "done", "failed", "left"]
-    assert re.match(r"attic +pi4 +quarantined: another host key +\d s +0 +0 ", rows[1])
-    assert re.match(r"(desk|\[red\]shelf\[/red\]|loft) +pi4 +sending weights: 3/7 +\d s", rows[2])
-    assert re.match(r"and 2 more: \d \w+", rows[3])
-    assert f"/{CELLS}" in rows[4]
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", screen.getvalue())
+    frames = [frame.splitlines() for frame in plain.split("board ")[1:]]
+    assert all(frame[0].split() == ["target", "state", "for", "done", "failed", "left"] for frame in frames)
+    assert all(re.fullmatch(r"and 2 more: \d \w.*", frame[4]) for frame in frames)
+    assert all(f"/{CELLS + POLICIES} " in frame[5] for frame in frames)
+    rows = [row.rstrip() for frame in frames for row in frame[1:4]]
+    for expected in (
+        r"attic +pi4 +quarantined: another host key +\d s +0 +0 +\S.*",
+        r"evaluation +evaluating: 4/9 +\d s +\d +0 +\S",
+        r"desk +pi4 +sending weights: 3/7 +\d s +\d +\d +\S.*",
+    ):
+        assert any(re.fullmatch(expected, row) for row in rows), expected
     assert console._bar is None
     assert not console._views
 
