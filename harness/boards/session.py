@@ -90,26 +90,19 @@ end() {  # session
 """
 )
 
-_CLEAN = r"""
-for each in "$folder/sessions"/* "$folder/lock/held"/*; do
-  if [ -e "$each" ] && ! alive "${each##*/}"; then end "${each##*/}"; fi
-done
-for each in "$folder/ended"/*; do
-  if [ -e "$each" ]; then end "${each##*/}"; fi
-done
-"""
-
-_KEEPER = (
-    r"""
+_KEEPER = r"""
 umask 077
 trap '' HUP USR1
 mkdir -p "$folder" || exit 1
 if ! [ -O "$folder" ]; then echo "it belongs to another user" >&2; exit 1; fi
 chmod 700 "$folder" || exit 1
 for part in objects partial lock sessions ended; do mkdir -p "$folder/$part" || exit 1; done
-"""
-    + _CLEAN
-    + r"""
+for each in "$folder/sessions"/* "$folder/lock/held"/*; do
+  if [ -e "$each" ] && ! alive "${each##*/}"; then end "${each##*/}"; fi
+done
+for each in "$folder/ended"/*; do
+  if [ -e "$each" ]; then end "${each##*/}"; fi
+done
 session=$$-$(started $$)-$boot
 for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part" || exit 1; done
 (
@@ -130,12 +123,6 @@ while read -r _; do kill -USR1 "$!"; done
 end "$session"
 kill -KILL "-$$"  # with what is left of its own group
 """
-)
-
-
-def clean_command(folder: str) -> list[str]:
-    """The words that end every session in a board's folder whose keeper is gone."""
-    return ["sh", "-c", FUNCTIONS + _CLEAN, "sh", folder]
 
 
 def keeper_command(folder: str) -> list[str]:

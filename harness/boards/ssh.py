@@ -21,7 +21,7 @@ from harness.boards.command_line import completed, kill_group, printable, split_
 from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
 from harness.boards.sensors import BoardPaths
-from harness.boards.session import Session, clean_command
+from harness.boards.session import Session
 from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.files import write_atomically
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 KEEPALIVE_SECONDS = 10
-CLEANING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,15 +130,6 @@ class SshBoard:
         if self._session is None:
             raise self._gone("using it")
         return self._session
-
-    def clean(self) -> None:
-        """Ends on the board what sessions left whose connection is gone: programs, temporary files, the lock.
-
-        Connecting does that, too.
-        """
-        result = self.run(clean_command(self.session.folder), timeout=CLEANING_SECONDS)
-        if result.status != 0:
-            raise HarnessError(f"{self._shown}: cleaning failed there: {printable(result.stderr.strip())}")
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""

@@ -214,7 +214,7 @@ def kill_sessions(address: SshAddress) -> None:
         os.killpg(int(path.name.split("-")[0]), signal.SIGKILL)
 
 
-def test_cleaning_removes_what_dead_sessions_left(
+def test_the_next_session_leaves_those_that_live_alone(
     server: Server, address: SshAddress, tmp_path: Path
 ) -> None:
     with connect(address) as board, orchestrator(server, address, tmp_path) as (process, programs):
@@ -225,9 +225,9 @@ def test_cleaning_removes_what_dead_sessions_left(
         process.kill()
         process.wait()
         assert dead.is_dir()
-        board.clean()
+        with connect(address):
+            assert all(is_gone(program) for program in programs)
         assert left(address) == [board.session.path]
-        assert all(is_gone(program) for program in programs)
 
 
 def test_a_connection_that_falls_silent_is_given_up(

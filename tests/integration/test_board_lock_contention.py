@@ -19,7 +19,7 @@ import pytest
 from harness.boards import session
 from harness.boards.board_lock import give_back_command, take_command
 from harness.boards.command_line import split_pid, wrapped
-from harness.boards.session import clean_command, keeper_command
+from harness.boards.session import keeper_command
 
 ODD = 'it\'s a "folder" $(touch oops) `id`\n*ü'
 
@@ -51,6 +51,11 @@ class Board:
             finally:
                 assert process.stdin is not None
                 process.stdin.close()
+
+    def clean(self) -> None:
+        """Has the next session end those whose keeper is gone."""
+        with self.keeper() as keeper:
+            assert keeper.session
 
     def left(self) -> list[str]:
         """What sessions have left behind."""
@@ -224,7 +229,7 @@ def test_a_restart_of_the_board_frees_it_and_kills_nobody(board: Board) -> None:
         assert take(board, keeper) == ["taken"]
         assert stranger.poll() is None
         stranger.kill()
-        assert board.run(clean_command(board.folder)).returncode == 0
+        board.clean()
         assert [path.name for path in (folder / "sessions").iterdir()] == [keeper.session]
 
 
@@ -233,7 +238,7 @@ def test_a_later_process_with_the_number_is_left_alone(board: Board) -> None:
         entry = f"{stranger.pid}-{int(start_of(stranger.pid)) - 1}"
         Path(board.folder, "sessions", keeper.session, "running", entry).touch()
         keeper.kill()
-        assert board.run(clean_command(board.folder)).returncode == 0
+        board.clean()
         assert not board.left()
         assert stranger.poll() is None
         stranger.kill()
@@ -251,7 +256,7 @@ def test_what_strangers_leave_in_the_way_is_removed(board: Board) -> None:
         (folder / "sessions" / "$(touch oops) x").mkdir()
         (folder / "ended" / "a b").mkdir()
         assert take(board, keeper) == ["taken"]
-        assert board.run(clean_command(board.folder)).returncode == 0
+        board.clean()
         assert board.left() == [
             f"{folder}/sessions/{keeper.session}",
             f"{folder}/lock/held/{keeper.session}",
@@ -263,7 +268,7 @@ def test_uploads_that_were_cut_are_kept(board: Board) -> None:
         Path(board.folder, "sessions", keeper.session, "uploads", "00ff").write_bytes(b"half")
         Path(board.folder, "sessions", keeper.session, "temporary").write_bytes(b"more")
         keeper.kill()
-    assert board.run(clean_command(board.folder)).returncode == 0
+    board.clean()
     assert [Path(path).read_bytes() for path in board.left()] == [b"half"]
 
 
@@ -314,7 +319,7 @@ def test_never_two_hold_it(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(contend, range(8)))  # raises what they raise
-    assert board.run(clean_command(board.folder)).returncode == 0
+    board.clean()
     assert doomed
     failures += [str(program.returncode) for program in doomed if program.wait(timeout=5) != -signal.SIGKILL]
     assert not failures
