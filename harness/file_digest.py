@@ -14,20 +14,20 @@ _digests: dict[tuple[str, int, int, int], str] = {}
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a local file, remembered while size, time of modification and inode stay.
+    """The SHA-256 of a local file, remembered while size, inode and time of change stay.
 
     Raises ConfigurationError where it cannot be read.
     """
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
-            key = (str(path), status.st_size, status.st_mtime_ns, status.st_ino)
+            key = (str(path), status.st_size, status.st_ctime_ns, status.st_ino)
             if key in _digests:
                 return _digests[key]
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read {error.strerror}") from None
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     # A file may change twice within one tick of its clock, and while it is read.
-    if time.time_ns() - status.st_mtime_ns > _RECENT_NS:
+    if time.time_ns() - status.st_ctime_ns > _RECENT_NS:
         _digests[key] = digest
     return digest

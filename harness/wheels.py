@@ -11,6 +11,7 @@ from pathlib import Path
 from harness import console
 from harness.configuration.shapes import Field, Record, Text, made_of
 from harness.errors import BuildError
+from harness.file_digest import file_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,6 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
 
     Raises BuildError where it cannot be had or is not the pinned one.
     """
-    from harness.build.manifest import hash_file
-
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     words += ["--only-binary=:all:", "--no-cache-dir", "--python-version", pin.python]
     words += ["--platform", pin.platform, "--dest", str(folder), f"{pin.package}=={pin.version}"]
@@ -67,7 +66,7 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
             f"{(reasons or lines)[-1].strip()}",
             cure=f"pip fetches it from its index: check the network and `pip config list`. {room}".strip(),
         )
-    found = hash_file(wheels[0])
+    found = file_digest(wheels[0])
     if found != pin.sha256:
         raise BuildError(
             f"{wheels[0].name}: the SHA-256 is {found}, and the pinned wheel's is {pin.sha256}",

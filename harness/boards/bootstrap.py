@@ -11,7 +11,6 @@ engine's own architecture.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -27,6 +26,7 @@ from harness.boards.debian import Release
 from harness.boards.docker_engine import refused
 from harness.boards.recipe import Recipe
 from harness.errors import BuildError
+from harness.file_digest import file_digest
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:
@@ -169,8 +169,6 @@ def _failure(release: Release, status: int, said: list[str], log: BuildLog) -> B
 
 def _write_archive(archive: Path, layer: Path, tag: str) -> None:
     """Wraps a file system into what `docker load` reads (manifest, config, one layer)."""
-    with layer.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     config = {
         "architecture": "arm64",
         "variant": "v8",
@@ -179,7 +177,7 @@ def _write_archive(archive: Path, layer: Path, tag: str) -> None:
             "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
             "Cmd": ["/bin/sh"],
         },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{file_digest(layer)}"]},
         "history": [{"created_by": "mmdebstrap"}],
     }
     manifest = [{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]

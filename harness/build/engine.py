@@ -28,7 +28,6 @@ from harness.build.manifest import (
     FORMAT,
     build_key,
     compiler_flags,
-    hash_file,
     hash_sources,
     read_manifest,
     read_sources,
@@ -38,6 +37,7 @@ from harness.build.self_test import self_test
 from harness.build.toolchain import Place, Toolchain, Tools, load_toolchain
 from harness.configuration.targets import Target
 from harness.errors import BuildError
+from harness.file_digest import file_digest
 from harness.resources import cache_directory
 
 _KEPT_BUILDS = 5  # older ones of a target are removed
@@ -114,7 +114,7 @@ def _files_in(folder: Path) -> Iterator[None]:
 def _is_whole(result: Path) -> bool:
     manifest = read_manifest(result / "manifest.json")
     engine = result / "mpe"
-    return manifest is not None and engine.is_file() and manifest.get("sha256") == hash_file(engine)
+    return manifest is not None and engine.is_file() and manifest.get("sha256") == file_digest(engine)
 
 
 def _build(
@@ -145,7 +145,7 @@ def _build(
         "glibc": target.glibc,
         "toolchain": toolchain.name,
         "extra_flags": flags,
-        "sha256": hash_file(fresh / "mpe"),
+        "sha256": file_digest(fresh / "mpe"),
         "glibc_needed": needs.glibc,
         "libraries": list(needs.libraries),
         "seconds": round(time.monotonic() - started, 2),

@@ -16,12 +16,6 @@ FORMAT = 1  # raised when the meaning of a manifest, or what is built, changes
 _NOT_BUILT = {"tests", "bench"}  # folders of engine/ that are no part of the program
 
 
-def hash_file(path: Path) -> str:
-    """SHA-256 in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
     """Path -> content of every file that the program is built from. Raises BuildError if there are none."""
     root = resource("engine")

@@ -16,11 +16,12 @@ from harness import console
 from harness.boards.board import RunTimeoutError, library_path
 from harness.build.elf import check_fits, read_needs
 from harness.build.lock import exclusive
-from harness.build.manifest import build_key, hash_file
+from harness.build.manifest import build_key
 from harness.build.toolchain import Toolchain, load_toolchain
 from harness.configuration.document import read_document
 from harness.configuration.shapes import Choice, Field, ListOf, Record, Text, made_of
 from harness.errors import BuildError, TargetMismatchError
+from harness.file_digest import file_digest
 from harness.resources import cache_directory, resource
 from harness.sdk.layout import Sdk
 from harness.sdk.pin import read_pin
@@ -100,7 +101,7 @@ def build_check(check: Check, target: Target) -> Path:
     toolchain = load_toolchain(_TOOLCHAIN)
     sdk = tensorflow_sdk(target) if check.sdk else None
     files = [_sources() / "CMakeLists.txt", _sources() / check.source, *toolchain.files]
-    inputs = {file.name: hash_file(file) for file in files} | ({"sdk": sdk.folder.name} if sdk else {})
+    inputs = {file.name: file_digest(file) for file in files} | ({"sdk": sdk.folder.name} if sdk else {})
     folder = cache_directory() / "checks" / target.name / check.program
     program = folder / build_key(target, toolchain, "", inputs) / check.program
     with exclusive(folder / "lock", f"another build of {check.source} for {target.name}"):

@@ -24,6 +24,7 @@ from typing import IO
 
 from harness import __version__
 from harness.errors import BuildError, ConfigurationError
+from harness.file_digest import file_digest
 
 ATTEMPTS = 4
 PAUSE = 1.0  # seconds before the second attempt, doubled before each next one
@@ -97,10 +98,8 @@ class _Wanted:
     advice: Advice
 
     def check_present(self, path: Path) -> None:
-        if self.size in (None, path.stat().st_size):
-            with path.open("rb") as file:
-                if self.sha256 in (None, hashlib.file_digest(file, "sha256").hexdigest()):
-                    return
+        if self.size in (None, path.stat().st_size) and self.sha256 in (None, file_digest(path)):
+            return
         raise ConfigurationError(
             f"{path}: exists and is not the published file",
             cure=f"Move it away, or {self.advice.folder}.",

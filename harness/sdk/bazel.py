@@ -31,9 +31,9 @@ from harness.boards.emulated import remove_stale
 from harness.boards.images import Image, build_image
 from harness.boards.recipe import Recipe, read_recipe
 from harness.build.elf import version_key
-from harness.build.manifest import hash_file
 from harness.configuration.targets import Target
 from harness.errors import BuildError
+from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.models.download import Advice, download
 from harness.sdk.layout import FORMAT, Plan, Sdk, provide, sdk_directory, with_includes
@@ -195,7 +195,7 @@ def fetch(archive: Archive, path: Path) -> str:
             ),
         )
     if expected is None:
-        expected = hash_file(path)
+        expected = file_digest(path)
         write_atomically(record, f"{expected}\n".encode())
         console.warn(f"{path.name}: nobody states its SHA-256; it is {expected}, and has to stay so")
     return expected

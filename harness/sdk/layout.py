@@ -18,9 +18,9 @@ from pathlib import Path
 
 from harness.build.elf import check_fits, read_needs, version_key
 from harness.build.lock import exclusive
-from harness.build.manifest import hash_file
 from harness.configuration.targets import Target
 from harness.errors import BuildError
+from harness.file_digest import file_digest
 from harness.resources import cache_directory
 
 FORMAT = 1  # raised when what an SDK holds changes
@@ -166,7 +166,10 @@ def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
             **plan.record,
             "glibc_needed": glibc,
             "files": {
-                path.relative_to(fresh).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+                path.relative_to(fresh).as_posix(): {
+                    "bytes": path.stat().st_size,
+                    "sha256": file_digest(path),
+                }
                 for path in files
             },
         }

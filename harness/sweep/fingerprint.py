@@ -7,16 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import ConfigurationError
-
-
-def of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+from harness.file_digest import file_digest
 
 
 def of_text(text: str) -> str:
@@ -40,5 +31,5 @@ def of_dataset(path: Path) -> str:
     total = hashlib.sha256()
     for file in sorted(files):
         name = file.relative_to(folder) if file.is_relative_to(folder) else file.name
-        total.update(f"{name}\0{of_file(file)}\n".encode())
+        total.update(f"{name}\0{file_digest(file)}\n".encode())
     return total.hexdigest()

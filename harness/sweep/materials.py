@@ -11,6 +11,7 @@ from harness.configuration.matrix import Calibration, Model, Options, Sweep, Var
 from harness.configuration.policy import BUILT_IN, apply
 from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
+from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.models.random_weights import SEED, write_random_weights
 from harness.runtimes.engine import HostEngine
@@ -30,7 +31,7 @@ class Materials:
         self.folder = store.folder
         self.engine = engine
         self.host = HostEngine(engine.path)
-        self.file_hash = cache(fingerprint.of_file)
+        self.file_hash = cache(file_digest)
         self.dataset_hash = cache(fingerprint.of_dataset)
         self._info = cache(self.host.info)
         for model in sweep.models:
@@ -106,7 +107,7 @@ class Materials:
         def perform() -> Outcome:
             path.parent.mkdir(parents=True, exist_ok=True)
             evaluation.record_ranges(self.host, model, settings, path)
-            return Outcome(status="done", result={"file": path.name, "sha256": fingerprint.of_file(path)})
+            return Outcome(status="done", result={"file": path.name, "sha256": file_digest(path)})
 
         return Job(
             name=f"ranges of {model.name}",

@@ -15,9 +15,9 @@ from harness.boards.emulated import EmulatedBoard
 from harness.build.engine import build_engine
 from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
+from harness.file_digest import file_digest
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.fit import Measurement
-from harness.sweep import fingerprint
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import engine_options
 from harness.sweep.plan import cells
@@ -39,7 +39,7 @@ def measured_work(
     """By number of threads. Raises ConfigurationError where the last run measured nothing on such a board."""
     measured = _measured(sweep, store, target)
     host = build_engine(load_target("host")).engine
-    materials = Materials(sweep, store, Engine(path=host, sha256=fingerprint.of_file(host)))
+    materials = Materials(sweep, store, Engine(path=host, sha256=file_digest(host)))
     found: dict[int, list[Measurement]] = {}
     with (
         EmulatedBoard(target) as board,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from harness import console
 from harness.configuration.matrix import Build
 from harness.errors import HarnessError
-from harness.sweep import fingerprint
+from harness.file_digest import file_digest
 from harness.sweep.fleet import HOST
 from harness.sweep.machine_lock import Interrupted, loading
 from harness.sweep.worker import Worker
@@ -63,7 +63,7 @@ def _build(name: str, build: Build) -> Engine:
     from harness.configuration.targets import load_target
 
     path = build_engine(load_target(name), toolchain=build.toolchain, flags=build.flags).engine
-    return Engine(path=path, sha256=fingerprint.of_file(path))
+    return Engine(path=path, sha256=file_digest(path))
 
 
 class Boards:

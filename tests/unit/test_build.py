@@ -16,6 +16,7 @@ from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
+from harness.file_digest import file_digest
 
 TARGET = Target(
     name="desk", description="this machine", architecture=host_architecture(), glibc="2.999", libstdcxx="9"
@@ -68,10 +69,10 @@ def test_a_build_comes_with_its_manifest(checkout: Checkout) -> None:
     build = build_engine(TARGET)
     manifest = json.loads(build.manifest.read_text())
     assert not build.cached
-    assert manifest["sha256"] == manifests.hash_file(build.engine)
+    assert manifest["sha256"] == file_digest(build.engine)
     assert manifest["sources"] == {
-        "engine/src/mpe.cpp": manifests.hash_file(checkout.source),
-        "toolchains/zig.cmake": manifests.hash_file(checkout.folder / "toolchains" / "zig.cmake"),
+        "engine/src/mpe.cpp": file_digest(checkout.source),
+        "toolchains/zig.cmake": file_digest(checkout.folder / "toolchains" / "zig.cmake"),
     }
     assert manifest["glibc_needed"] == build.glibc_needed != ""
     assert manifest["self_test"] == {"how": "not at all"}
