@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-_LONGEST = 200  # characters of a text that a board says
+from harness.boards.command_line import one_line
+
 _MOST = 1024  # lines of a kind: cores, clocks, thermal zones and so on
 
 # MIDR_EL1's implementer and part, as /proc/cpuinfo shows them: clang's name of the core.
@@ -101,7 +102,7 @@ def parse_facts(output: str, skew: ClockSkew | None = None) -> BoardFacts:
             said[key].append(value)
 
     def first(key: str) -> str | None:
-        return printable(said.get(key, [""])[0]) or None
+        return one_line(said.get(key, [""])[0]) or None
 
     memory = {key: _whole(rest.removesuffix("kB")) for key, rest in _pairs(said.get("memory", []), ":")}
     disk = re.search(r" [0-9]+ +[0-9]+ +([0-9]{1,15}) +[0-9]+% ", first("disk") or "")
@@ -127,12 +128,6 @@ def parse_facts(output: str, skew: ClockSkew | None = None) -> BoardFacts:
         uptime_seconds=float(uptime[1]) if uptime else None,
         clock_skew=skew,
     )
-
-
-def printable(text: str) -> str:
-    """A board's text as a line that can be shown: blanks for what cannot be printed, and not too long."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
-    return " ".join(line.split())[:_LONGEST].strip()
 
 
 def _whole(text: str) -> int | None:
@@ -187,7 +182,7 @@ def _cores(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     features = [core["Features"].split() for core in cores if "Features" in core]
     common = set(features[0]).intersection(*features[1:]) if features else set()
     return tuple(map(_core_name, cores)), tuple(
-        dict.fromkeys(printable(word) for word in (features[0] if features else ()) if word in common)
+        dict.fromkeys(one_line(word) for word in (features[0] if features else ()) if word in common)
     )
 
 
@@ -198,7 +193,7 @@ def _core_name(core: dict[str, str]) -> str:
     )
     if implementer is not None and part is not None:
         return CORES.get((implementer, part)) or f"implementer {implementer:#04x} part {part:#05x}"
-    return printable(core.get("model name", "")) or "unknown"
+    return one_line(core.get("model name", "")) or "unknown"
 
 
 def _folders(lines: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -208,7 +203,7 @@ def _folders(lines: Iterable[str]) -> dict[str, dict[str, str]]:
         folder, _, rest = line.partition(" ")
         name, _, text = rest.partition(" ")
         if folder in found or len(found) < _MOST:
-            found.setdefault(folder, {})[name] = printable(text)
+            found.setdefault(folder, {})[name] = one_line(text)
     return found
 
 
@@ -229,7 +224,7 @@ def _zones(lines: Iterable[str]) -> Iterator[ThermalZone]:
     for folder, files in _folders(lines).items():
         thousandths = _whole(files.get("temp", ""))
         celsius = None if thousandths is None or abs(thousandths) > 1_000_000 else thousandths / 1e3
-        yield ThermalZone(name=files.get("type") or printable(folder), celsius=celsius)
+        yield ThermalZone(name=files.get("type") or one_line(folder), celsius=celsius)
 
 
 def _throttle(said: dict[str, list[str]]) -> Throttle:
@@ -248,13 +243,13 @@ def _throttle(said: dict[str, list[str]]) -> Throttle:
         if (count := _whole(text)) is not None
     ]
     if counters:
-        return Throttle(source="soctherm", state=printable(", ".join(counters)))
+        return Throttle(source="soctherm", state=one_line(", ".join(counters)))
     devices = [
-        (files.get("type") or printable(folder), state)
+        (files.get("type") or one_line(folder), state)
         for folder, files in _folders(said.get("cooling", [])).items()
         if (state := _whole(files.get("cur_state", ""))) is not None
     ]
     if devices:
         active = ", ".join(f"{name} {state}" for name, state in devices if state > 0)
-        return Throttle(source="cooling devices", state=printable(active) or "none active")
+        return Throttle(source="cooling devices", state=one_line(active) or "none active")
     return Throttle(source="none")

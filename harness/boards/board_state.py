@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.boards.board import Board
+from harness.boards.command_line import one_line
 from harness.boards.sensors import SENSORS, BoardPaths
 from harness.errors import HarnessError
 
@@ -153,7 +154,7 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
     def all_of(kind: str, fields: int) -> list[list[str]]:
         return [
-            [_printable(field) for field in line[1 : fields + 1]]
+            [one_line(field) for field in line[1 : fields + 1]]
             for line in lines
             if line[0] == kind and len(line) > fields
         ]
@@ -203,7 +204,3 @@ def real(text: str) -> float | None:
 def bits(text: str) -> int | None:
     """Bits as vcgencmd prints them."""
     return int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text) else None
-
-
-def _printable(text: str) -> str:
-    return "".join(character for character in text if character.isprintable())

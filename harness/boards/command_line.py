@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.boards.board import Completed
 
+_LONGEST = 200  # characters of a text that is only shown
 _PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
 
 # The start of a process in ticks since boot, nothing for one that is gone: field 22 of its `stat`, where a
@@ -85,3 +86,9 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
     )
+
+
+def one_line(text: str) -> str:
+    """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
+    return " ".join(line.split())[:_LONGEST].strip()

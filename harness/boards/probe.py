@@ -6,7 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from harness.boards.board_facts import BoardFacts, ClockSkew, parse_facts, printable
+from harness.boards.board_facts import BoardFacts, ClockSkew, parse_facts
+from harness.boards.command_line import one_line
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def probe(board: Board, folder: str) -> BoardFacts:
     if not done.stdout.endswith("end\t\n"):
         raise HarnessError(
             f"{board.name}: the script that looks at it ended early, with status {done.status}: "
-            f"{printable(done.stderr) or 'it said nothing'}",
+            f"{one_line(done.stderr) or 'it said nothing'}",
             cure="The board needs a POSIX shell and coreutils (or BusyBox).",
         )
     return parse_facts(done.stdout, skew)

@@ -75,7 +75,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _asked(entry: BoardEntry) -> dict[str, object]:
     """A row about a board, which is connected to and asked for its machine."""
-    from harness.boards.board_facts import printable
+    from harness.boards.command_line import one_line
     from harness.boards.inventory import board_of
     from harness.boards.labgrid import hold_of
 
@@ -88,7 +88,7 @@ def _asked(entry: BoardEntry) -> dict[str, object]:
             machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS)
     except HarnessError as error:
         return row | {"status": "does not answer", "detail": str(error)}
-    return row | {"status": "answers", "detail": printable(machine.stdout)}
+    return row | {"status": "answers", "detail": one_line(machine.stdout)}
 
 
 def _this_machine() -> list[dict[str, object]]:
