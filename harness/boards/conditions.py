@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.boards.board_state import BoardState
-from harness.boards.governor import STEADY, by_hand
+from harness.boards.governor import STEADY, HeldGovernor, by_hand
 from harness.boards.sampler import Sample
 
 CLOCK_KEPT = 0.95  # of what a held clock was at the run's begin; below it the board was throttled
@@ -47,7 +47,9 @@ class Conditions:
     warnings: tuple[str, ...]  # each with its cure
 
 
-def assess(samples: Sequence[Sample], before: BoardState, after: BoardState) -> Conditions:
+def assess(
+    samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None = None
+) -> Conditions:
     """What the samples of a run and the board's state before and after it say.
 
     Throttled is a run in whose samples something throttles, and one after which the board counts more such
@@ -79,7 +81,7 @@ def assess(samples: Sequence[Sample], before: BoardState, after: BoardState) -> 
         energy_seconds=energy[1] if energy else None,
         warnings=(
             *(f"{reason}: {cure}" for reason, cure in findings.items()),
-            *_warnings(samples, before, after),
+            *_warnings(samples, before, after, held),
         ),
     )
 
@@ -141,12 +143,15 @@ def _throttling(
             yield f"core {before.cores[place].index} {fell}", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"
 
 
-def _warnings(samples: Sequence[Sample], before: BoardState, after: BoardState) -> Iterator[str]:
+def _warnings(
+    samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None
+) -> Iterator[str]:
     """What else may make the figures worse or less certain, with its cure."""
     if not samples:
         yield "the board was not sampled: make the folder of the log writable there"
+    why, cure = (f"; {held.reason}", held.cure) if held and held.cure else ("", by_hand(STEADY))
     for governor in sorted({*before.governors, *after.governors} - {STEADY}):
-        yield f"the governor is {governor}, which moves the clock or keeps it low: {by_hand(STEADY)}"
+        yield f"the governor is {governor}, which moves the clock or keeps it low{why}: {cure}"
     if before.throttled is not None and before.throttled >> _SINCE_START & 1:
         yield f"the board has had under-voltage since it started: {_CURE_SUPPLY}"
     jetson = "jetson" in before.model.lower()

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness import console
-from harness.boards.board import Board, Completed
+from harness.boards.board import Board, Completed, RunTimeoutError
+from harness.boards.command_line import one_line
 from harness.boards.sensors import BoardPaths
 from harness.errors import HarnessError
 
 GOVERNOR_SECONDS = 30.0
 STEADY = "performance"  # the governor that does not move the clock by itself
+_SUDO_CURE = (
+    "allow it on the board without a password, by the line `USER ALL=(root) NOPASSWD: /usr/bin/tee "
+    "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` in `sudo visudo -f /etc/sudoers.d/harness`, or "
+    "leave `sudo` out of the boards file"
+)
 
 # The marker's first line is the boot it belongs to: after a restart a board has its governors anew.
 _COMMON = r"""
@@ -26,9 +32,10 @@ mine() {
   [ -f "$marker" ] && IFS= read -r known <"$marker"
   [ -f "$marker" ] && [ "$known" = "boot $boot" ]
 }
+refused=
 put() {
   printf '%s\n' "$1" >"$2" && return
-  [ -n "$sudo" ] && printf '%s\n' "$1" | sudo -n tee "$2" >/dev/null
+  [ -n "$sudo" ] && refused=$(printf '%s\n' "$1" | sudo -n tee "$2" 2>&1 >/dev/null)
 }
 """
 
@@ -66,6 +73,7 @@ for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
   IFS= read -r now <"$file"
   echo "core $now"
 done
+printf 'refused %s\n' "$refused"
 """
 )
 
@@ -110,20 +118,18 @@ def by_hand(governor: str) -> str:
 
 
 @contextlib.contextmanager
-def held_governor(
-    board: Board, paths: BoardPaths, governor: str = STEADY, *, sudo: bool = False
-) -> Iterator[HeldGovernor]:
+def held_governor(board: Board, paths: BoardPaths, governor: str = STEADY) -> Iterator[HeldGovernor]:
     """Sets the governor of all cores where this user may, and puts back what was there in the end.
 
-    A file on the board remembers what was there, for `restore_governors` should this process die. `sudo` asks
-    the board's sudo for what this user may not do, where that needs no password. Where the governors cannot
-    be put back, as when the board is gone, there is a warning and no error: the measurement stands.
+    A file on the board remembers what was there, for `restore_governors` should this process die. Where the
+    paths say so, the board's sudo is asked for what this user may not do. Where the governors cannot be put
+    back, as when the board is gone, there is a warning and no error: the measurement stands.
     """
     try:
-        yield _hold(board, paths, governor, sudo=sudo)
+        yield _hold(board, paths, governor)
     finally:
         try:
-            restored = restore_governors(board, paths, sudo=sudo)
+            restored = restore_governors(board, paths)
         except HarnessError as error:
             restored, why = False, f" ({error.message})"
         else:
@@ -135,13 +141,23 @@ def held_governor(
             )
 
 
-def restore_governors(board: Board, paths: BoardPaths | None = None, *, sudo: bool = False) -> bool:
+def restore_governors(board: Board, paths: BoardPaths) -> bool:
     """Puts back what a session that died had changed, if one had; whether all is as it was."""
-    return _run(board, _RESTORE, paths or BoardPaths(), sudo=sudo).status == 0
+    return _run(board, _RESTORE, paths).status == 0
 
 
-def _hold(board: Board, paths: BoardPaths, governor: str, *, sudo: bool) -> HeldGovernor:
-    found = _run(board, _HOLD, paths, governor, sudo=sudo).stdout.split("\n")[:-1]
+def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
+    try:
+        said = _run(board, _HOLD, paths, governor).stdout
+    except RunTimeoutError:
+        return HeldGovernor(
+            governor=governor,
+            held=False,
+            reason=f"setting it took more than {GOVERNOR_SECONDS:g} s",
+            cure="see what `sudo -n true` waits for on the board" if paths.sudo else by_hand(governor),
+        )
+    cores, _, refused = said.partition("\nrefused ")
+    found = cores.splitlines()
     if found == ["absent"]:
         return HeldGovernor(
             governor=governor,
@@ -155,17 +171,20 @@ def _hold(board: Board, paths: BoardPaths, governor: str, *, sudo: bool) -> Held
             reason="what was there cannot be remembered on the board, so nothing was changed",
             cure=f"make {paths.governors} writable there; it is relative to the home folder",
         )
-    others = sorted({line.removeprefix("core ") for line in found} - {governor})
-    if others:
+    if not {line.removeprefix("core ") for line in found} - {governor}:
+        return HeldGovernor(governor=governor, held=True)
+    if complaint := one_line(refused):
         return HeldGovernor(
-            governor=governor,
-            held=False,
-            reason=f"it stays {', '.join(others)}: this user may not set it, or the board has no {governor}",
-            cure=by_hand(governor),
+            governor=governor, held=False, reason=f"sudo there says: {complaint}", cure=_SUDO_CURE
         )
-    return HeldGovernor(governor=governor, held=True)
+    return HeldGovernor(
+        governor=governor,
+        held=False,
+        reason=f"this user may not set it, or the board has no {governor}",
+        cure=by_hand(governor),
+    )
 
 
-def _run(board: Board, script: str, paths: BoardPaths, governor: str = "", *, sudo: bool) -> Completed:
-    arguments = (paths.sys, paths.proc, paths.governors, "yes" if sudo else "", governor)
+def _run(board: Board, script: str, paths: BoardPaths, governor: str = "") -> Completed:
+    arguments = (paths.sys, paths.proc, paths.governors, "yes" if paths.sudo else "", governor)
     return board.run(["sh", "-c", script, "sh", *arguments], timeout=GOVERNOR_SECONDS)

@@ -11,6 +11,8 @@ A boards file names devices that answer to SSH:
         host_key: ssh-ed25519 AAAA...    # or known_hosts: FILE; without either ~/.ssh/known_hosts
         port: 22
         folder: harness                  # relative to the home folder there, or absolute
+        keep_mb: 2000                    # of what was deployed there; the least recently used goes first
+        sudo: true                       # ask its sudo, which must need no password, to set governors
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
         retry: [2, 5, 15, 30, 60]        # seconds between attempts when it fails, then it is left out
@@ -37,7 +39,18 @@ from harness.boards.power import POWER_SHAPE, PowerHook
 from harness.boards.sensors import BoardPaths
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import Choice, Either, Field, Integer, ListOf, Number, Record, Schema, Text
+from harness.configuration.shapes import (
+    Boolean,
+    Choice,
+    Either,
+    Field,
+    Integer,
+    ListOf,
+    Number,
+    Record,
+    Schema,
+    Text,
+)
 from harness.configuration.targets import all_targets, load_target
 from harness.errors import ConfigurationError
 
@@ -58,7 +71,7 @@ class BoardEntry:
     address: SshAddress  # without a host, and maybe without a user, where there is a place
     place: Place | None = None
     power: PowerHook | None = None  # None: nobody but a person can switch it off
-    sensors: BoardPaths | None = None  # None: where Linux has them
+    sensors: BoardPaths
     retry: tuple[float, ...] | None = None  # seconds between attempts to reach it; None: as sweeps do
 
     @property
@@ -109,6 +122,8 @@ def _entry(
     place: str = "",
     power: PowerHook | None = None,
     sensors: BoardPaths | None = None,
+    sudo: bool = False,
+    keep_mb: int | None = None,
     retry: tuple[float, ...] | None = None,
     **rest: object,
 ) -> BoardEntry:
@@ -121,6 +136,8 @@ def _entry(
     if place and (extra := rest.keys() & {"host", "port"}):
         raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
     address = _address(node, f"the board {name}", **{"host": "", "user": "", **rest})
+    if keep_mb is not None:
+        address = replace(address, keep_bytes=keep_mb * 10**6)
     if address.jump is not None and address.jump.key is None:
         address = replace(address, jump=replace(address.jump, key=address.key))
     return BoardEntry(
@@ -129,7 +146,7 @@ def _entry(
         address=address,
         place=Place(coordinator="", name=place) if place else None,
         power=power,
-        sensors=sensors,
+        sensors=replace(sensors or BoardPaths(), sudo=sudo),
         retry=retry,
     )
 
@@ -239,6 +256,10 @@ _BOARD = Record(
         **{key: replace(known, required=False) for key, known in _HOST.items()},
         "place": Field(shape=Text(expected="a place"), help="labgrid's, instead of host, port and user"),
         "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),
+        "keep_mb": Field(
+            shape=Integer(least=1, most=10**8), help="how much of what was deployed stays there, in MB"
+        ),
+        "sudo": Field(shape=Boolean(), help="whether its sudo is asked to set governors"),
         "jump": Field(
             shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
         ),

@@ -69,7 +69,7 @@ def run_watched(
             ended = board.run(command, timeout=protocol.timeout, environment=environment)
             ended = by_shell(ended.status, ended.stdout, ended.stderr)
             samples = take_samples(board, log)
-            conditions = assess(samples, before, read_state(board, board.sensors))
+            conditions = assess(samples, before, read_state(board, board.sensors), governor)
         found = Watched(
             completed=ended,
             conditions=conditions,

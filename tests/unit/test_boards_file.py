@@ -13,6 +13,7 @@ from harness.boards.inventory import board_of, open_board, read_boards
 from harness.boards.labgrid import PlaceBoard
 from harness.boards.labgrid_coordinator import Place
 from harness.boards.power import PowerHook
+from harness.boards.sensors import BoardPaths
 from harness.boards.ssh import SshBoard
 from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError
@@ -90,6 +91,8 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
             r":2: unknown key folder in a jump",
         ),
         (f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, key: none}}}}", r":2: there is no file .*none"),
+        (f"boards:\n- {{{BOARD}, keep_mb: 0}}", r":2: expected a whole number from 1"),
+        (f"boards:\n- {{{BOARD}, sudo: yes}}", r":2: expected true or false"),
         (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, power: []}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, power: [pdu, off]}}", r":2: no word of the command holds {action}"),
@@ -165,6 +168,18 @@ def test_a_power_hook_is_read(tmp_path: Path) -> None:
     hook = "{command: [pdu, 'outlet 3={action}'], seconds: 2.5}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, power: {hook}}}]"))
     assert board.power == PowerHook(command=("pdu", "outlet 3={action}"), seconds=2.5)
+
+
+def test_what_stays_on_a_board_and_its_sudo_are_read(tmp_path: Path) -> None:
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, keep_mb: 250, sudo: true}}]"))
+    assert board.address.keep_bytes == 250_000_000
+    assert board_of(board).sensors == BoardPaths(sudo=True)
+    sensors = "{vcgencmd: /opt/vc/bin/vcgencmd}"
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, sensors: {sensors}, sudo: true}}]"))
+    assert board_of(board).sensors == BoardPaths(vcgencmd="/opt/vc/bin/vcgencmd", sudo=True)
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}}}]"))
+    assert board.address.keep_bytes == 2 << 30
+    assert board_of(board).sensors == BoardPaths()
 
 
 def test_the_host_is_a_board_of_its_own() -> None:

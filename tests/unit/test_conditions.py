@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from harness.boards.board_state import BoardState, Core, Sensor, read_state
 from harness.boards.conditions import assess, merged
+from harness.boards.governor import HeldGovernor
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.sensors import BoardPaths
 from harness.boards.temperature_gate import Cooling, Outcome, wait_until_cool
@@ -136,6 +137,10 @@ def test_a_clock_that_its_governor_moves_is_no_throttling_but_a_warning() -> Non
     assert len(found.warnings) == 1
     assert "the governor is powersave" in found.warnings[0]
     assert "`echo performance | sudo tee" in found.warnings[0]
+    refused = HeldGovernor(governor="performance", held=False, reason="sudo there says: no", cure="allow it")
+    found = assess([sample(clocks_khz=(600_000, 600_000))], moved, moved, refused)
+    (warning,) = found.warnings
+    assert warning.endswith("keeps it low; sudo there says: no: allow it")
 
 
 def test_a_measured_clock_as_on_a_pc_is_not_taken_for_a_held_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from fake_boards import SHELLS, ShellBoard, bare, folder_of, raspberry_pi, write
 
+from harness.boards import governor
 from harness.boards.board import Completed
 from harness.boards.governor import held_governor, restore_governors
 from harness.boards.sensors import BoardPaths
@@ -163,19 +165,83 @@ def test_a_damaged_file_changes_nothing_elsewhere(
     assert not list(Path.cwd().iterdir())
 
 
-def test_sudo_is_used_only_when_it_is_asked_for(board: ShellBoard, paths: BoardPaths, tmp_path: Path) -> None:
-    """The stand-in for sudo replaces the link to what nobody may write by a file."""
+@pytest.fixture
+def forbidden(paths: BoardPaths) -> Path:
+    """A core's governor that nobody may write, not even root; a file may be put in its place."""
     file = governor_file(paths, 3)
     file.unlink()
     file.symlink_to("/proc/sys/kernel/random/boot_id")
+    return file
+
+
+def stand_in_for_sudo(board: ShellBoard, script: str) -> None:
     sudo = board.programs / "sudo"
-    sudo.write_text('#!/bin/sh\n[ "$1 $2" = "-n tee" ] || exit 1\nrm -f "$3"\nexec "$2" "$3"\n')
+    sudo.write_text(f"#!/bin/sh\n{script}\n")
     sudo.chmod(0o755)
+
+
+def test_sudo_is_used_only_when_it_is_asked_for(
+    board: ShellBoard, paths: BoardPaths, forbidden: Path
+) -> None:
+    stand_in_for_sudo(board, '[ "$1 $2" = "-n tee" ] || exit 1; rm -f "$3"; exec "$2" "$3"')
     with held_governor(board, paths) as held:
         assert not held.held
-    assert file.is_symlink()
-    with held_governor(board, paths, sudo=True) as held:
+    assert forbidden.is_symlink()
+    with held_governor(board, replace(paths, sudo=True)) as held:
         assert held.held
         assert governors(paths) == ["performance"] * 4
     assert governors(paths)[:3] == BEFORE[:3]
-    assert file.read_text() == Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert forbidden.read_text() == Path("/proc/sys/kernel/random/boot_id").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'sudo: a password is required' >&2; exit 1", "sudo there says: sudo: a password is required"),
+        (r"printf 'sudo: no\nrefused core \033[31m performance' >&2; exit 1", "says: sudo: no refused core"),
+        ("exit 127", "this user may not set it"),
+    ],
+)
+@pytest.mark.usefixtures("forbidden")
+def test_a_sudo_that_refuses_is_told_with_its_words(
+    board: ShellBoard, paths: BoardPaths, script: str, said: str
+) -> None:
+    stand_in_for_sudo(board, script)
+    with held_governor(board, replace(paths, sudo=True)) as held:
+        assert not held.held
+        assert said in held.reason
+        assert held.reason.isprintable()
+        assert ("NOPASSWD: /usr/bin/tee" in held.cure) == ("sudo there says" in held.reason)
+        assert governors(paths)[:3] == ["performance"] * 3
+    assert governors(paths)[:3] == BEFORE[:3]
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_a_board_without_sudo_says_so(
+    board: ShellBoard, paths: BoardPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", without_sudo(board.programs))
+    with held_governor(board, replace(paths, sudo=True)) as held:
+        assert not held.held
+        assert "sudo: not found" in held.reason
+
+
+def without_sudo(programs: Path) -> str:
+    for name in ("mv", "rm", "tee", "cat"):
+        if not (programs / name).exists():
+            (programs / name).symlink_to(str(shutil.which(name)))
+    return str(programs)
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_a_sudo_that_hangs_costs_a_warning(
+    board: ShellBoard, paths: BoardPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(governor, "GOVERNOR_SECONDS", 0.5)
+    stand_in_for_sudo(board, "sleep 60")
+    with held_governor(board, replace(paths, sudo=True)) as held:
+        assert not held.held
+        assert "took more than 0.5 s" in held.reason
+        assert "sudo -n true" in held.cure
+    assert governors(paths)[:3] == BEFORE[:3]
+    capsys.readouterr()

@@ -62,6 +62,20 @@ def test_the_governor_is_held_during_the_run_and_put_back(pi: Pi) -> None:
     assert pi.governors() == {"ondemand"}
 
 
+def test_a_sudo_that_refuses_is_a_warning_and_the_run_stands(pi: Pi) -> None:
+    file = next(pi.root.glob("sys/**/cpu2/**/scaling_governor"))
+    file.unlink()
+    file.symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
+    sudo = pi.board.programs / "sudo"
+    sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    pi.board.sensors = replace(pi.board.sensors, sudo=True)
+    watched = pi.run("echo printed; sleep 0.3")
+    assert watched.completed.stdout == "printed\n"
+    assert any("sudo: a password is required" in warning for warning in watched.conditions.warnings)
+    assert any("NOPASSWD" in warning for warning in watched.conditions.warnings)
+
+
 def test_a_throttled_run_is_made_again_until_it_is_not(pi: Pi) -> None:
     # The board is throttled during the first run alone.
     first = 'if [ "$(wc -l <"$1")" = 1 ]; then echo 0x4 >"$2"; sleep 0.7; fi; echo 0x0 >"$2"; sleep 0.5'
