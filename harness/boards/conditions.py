@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from harness.boards.board_state import BoardState
+from harness.boards.energy_meter import Metered, integral
 from harness.boards.governor import STEADY, HeldGovernor, by_hand
 from harness.boards.sampler import Sample
 
@@ -42,13 +42,18 @@ class Conditions:
     throttled: bool | None  # None: nothing on this board tells
     reasons: tuple[str, ...]  # why it counts as throttled
     governors: tuple[str, ...]
-    energy_joules: float | None  # of the time between the first and the last sample
+    energy_joules: float | None  # of the time between the first and the last sample, or reading of a meter
     energy_seconds: float | None  # that time
+    energy_source: str | None  # what measured it
     warnings: tuple[str, ...]  # each with its cure
 
 
 def assess(
-    samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None = None
+    samples: Sequence[Sample],
+    before: BoardState,
+    after: BoardState,
+    held: HeldGovernor | None = None,
+    metered: Metered | None = None,
 ) -> Conditions:
     """What the samples of a run and the board's state before and after it say.
 
@@ -67,7 +72,9 @@ def assess(
     ]
     findings = dict(_throttling(samples, before, after))
     watched = bool(samples) and bool(before.throttle_sources or _held(before))
-    energy = _energy(samples, before)
+    energy, source = _energy(samples, before), "the board's own sensors"
+    if metered is not None and metered.joules is not None and metered.seconds is not None:
+        energy, source = (metered.joules, metered.seconds), metered.source
     return Conditions(
         samples=len(samples),
         clock_minimum=min(fractions, default=None),
@@ -79,9 +86,11 @@ def assess(
         governors=tuple(sorted({*before.governors, *after.governors})),
         energy_joules=energy[0] if energy else None,
         energy_seconds=energy[1] if energy else None,
+        energy_source=source if energy else None,
         warnings=(
             *(f"{reason}: {cure}" for reason, cure in findings.items()),
             *_warnings(samples, before, after, held),
+            *([metered.warning] if metered and metered.warning else ()),
         ),
     )
 
@@ -110,6 +119,7 @@ def merged(conditions: Sequence[Conditions]) -> Conditions:
         governors=tuple(sorted(united("governors"))),
         energy_joules=sum(known("energy_joules")) or None,
         energy_seconds=sum(known("energy_seconds")) or None,
+        energy_source=next((each.energy_source for each in conditions if each.energy_source), None),
         warnings=united("warnings"),
     )
 
@@ -191,7 +201,7 @@ def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
 
 
 def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float] | None:
-    """Joules, and seconds they took, by the trapezoidal rule over the samples that have a power."""
+    """Joules, and the seconds in which they were used, of the samples that have a power."""
     labels = [rail.label.lower() for rail in state.rails]
     whole = [place for place, label in enumerate(labels) if label in _WHOLE_BOARD]
     points = []
@@ -201,10 +211,4 @@ def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float]
         if known and len(known) == len(watts):
             points.append((sample.uptime_seconds, sum(known) / 1e6))
     points.sort()
-    if len(points) < 2:
-        return None
-    joules = sum(
-        (later - earlier) * (power + next_power) / 2
-        for (earlier, power), (later, next_power) in pairwise(points)
-    )
-    return joules, points[-1][0] - points[0][0]
+    return integral(points)

@@ -15,6 +15,8 @@ A boards file names devices that answer to SSH:
         sudo: true                       # ask its sudo, which must need no password, to set governors
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
+        energy: [read-plug, 192.0.2.9]   # run here while it works: prints the watts it takes, as one number;
+                                         # or {command: [...], unit: joules}: all so far, before and after
         retry: [2, 5, 15, 30, 60]        # seconds between attempts when it fails, then it is left out
 
 Those of a labgrid coordinator (the extra `labgrid`) have a place instead of a host; its NetworkService says
@@ -32,6 +34,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.boards.energy_meter import ENERGY_SHAPE, EnergyMeter
 from harness.boards.host_keys import parse_host_key
 from harness.boards.labgrid import PlaceBoard
 from harness.boards.labgrid_coordinator import Place
@@ -123,6 +126,7 @@ def _entry(
     power: PowerHook | None = None,
     sensors: BoardPaths | None = None,
     sudo: bool = False,
+    energy: EnergyMeter | None = None,
     keep_mb: int | None = None,
     retry: tuple[float, ...] | None = None,
     **rest: object,
@@ -146,7 +150,7 @@ def _entry(
         address=address,
         place=Place(coordinator="", name=place) if place else None,
         power=power,
-        sensors=replace(sensors or BoardPaths(), sudo=sudo),
+        sensors=replace(sensors or BoardPaths(), sudo=sudo, meter=energy),
         retry=retry,
     )
 
@@ -264,6 +268,7 @@ _BOARD = Record(
             shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
         ),
         "power": Field(shape=POWER_SHAPE, help="a command that switches it off and on"),
+        "energy": Field(shape=ENERGY_SHAPE, help="a command that says what power it takes"),
         "sensors": Field(shape=_SENSORS, help="where its clocks and temperatures are, if not in /sys"),
         "retry": Field(
             shape=ListOf(what="pauses", item=Number(least=0, most=3600)),

@@ -39,6 +39,7 @@ class Row:
     attempts: int | None = None  # runs until one was not throttled, in the round that took most
     course: Sequence[Mapping[str, float | None]] | None = None  # points of harness.sweep.course, if sustained
     conditions: Mapping[str, Any] | None = None  # clocks, heat, governors and warnings during the run
+    energy_mj: float | None = None  # of one inference, at the mean power of the run
     peak_rss_bytes: int | None = None
     arena_bytes: int | None = None
     weight_bytes: int | None = None
@@ -166,8 +167,14 @@ def _row(store: Store, place: Place, layers: bool) -> Row:
         predicted_fps=1e3 / results["predicted_ms"] if results["predicted_ms"] else None,
         layers=store.layers(place.key) if layers else (),
         **_certainty([] if place.emulated or status != "done" else store.samples_ns(place.key)),
+        energy_mj=_millijoules(results["fps"], results["conditions"] or {}),
         **results,
     )
+
+
+def _millijoules(fps: float | None, conditions: Mapping[str, Any]) -> float | None:
+    joules, seconds = conditions.get("energy_joules"), conditions.get("energy_seconds")
+    return 1e3 * joules / seconds / fps if joules is not None and seconds and fps else None
 
 
 def _certainty(samples: Sequence[int]) -> dict[str, Any]:

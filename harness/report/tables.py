@@ -60,6 +60,8 @@ def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
     if len({row.threads for row in rows}) > 1:
         columns.append(Column(heading="threads", text=lambda row: str(row.threads)))
     columns += _EMULATED_STEPS if first.emulated else _MEASURED_STEPS
+    if any(row.energy_mj is not None for row in rows):
+        columns.append(_ENERGY)
     if any(row.status != "done" for row in rows):
         columns.append(Column(heading="status", text=lambda row: row.status, number=False))
     names = [first.model, first.policy]
@@ -91,6 +93,8 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
     rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
     columns = _identity(rows)
     columns += _EMULATED if emulated else _MEASURED
+    if any(row.energy_mj is not None for row in rows):
+        columns.append(_ENERGY)
     if any(row.course for row in rows):
         columns += _SUSTAINED
     if any(row.accuracy is not None for row in rows):
@@ -152,6 +156,12 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"Outliers: in {outlying} of {len(rows)} cells more than {100 * OUTLYING:g} % of the samples are "
             "far from the others (modified z-score above 3.5); the median does not mind them, FPS and p99 do."
+        )
+    if metered := [row for row in rows if row.energy_mj is not None]:
+        sources = dict.fromkeys((row.conditions or {}).get("energy_source") or "" for row in metered)
+        notes.append(
+            "mJ: of one inference, at the mean power while the program ran, that of an idle board included, "
+            f"measured by {' and by '.join(filter(None, sources)) or 'its sensors'}."
         )
     notes += dict.fromkeys(warning for row in rows for warning in (row.conditions or {}).get("warnings", ()))
     return notes
@@ -315,6 +325,7 @@ _EMULATED = (
     Column(heading="M instructions", text=lambda row: figure(row.instructions, 1e6)),
     Column(heading="arena + weights MiB", text=_planned),
 )
+_ENERGY = Column(heading="mJ", text=lambda row: figure(row.energy_mj))
 _GAINS = (
     Column(heading="over the step before", text=lambda row: _times(row.over_previous)),
     Column(heading="over the first", text=lambda row: _times(row.over_first)),

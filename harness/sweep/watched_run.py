@@ -10,6 +10,7 @@ from harness import console
 from harness.boards.board_state import BoardState, read_state
 from harness.boards.command_line import completed as by_shell
 from harness.boards.conditions import Conditions, assess, merged
+from harness.boards.energy_meter import metered
 from harness.boards.governor import STEADY, HeldGovernor, held_governor
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.temperature_gate import Cooling, wait_until_cool
@@ -66,10 +67,11 @@ def run_watched(
         cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
         with held_governor(board, board.sensors, STEADY) as governor:
             before = read_state(board, board.sensors)
-            ended = board.run(command, timeout=protocol.timeout, environment=environment)
+            with metered(board.sensors.meter) as energy:
+                ended = board.run(command, timeout=protocol.timeout, environment=environment)
             ended = by_shell(ended.status, ended.stdout, ended.stderr)
             samples = take_samples(board, log)
-            conditions = assess(samples, before, read_state(board, board.sensors), governor)
+            conditions = assess(samples, before, read_state(board, board.sensors), governor, energy)
         found = Watched(
             completed=ended,
             conditions=conditions,

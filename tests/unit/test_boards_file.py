@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from board_key import FINGERPRINT, KEY
 
+from harness.boards.energy_meter import EnergyMeter
 from harness.boards.host import HostBoard
 from harness.boards.inventory import board_of, open_board, read_boards
 from harness.boards.labgrid import PlaceBoard
@@ -91,6 +92,10 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
             r":2: unknown key folder in a jump",
         ),
         (f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, key: none}}}}", r":2: there is no file .*none"),
+        (f"boards:\n- {{{BOARD}, energy: read-plug}}", r":2: expected a command as a list of words"),
+        (f"boards:\n- {{{BOARD}, energy: ['']}}", r":2: the first word"),
+        (f"boards:\n- {{{BOARD}, energy: {{command: [x], unit: kWh}}}}", r":2: unknown unit kWh"),
+        (f"boards:\n- {{{BOARD}, energy: {{unit: watts}}}}", r":2: an energy meter needs the key command"),
         (f"boards:\n- {{{BOARD}, keep_mb: 0}}", r":2: expected a whole number from 1"),
         (f"boards:\n- {{{BOARD}, sudo: yes}}", r":2: expected true or false"),
         (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
@@ -168,6 +173,15 @@ def test_a_power_hook_is_read(tmp_path: Path) -> None:
     hook = "{command: [pdu, 'outlet 3={action}'], seconds: 2.5}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, power: {hook}}}]"))
     assert board.power == PowerHook(command=("pdu", "outlet 3={action}"), seconds=2.5)
+
+
+def test_an_energy_meter_is_read(tmp_path: Path) -> None:
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, energy: [read-plug, -w, 3]}}]"))
+    assert board_of(board).sensors.meter == EnergyMeter(command=("read-plug", "-w", "3"), unit="watts")
+    long = "{command: [read-plug], unit: joules, seconds: 2, every: 0.5}"
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, energy: {long}}}]"))
+    wanted = EnergyMeter(command=("read-plug",), unit="joules", seconds=2.0, every=0.5)
+    assert board_of(board).sensors.meter == wanted
 
 
 def test_what_stays_on_a_board_and_its_sudo_are_read(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from harness.boards.board_state import BoardState, Core, Sensor, read_state
 from harness.boards.conditions import assess, merged
+from harness.boards.energy_meter import Metered
 from harness.boards.governor import HeldGovernor
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.sensors import BoardPaths
@@ -227,6 +228,18 @@ def test_energy_is_integrated_over_the_rail_that_feeds_the_board() -> None:
     parts = replace(fed, rails=(Sensor(label="", value=0), Sensor(label="", value=0)))
     assert assess(samples, parts, parts).energy_joules == pytest.approx(3 + 8 + 3)
     assert assess(samples[:1], fed, fed).energy_joules is None
+    assert assess(samples[:1], fed, fed).energy_source is None
+
+
+def test_a_meter_counts_more_than_the_boards_own_sensors_and_its_failure_is_told() -> None:
+    fed = replace(JETSON, rails=(Sensor(label="VDD_IN", value=0),))
+    samples = [sample(fed, at, rails=(2_000_000,)) for at in (10.0, 11.0)]
+    meter = Metered(source="the command plug", joules=7.0, seconds=2.0)
+    found = assess(samples, fed, fed, metered=meter)
+    assert (found.energy_joules, found.energy_seconds, found.energy_source) == (7, 2, "the command plug")
+    found = assess(samples, fed, fed, metered=Metered(source="the command plug", warning="it hangs: mend it"))
+    assert (found.energy_joules, found.energy_source) == (2, "the board's own sensors")
+    assert found.warnings == ("it hangs: mend it",)
 
 
 NUMBERS = st.one_of(st.none(), st.integers(-(10**18), 10**18))

@@ -248,6 +248,38 @@ def test_rows_come_from_the_store(tmp_path: Path) -> None:
     assert [row.policy for row in found.failed] == ["inaccurate", "failed"]
 
 
+def test_energy_is_of_one_inference_and_has_a_column_where_it_is_known(tmp_path: Path) -> None:
+    conditions = {"energy_joules": 30.0, "energy_seconds": 10.0, "energy_source": "the command plug"}
+    with Store(tmp_path) as store:
+        run = store.begin_run(sweep="s", file="f", fresh=False)
+        known = {"fps": 20.0, "conditions": {**conditions, "reasons": [], "warnings": []}}
+        results: dict[str, dict[str, Any]] = {
+            "metered": known,
+            "not": {"fps": 20.0},
+            "idle": {"fps": 0.0, "conditions": conditions},
+        }
+        names = {"model": "m", "target": "pi4", "runtime": "engine", "toolchain": "zig", "options": ""}
+        store.plan(
+            run,
+            [
+                Place(key=key, accuracy_key=None, policy=key, threads=1, emulated=False, **names)
+                for key in results
+            ],
+        )
+        for key, result in results.items():
+            store.complete_cell(run, key, Outcome(status="done", result=result))
+        found = read_report(store, run.id, "s")
+    assert [row.energy_mj for row in found.rows] == [pytest.approx(150), None, None]
+    (table,) = tables(found)
+    place = [column.heading for column in table.columns].index("mJ")
+    assert [table.cells(row)[place] for row in table.rows] == ["150", NOTHING, NOTHING]
+    (note,) = [note for note in table.notes if note.startswith("mJ: ")]
+    assert note.endswith("measured by the command plug.")
+    (table,) = tables(report(row()))
+    assert "mJ" not in [column.heading for column in table.columns]
+    assert not [note for note in table.notes if note.startswith("mJ: ")]
+
+
 def test_toolchains_are_told_apart_where_there_are_several() -> None:
     found = report(row(), row(toolchain="gcc -O2", status="failed", error="no gcc"))
     (table,) = tables(found)

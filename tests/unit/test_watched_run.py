@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fake_boards import ShellBoard, raspberry_pi
 
+from harness.boards.energy_meter import EnergyMeter
 from harness.boards.temperature_gate import Outcome
 from harness.configuration.matrix import Protocol
 from harness.sweep.watched_run import Watched, facts, run_watched
@@ -74,6 +75,19 @@ def test_a_sudo_that_refuses_is_a_warning_and_the_run_stands(pi: Pi) -> None:
     assert watched.completed.stdout == "printed\n"
     assert any("sudo: a password is required" in warning for warning in watched.conditions.warnings)
     assert any("NOPASSWD" in warning for warning in watched.conditions.warnings)
+
+
+def test_a_users_meter_measures_the_run(pi: Pi) -> None:
+    meter = EnergyMeter(command=("echo", "4"), every=0.05)
+    pi.board.sensors = replace(pi.board.sensors, meter=meter)
+    conditions = facts([pi.run("sleep 0.6")])["conditions"]
+    assert conditions["energy_source"] == "the command echo"
+    assert conditions["energy_joules"] == pytest.approx(4 * conditions["energy_seconds"])
+    assert 0.3 < conditions["energy_seconds"] < 3
+    pi.board.sensors = replace(pi.board.sensors, meter=replace(meter, command=("/nowhere/plug",)))
+    watched = pi.run("echo printed")
+    assert watched.completed.stdout == "printed\n"
+    assert any("the command plug cannot be started" in warning for warning in watched.conditions.warnings)
 
 
 def test_a_throttled_run_is_made_again_until_it_is_not(pi: Pi) -> None:

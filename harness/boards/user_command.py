@@ -1,0 +1,96 @@
+"""A user's own command that a boards file names: it is run on this machine, without a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from harness.boards.command_line import one_line
+from harness.configuration.document import Node
+from harness.configuration.shapes import Schema
+from harness.errors import HarnessError
+
+_LONGEST = 1 << 16  # bytes from the end of what a command printed
+
+
+def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: str) -> str:
+    """Runs a command, waits for its end, and returns what it printed on standard output.
+
+    Raises HarnessError where it cannot be started, fails, or takes too long: then it and what it started are
+    killed. `doing` is what it is called, `key` what it stands under in the boards file. Its words are not
+    shown, they may hold a password.
+    """
+    # To files: a pipe would be waited for as long as anything that was left behind holds it open.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise HarnessError(
+                f"{doing} cannot be started: {error.strerror}",
+                cure=f"`{key}` in the boards file is a list of words, the first a program here.",
+            ) from None
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise HarnessError(
+                f"{doing} did not end within {seconds:g} s",
+                cure=f"Give it more `seconds` under `{key}` in the boards file.",
+            ) from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        printed = _end_of(output)
+        if status != 0:
+            said = (_end_of(errors).strip() or printed.strip()).splitlines() or ["it printed nothing"]
+            raise HarnessError(
+                f"{doing} failed with status {status}: {one_line(said[-1])}",
+                cure=f"Try the command that stands under `{key}` in the boards file by hand.",
+            )
+    return printed
+
+
+def _end_of(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST))
+    return file.read().decode(errors="replace")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandWords:
+    """The shape of a command; `place` must be a part of a word, and `example` says how that looks."""
+
+    example: str
+    place: str = ""
+    replaced_by: str = ""
+
+    def read(self, node: Node) -> tuple[str, ...]:
+        scalars = ("text", "integer", "number", "boolean")
+        if node.kind != "list" or not node.items or any(item.kind not in scalars for item in node.items):
+            raise node.error(
+                f"expected a command as a list of words, found {node.describe()}",
+                cure=f"For example {self.example}.",
+            )
+        words = tuple(item.source for item in node.items)
+        for item in node.items:
+            if "\0" in item.source:
+                raise item.error("a word of a command cannot hold a null character")
+        if not words[0].strip():
+            raise node.error("the first word of a command is a program, and this one is empty")
+        if not any(self.place in word for word in words):
+            raise node.error(
+                f"no word of the command holds {self.place}",
+                cure=f"{self.place} is replaced by {self.replaced_by}.",
+            )
+        return words
+
+    def schema(self) -> Schema:
+        return {"type": "array", "minItems": 1, "items": {"type": "string"}}
