@@ -4,7 +4,7 @@ A boards file names devices that answer to SSH:
 
     boards:
       - name: pi-on-the-shelf
-        target: pi4
+        target: pi4                      # or a file of your own, as ./my-board.yaml
         host: 192.168.1.20
         user: pi
         key: ~/.ssh/id_ed25519           # without it: the SSH agent and the user's own keys
@@ -44,7 +44,6 @@ from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.document import Node, read_document
 from harness.configuration.shapes import (
     Boolean,
-    Choice,
     Either,
     Field,
     Integer,
@@ -54,7 +53,7 @@ from harness.configuration.shapes import (
     Schema,
     Text,
 )
-from harness.configuration.targets import all_targets, load_target
+from harness.configuration.targets import TargetShape
 from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class BoardEntry:
     """A device of a boards file."""
 
     name: str
-    target: str
+    target: Target
     address: SshAddress  # without a host, and maybe without a user, where there is a place
     place: Place | None = None
     power: PowerHook | None = None  # None: nobody but a person can switch it off
@@ -98,8 +97,8 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
     """The board for a target, to be used in a `with` statement; nothing is connected before that."""
     if boards_file is not None:
         for entry in read_boards(boards_file):
-            if entry.target == target.name:
-                return board_of(entry, target)
+            if entry.target.name == target.name:
+                return board_of(replace(entry, target=target))
     if target.is_host:
         from harness.boards.host import HostBoard
 
@@ -109,19 +108,18 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
     return EmulatedBoard(target)
 
 
-def board_of(entry: BoardEntry, target: Target | None = None) -> SshBoard:
-    """The board of an entry, likewise; `target` is the entry's, where it has been read already."""
-    target = target or load_target(entry.target)
+def board_of(entry: BoardEntry) -> SshBoard:
+    """The board of an entry, likewise."""
     if entry.place is not None:
-        return PlaceBoard(entry.place, entry.name, target, entry.address, sensors=entry.sensors)
-    return SshBoard(entry.name, target, entry.address, sensors=entry.sensors)
+        return PlaceBoard(entry.place, entry.name, entry.target, entry.address, sensors=entry.sensors)
+    return SshBoard(entry.name, entry.target, entry.address, sensors=entry.sensors)
 
 
 def _entry(
     node: Node,
     *,
     name: str,
-    target: str,
+    target: Target,
     place: str = "",
     power: PowerHook | None = None,
     sensors: BoardPaths | None = None,
@@ -146,7 +144,7 @@ def _entry(
         address = replace(address, jump=replace(address.jump, key=address.key))
     return BoardEntry(
         name=name,
-        target=load_target(target).name,
+        target=target,
         address=address,
         place=Place(coordinator="", name=place) if place else None,
         power=power,
@@ -219,10 +217,6 @@ class _UserAtHost:
     )
 
 
-def _target_names() -> list[str]:
-    return [name for target in all_targets() for name in (target.name, *target.aliases)]
-
-
 _HOST = {
     "host": Field(
         shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"), help="address", required=True
@@ -256,7 +250,7 @@ _BOARD = Record(
     make=_entry,
     fields={
         "name": Field(shape=Text(expected="a name"), help="what it is called in reports", required=True),
-        "target": Field(shape=Choice(what="target", names=_target_names), help="its kind", required=True),
+        "target": Field(shape=TargetShape(), help="its kind", required=True),
         **{key: replace(known, required=False) for key, known in _HOST.items()},
         "place": Field(shape=Text(expected="a place"), help="labgrid's, instead of host, port and user"),
         "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),

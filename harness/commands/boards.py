@@ -79,7 +79,7 @@ def _asked(entry: BoardEntry) -> dict[str, object]:
     from harness.boards.inventory import board_of
     from harness.boards.labgrid import hold_of
 
-    row: dict[str, object] = {"name": entry.name, "target": entry.target, "address": entry.where}
+    row: dict[str, object] = {"name": entry.name, "target": entry.target.name, "address": entry.where}
     row["kind"] = "labgrid" if entry.place else "ssh"
     try:
         if entry.place is not None and (hold := hold_of(entry.place)).by != "nobody":

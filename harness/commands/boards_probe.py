@@ -10,7 +10,6 @@ from harness import console
 from harness.boards.expectations import Mismatch, mismatches
 from harness.boards.inventory import board_of
 from harness.boards.probe import probe
-from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError, HarnessError, TargetMismatchError
 
 if TYPE_CHECKING:
@@ -59,19 +58,18 @@ def run_probe(entries: Sequence[BoardEntry], *, as_json: bool) -> int:
 
 
 def _probed(entry: BoardEntry) -> Probed:
-    target = load_target(entry.target)
     try:
-        with board_of(entry, target) as board:
+        with board_of(entry) as board:
             facts = probe(board, entry.address.folder)
     except HarnessError as error:
         return Probed(entry=entry, detail=str(error))
-    return Probed(entry=entry, facts=facts, mismatches=tuple(mismatches(facts, target)))
+    return Probed(entry=entry, facts=facts, mismatches=tuple(mismatches(facts, entry.target)))
 
 
 def _record(result: Probed) -> dict[str, object]:
     return {
         "name": result.entry.name,
-        "target": result.entry.target,
+        "target": result.entry.target.name,
         "address": result.entry.where,
         "status": result.status,
         "detail": result.detail,
@@ -85,7 +83,7 @@ def _print(result: Probed) -> None:
     from rich.table import Table
 
     entry = result.entry
-    table = Table(title=escape(f"{entry.name} ({entry.target}, {entry.where})"), show_header=False)
+    table = Table(title=escape(f"{entry.name} ({entry.target.name}, {entry.where})"), show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in _lines(result.facts) if result.facts else ():

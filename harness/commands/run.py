@@ -109,7 +109,7 @@ def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
             {
                 "model": cell.model.name,
                 "policy": cell.policy,
-                "target": cell.target,
+                "target": cell.target.name,
                 "runtime": cell.runtime,
                 "toolchain": cell.build.name,
                 "threads": cell.threads,

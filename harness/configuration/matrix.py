@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.configuration.darknet_cfg import DarknetCfg, read_cfg
 from harness.configuration.policy import OneLayerAtATime, Policy, apply, check_kinds, expand, int8_use
+from harness.configuration.targets import Target
 from harness.errors import ConfigurationError
 
 
@@ -135,7 +136,7 @@ class Sweep:
     file: Path
     models: tuple[Model, ...]
     policies: tuple[Policy | OneLayerAtATime, ...]
-    targets: tuple[str, ...]
+    targets: tuple[Target, ...]
     runtimes: tuple[str, ...] = ("engine",)
     threads: tuple[int, ...] = (1,)
     toolchains: tuple[Build, ...] = (Build(),)

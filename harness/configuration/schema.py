@@ -8,7 +8,7 @@
         resize: stretch
         calibration: {images: 32, method: minmax}   # or the path of a calibration file
     policies: [fp32, fp16, int8, as-is, {name: mixed, default: int8, layers: {first: fp32, heads: fp16}}]
-    targets: [host, pi4]
+    targets: [host, pi4]                       # or a file of your own, as ./my-board.yaml
     toolchains: [zig, {toolchain: gcc, flags: -O2}]
     threads: [1, 2]
     protocol: {warmup: 3, runs: 10, min_seconds: 0.5}
@@ -54,6 +54,7 @@ from harness.configuration.shapes import (
     Text,
     made_of,
 )
+from harness.configuration.targets import TargetShape
 from harness.models.random_weights import random_weights_file
 
 RUNTIMES = ("engine",)
@@ -65,31 +66,10 @@ RANDOM = "random"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
 
 
-def target_names() -> list[str]:
-    """All targets and their other names."""
-    from harness.configuration.targets import all_targets
-
-    return [name for target in all_targets() for name in (target.name, *target.aliases)]
-
-
-class _TargetName:
-    """A target by any of its names; gives the first."""
-
-    _choice = Choice(what="target", names=target_names)
-
-    def read(self, node: Node) -> str:
-        from harness.configuration.targets import load_target
-
-        return str(load_target(self._choice.read(node)).name)
-
-    def schema(self) -> Schema:
-        return self._choice.schema()
-
-
 def _make_sweep(node: Node, **values: Any) -> Sweep:
     file = Path(node.file)
     sweep = Sweep(file=file, **{"name": file.stem, **values})
-    for key in ("models", "policies", "toolchains", "steps"):
+    for key in ("models", "policies", "targets", "toolchains", "steps"):
         names: set[str] = set()
         items = node.entries[key].items if key in node.entries else ()
         for entry, item in zip(getattr(sweep, key), items, strict=bool(items)):
@@ -277,7 +257,7 @@ MATRIX = Record(
             shape=ListOf(what="policies", item=PolicyShape()), help="precisions per layer", required=True
         ),
         "targets": Field(
-            shape=ListOf(what="targets", item=_TargetName()), help="where it is run", required=True
+            shape=ListOf(what="targets", item=TargetShape()), help="where it is run", required=True
         ),
         "runtimes": Field(
             shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: RUNTIMES)),

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from harness.configuration.board_data import BOARD_SHAPE, BoardData
-from harness.configuration.document import read_document, suggestion
-from harness.configuration.shapes import Choice, Field, ListOf, Record, Text
+from harness.configuration.document import Node, read_document, suggestion
+from harness.configuration.shapes import Choice, ExistingPath, Field, ListOf, Record, Schema, Text
 from harness.errors import ConfigurationError
 from harness.resources import resource
 
 Architecture = Literal["x86_64", "aarch64"]
 
 ARCHITECTURES: tuple[Architecture, ...] = ("x86_64", "aarch64")
+_OWN = (".yaml", ".yml")  # how the path of a user's own file ends
 FEATURES = ("neon", "lse", "fp16", "dotprod", "sve")
 
 
@@ -139,17 +140,41 @@ def all_targets() -> list[Target]:
     return sorted(targets, key=lambda target: (not target.is_host, target.name))
 
 
+def _by_name() -> dict[str, Target]:
+    """The targets that ship, by each of their names."""
+    return {name: target for target in all_targets() for name in (target.name, *target.aliases)}
+
+
 def load_target(name: str) -> Target:
     """A target by name, by alias, or by the path of a user's own file. Raises ConfigurationError."""
-    if name.endswith((".yaml", ".yml")):
+    if name.endswith(_OWN):
         return read_target(Path(name))
-    targets = all_targets()
-    for target in targets:
-        if name == target.name or name in target.aliases:
-            return target
-    known = [known for target in targets for known in (target.name, *target.aliases)]
-    hint = suggestion(name, known)
+    known = _by_name()
+    if name in known:
+        return known[name]
     raise ConfigurationError(
-        f"unknown target {name}: {hint}",
+        f"unknown target {name}: {suggestion(name, known)}",
         cure="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
     )
+
+
+class TargetShape:
+    """A target by any of its names, or by the path of a user's own file, relative to the document."""
+
+    _path = ExistingPath(what="target's file")
+
+    def read(self, node: Node) -> Target:
+        known = _by_name()
+        if not node.source.endswith(_OWN):
+            return known[Choice(what="target", names=lambda: list(known)).read(node)]
+        own = read_target(self._path.read(node))
+        if own.name in known or not own.name.isprintable():
+            taken = "is that of a target that ships" if own.name in known else "cannot be printed"
+            raise node.error(
+                f"a target is called after its file, and the name {own.name!r} {taken}",
+                cure="Give the file another name.",
+            )
+        return own
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"enum": list(_by_name())}, self._path.schema() | {"pattern": r"\.ya?ml$"}]}

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from harness.boards.command_line import printable
 from harness.configuration.matrix import Build, Model, Options, Protocol, Step, Variant
+from harness.configuration.targets import Target
 from harness.sweep import fingerprint
 
 
@@ -14,7 +15,7 @@ class Cell:
     """model x policy x target x runtime x toolchain x threads x options."""
 
     variant: Variant
-    target: str
+    target: Target
     runtime: str
     threads: int
     build: Build
@@ -34,7 +35,12 @@ class Cell:
     @property
     def name(self) -> str:
         """For messages: without control characters, which names in a sweep file may hold."""
-        parts = [self.target, self.model.name, self.policy, f"{self.threads} thread{'s'[: self.threads > 1]}"]
+        parts = [
+            self.target.name,
+            self.model.name,
+            self.policy,
+            f"{self.threads} thread{'s'[: self.threads > 1]}",
+        ]
         parts += [self.build.name] if self.build != Build() else []
         if self.step.name:
             parts.append(f"({self.step.name})")
@@ -64,7 +70,7 @@ def cell_key(cell: Cell, inputs: Inputs) -> str:
     return fingerprint.of_values(
         {
             "cfg": fingerprint.of_text(cell.variant.cfg_text),
-            "target": cell.target,
+            "target": cell.target.name,
             "emulated": cell.emulated,
             "runtime": cell.runtime,
             "threads": cell.threads,

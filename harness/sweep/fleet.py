@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
     from harness.boards.inventory import BoardEntry
+    from harness.configuration.targets import Target
 
 HOST = "host"
 _EMULATED = " (emulated)"
@@ -22,20 +22,23 @@ class Fleet:
 
     def __init__(self, boards_file: Path | None = None) -> None:
         self._entries: dict[str, BoardEntry] = {}
+        self._of_target: dict[str, list[BoardEntry]] = {}
+        self._others: dict[str, Target] = {}  # by the names of boards without an entry
         if boards_file is not None:
             from harness.boards.inventory import read_boards
 
             self._entries = {entry.name: entry for entry in read_boards(boards_file)}
-        for name in self._entries:
+        for name, entry in self._entries.items():
+            self._of_target.setdefault(entry.target.name, []).append(entry)
             if name == HOST or name.endswith(_EMULATED):
                 raise ConfigurationError(
                     f"{boards_file}: no board may be called {name}: this machine and emulated boards are",
                     cure="Give it another name.",
                 )
 
-    def is_emulated(self, target: str) -> bool:
+    def is_emulated(self, target: Target) -> bool:
         """Whether a target's cells run on an emulated board."""
-        return target != HOST and not any(entry.target == target for entry in self._entries.values())
+        return not target.is_host and target.name not in self._of_target
 
     def missing(self) -> list[str]:
         """What has to be installed for emulated boards, a line each."""
@@ -43,12 +46,23 @@ class Fleet:
 
         return emulation_missing()
 
-    def boards(self, target: str) -> tuple[str, ...]:
-        """The names of all boards of a target; an emulated one where there is no other."""
-        if target == HOST:
-            return (HOST,)
-        real = tuple(name for name, entry in self._entries.items() if entry.target == target)
-        return real or (target + _EMULATED,)
+    def boards(self, target: Target) -> tuple[str, ...]:
+        """The names of all boards of a target; an emulated one where there is no other.
+
+        Raises ConfigurationError where the boards file knows another target by the same name.
+        """
+        entries = () if target.is_host else self._of_target.get(target.name, ())
+        for entry in entries:
+            if entry.target != target:
+                raise ConfigurationError(
+                    f"the board {entry.name} is of a target {target.name} that differs from the sweep's",
+                    cure="Name the same file of yours as the target in the sweep and in the boards file.",
+                )
+        if entries:
+            return tuple(entry.name for entry in entries)
+        name = HOST if target.is_host else target.name + _EMULATED
+        self._others[name] = target
+        return (name,)
 
     def pauses(self, board: str) -> Sequence[float] | None:
         """Seconds between attempts to reach a board; None: nothing is said of it."""
@@ -62,9 +76,9 @@ class Fleet:
             entry.power.switch("cycle")
 
     def open(self, board: str) -> Board:
-        """A board, not connected yet."""
+        """A board that `boards` has named, not connected yet."""
         from harness.boards.inventory import board_of, open_board
 
         if entry := self._entries.get(board):
             return board_of(entry)
-        return open_board(load_target(board.removesuffix(_EMULATED)))
+        return open_board(self._others[board])

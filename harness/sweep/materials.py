@@ -9,7 +9,6 @@ from pathlib import Path
 from harness.configuration.darknet_cfg import read_cfg
 from harness.configuration.matrix import Calibration, Model, Options, Sweep, Variant
 from harness.configuration.policy import BUILT_IN, apply
-from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
 from harness.file_digest import file_digest
 from harness.files import write_atomically
@@ -199,7 +198,7 @@ class Materials:
             return []
         from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
 
-        sdk = tensorflow_sdk(load_target(cell.target))
+        sdk = tensorflow_sdk(cell.target)
         return [sdk.folder / "lib" / name for name in LIBRARIES]
 
     def libraries_hash(self, cell: Cell) -> str:
@@ -208,7 +207,7 @@ class Materials:
             return ""
         from harness.sdk.pin import read_pin
 
-        return read_pin(load_target(cell.target)).sha256
+        return read_pin(cell.target).sha256
 
     def calibration_hash(self, variant: Variant) -> str:
         """The hash of a variant's calibration file; "" where it has none or it could not be made."""

@@ -69,7 +69,7 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
             continue
         name = (cell.model.name, cell.policy, cell.build.name)
         place = places.get((*name, cell.threads, cell.options.name))
-        outcome = store.outcome("cells", place.key) if place and cell.target == target.name else None
+        outcome = store.outcome("cells", place.key) if place and cell.target.name == target.name else None
         if outcome is not None and outcome.status == "done":
             groups.setdefault((*name, cell.options.name), []).append((cell, outcome.result["p50_ms"]))
     if not groups:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from itertools import product
 
 from harness.configuration.matrix import Step, Sweep, variants
+from harness.configuration.targets import Target
 from harness.sweep.cell import Cell
 
 
-def cells(sweep: Sweep, is_emulated: Callable[[str], bool]) -> tuple[Cell, ...]:
+def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ...]:
     """All cells in the order of the report: targets, models, toolchains, options, threads, and policies
     innermost. Where there are steps, they stand for options and threads."""
     found = variants(sweep)

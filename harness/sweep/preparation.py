@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from harness import console
 from harness.configuration.matrix import Build
+from harness.configuration.targets import Target, load_target
 from harness.errors import HarnessError
 from harness.file_digest import file_digest
 from harness.sweep.fleet import HOST
@@ -30,23 +31,23 @@ class Engine:
     sha256: str
 
 
-Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by target and toolchain
+Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by the name of the target, and toolchain
 OWN = (HOST, Build())  # what accuracy is evaluated with
 
 
-def build_engines(wanted: Iterable[tuple[str, Build]], worker: Worker) -> Engines:
+def build_engines(wanted: Iterable[tuple[Target, Build]], worker: Worker) -> Engines:
     """Builds the engine for the host and for every target, at once. A target's error is its result.
 
     Raises the error where the host's engine cannot be built.
     """
-    names = list(dict.fromkeys([OWN, *wanted]))
+    targets = {OWN: load_target(HOST)} | {(target.name, build): target for target, build in wanted}
     built: dict[tuple[str, Build], Engine | HarnessError] = {}
     with (
-        console.progress("building the engine", total=len(names)) as bar,
+        console.progress("building the engine", total=len(targets)) as bar,
         loading(worker.stop),
-        ThreadPoolExecutor(len(names)) as pool,
+        ThreadPoolExecutor(len(targets)) as pool,
     ):
-        futures = {name: pool.submit(_build, *name) for name in names}
+        futures = {name: pool.submit(_build, target, name[1]) for name, target in targets.items()}
         for name, future in futures.items():
             try:
                 built[name] = future.result()
@@ -58,11 +59,10 @@ def build_engines(wanted: Iterable[tuple[str, Build]], worker: Worker) -> Engine
     return built
 
 
-def _build(name: str, build: Build) -> Engine:
+def _build(target: Target, build: Build) -> Engine:
     from harness.build.engine import build_engine
-    from harness.configuration.targets import load_target
 
-    path = build_engine(load_target(name), toolchain=build.toolchain, flags=build.flags).engine
+    path = build_engine(target, toolchain=build.toolchain, flags=build.flags).engine
     return Engine(path=path, sha256=file_digest(path))
 
 

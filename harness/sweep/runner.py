@@ -20,13 +20,13 @@ from harness.boards import profiling_missing
 from harness.boards.board_lock import held
 from harness.boards.ssh import SshBoard
 from harness.configuration.matrix import Sweep
-from harness.configuration.targets import load_target
+from harness.configuration.targets import Target
 from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.board_activity import Backlog, Lane, Left, State
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
-from harness.sweep.fleet import HOST, Fleet
+from harness.sweep.fleet import Fleet
 from harness.sweep.machine_lock import Interrupted
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
@@ -73,13 +73,13 @@ def run_sweep(
 
 
 @cache
-def _prediction(target: str) -> str:
+def _prediction(target: Target) -> str:
     """What is known of an emulated cell besides its results: what predictions depend on, or that there are
     none. When that changes, as when LLVM was installed, the cell is run again."""
     if profiling_missing():
         return "no profile"
     try:
-        return find_predictor(load_target(target)).fingerprint
+        return find_predictor(target).fingerprint
     except PredictionError:
         return "no prediction"
 
@@ -138,7 +138,7 @@ class _Execution:
     def _build(self) -> Engines:
         wanted = []
         for target in self.sweep.targets:
-            measured = self.store.has_results(target)
+            measured = self.store.has_results(target.name)
             possible = measured or not self.fleet.is_emulated(target) or not self.missing
             if possible:
                 wanted.append(target)
@@ -154,7 +154,7 @@ class _Execution:
         self._settle(job for job in map(self.materials.calibration_job, models) if job)
 
     def _key(self, cell: Cell, engines: Engines) -> str:
-        engine = engines.get((cell.target, cell.build))
+        engine = engines.get((cell.target.name, cell.build))
         return cell_key(
             cell,
             Inputs(
@@ -163,7 +163,7 @@ class _Execution:
                 calibration=self.materials.calibration_hash(cell.variant),
                 libraries=self.materials.libraries_hash(cell),
                 samples=self.materials.samples_hash(cell.model),
-                machine=processor() if cell.target == HOST else "",
+                machine=processor() if cell.target.is_host else "",
                 prediction=_prediction(cell.target) if cell.emulated else "",
             ),
         )
@@ -182,7 +182,7 @@ class _Execution:
                     accuracy_key=accuracy.key if accuracy else None,
                     model=cell.model.name,
                     policy=cell.policy,
-                    target=cell.target,
+                    target=cell.target.name,
                     runtime=cell.runtime,
                     toolchain=cell.build.name,
                     threads=cell.threads,
@@ -214,7 +214,7 @@ class _Execution:
         impossible = set()
         skipped = False
         for cell, key in zip(self.cells, keys, strict=True):
-            engine = engines.get((cell.target, cell.build))
+            engine = engines.get((cell.target.name, cell.build))
             if isinstance(engine, HarnessError):
                 outcome = Outcome(status="failed", error=str(engine))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
@@ -251,19 +251,21 @@ class _Execution:
         if not pending and not evaluations:
             console.log("everything is measured already")
             return
-        targets = {board: target for target in self._targets(pending) for board in self.fleet.boards(target)}
+        targets = {
+            board: target.name for target in self._targets(pending) for board in self.fleet.boards(target)
+        }
         for board in targets:
             self.boards.open(board)
         if self.sweep.emulated.images:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
         tasks = [
-            Task(items, items[0][1].target, sum(self._cost(cell) for _, cell in items))
+            Task(items, items[0][1].target.name, sum(self._cost(cell) for _, cell in items))
             for items in in_turns(pending)
         ]
         total = len(pending) + len(evaluations)
         lanes = [Lane(board, target) for board, target in targets.items()]
         evaluation = [Lane("evaluation")] if evaluations else []
-        backlog = Backlog({key: (cell.target, self._cost(cell)) for key, cell in pending.items()})
+        backlog = Backlog({key: (cell.target.name, self._cost(cell)) for key, cell in pending.items()})
         with (
             console.progress("measuring", total=total) as bar,
             ThreadPoolExecutor(len(lanes) + len(evaluation)) as pool,
@@ -296,7 +298,7 @@ class _Execution:
                 future.result()
 
     @staticmethod
-    def _targets(pending: Mapping[str, Cell]) -> list[str]:
+    def _targets(pending: Mapping[str, Cell]) -> list[Target]:
         return list(dict.fromkeys(cell.target for cell in pending.values()))
 
     def _cost(self, cell: Cell) -> float:
@@ -377,7 +379,7 @@ class _Execution:
 
     def _cell_job(self, keyed: _Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed
-        engine = engines[cell.target, cell.build]
+        engine = engines[cell.target.name, cell.build]
         assert isinstance(engine, Engine)
 
         def perform() -> Work:
@@ -406,6 +408,6 @@ class _Execution:
             table="cells",
             key=key,
             perform=perform,
-            alone=cell.target == HOST,
-            board="" if cell.emulated or cell.target == HOST else board,
+            alone=cell.target.is_host,
+            board="" if cell.emulated or cell.target.is_host else board,
         )

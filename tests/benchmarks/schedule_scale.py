@@ -103,10 +103,10 @@ class FakeFleet(Fleet):
         self.names = tuple(f"board {number}" for number in range(boards))
         self.target = load_target(TARGET)
 
-    def is_emulated(self, target: str) -> bool:
+    def is_emulated(self, target: Target) -> bool:
         return False
 
-    def boards(self, target: str) -> tuple[str, ...]:
+    def boards(self, target: Target) -> tuple[str, ...]:
         return self.names
 
     def open(self, board: str) -> Board:

@@ -61,4 +61,4 @@ def test_the_calibration_is_of_these_weights(host_engine: HostEngine, tmp_path: 
 )
 def test_the_sweeps_that_ship_are_valid(name: str, targets: set[str]) -> None:
     sweep = read_sweep(resource("cfg", "sweeps", f"{name}.yaml"))
-    assert targets <= set(sweep.targets)
+    assert targets <= {target.name for target in sweep.targets}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_board_is_read(tmp_path: Path) -> None:
     (tmp_path / "id").write_text("")
     file = write(tmp_path, f"boards:\n  - {{{BOARD}, port: 2200, key: id, folder: /data/mpe}}\n")
     (board,) = read_boards(file)
-    assert (board.name, board.target) == ("shelf", "pi4")
+    assert (board.name, board.target.name) == ("shelf", "pi4")
     assert str(board.address) == "pi@192.0.2.7:2200"
     assert board.address.known_as == "[192.0.2.7]:2200"
     assert board.address.key == tmp_path / "id"
@@ -173,6 +174,45 @@ def test_a_power_hook_is_read(tmp_path: Path) -> None:
     hook = "{command: [pdu, 'outlet 3={action}'], seconds: 2.5}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, power: {hook}}}]"))
     assert board.power == PowerHook(command=("pdu", "outlet 3={action}"), seconds=2.5)
+
+
+OWN = 'description: a board\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n'
+
+
+@pytest.mark.parametrize("name", ["khadas", "$(touch executed) it's", "Küche"])
+def test_a_target_of_ones_own_is_found_beside_the_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / f"{name}.yml").write_text(OWN)
+    path = json.dumps(f"./targets/{name}.yml")
+    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD.replace('target: pi', 'target: ' + path)}}}]"))
+    assert (board.target.name, board.target.cpu) == (name, "cortex-a55")
+    assert board_of(board).target == board.target
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("my.yaml", OWN.replace("cortex-a55", "[1]"), r"my\.yaml:3: expected a core"),
+        (
+            "pi4.yaml",
+            OWN,
+            r"boards\.yaml:2: a target is called after its file, and the name 'pi4' is that of",
+        ),
+        ("pi.yaml", OWN, r"boards\.yaml:2: .* the name 'pi' is that of a target that ships"),
+        ("host.yaml", OWN, r"boards\.yaml:2: .* the name 'host' is that of a target that ships"),
+        ("a\nb.yaml", OWN, r"boards\.yaml:2: .* the name 'a\\nb' cannot be printed"),
+        ("mi.yaml", OWN, r"boards\.yaml:2: there is no target's file .*my\.yaml\n  Did you mean .*mi\.yaml"),
+    ],
+)
+def test_a_target_of_ones_own_that_is_wrong_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    path = json.dumps("my.yaml" if name == "mi.yaml" else name)
+    file = write(tmp_path, f"boards:\n- {{{BOARD.replace('target: pi', 'target: ' + path)}}}")
+    with pytest.raises(ConfigurationError) as caught:
+        read_boards(file)
+    assert re.search(said, str(caught.value))
 
 
 def test_an_energy_meter_is_read(tmp_path: Path) -> None:

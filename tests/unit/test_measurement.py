@@ -250,9 +250,9 @@ def test_policies_alone_take_turns(tmp_path: Path) -> None:
         "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
         "policies: [int8, fp32]\ntargets: [host, pi4]\nthreads: [1, 2]\n"
     )
-    planned = cells(read_sweep(write_sweep(tmp_path, text)), lambda target: target == "pi4")
+    planned = cells(read_sweep(write_sweep(tmp_path, text)), lambda target: target.name == "pi4")
     groups = in_turns({str(number): cell for number, cell in enumerate(planned)})
-    together = [[(cell.target, cell.threads, cell.policy) for _, cell in group] for group in groups]
+    together = [[(cell.target.name, cell.threads, cell.policy) for _, cell in group] for group in groups]
     assert together == [
         [("host", 1, "int8"), ("host", 1, "fp32")],
         [("host", 2, "int8"), ("host", 2, "fp32")],
@@ -331,7 +331,7 @@ def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
     variant = cell.variant
     others = [
         replace(cell, threads=1),
-        replace(cell, target="pi4"),
+        replace(cell, target=load_target("pi4")),
         replace(cell, emulated=True),
         replace(cell, runtime="other"),
         replace(cell, options=replace(cell.options, isa=None)),

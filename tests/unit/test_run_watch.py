@@ -18,7 +18,7 @@ from harness import console
 from harness.boards.host import HostBoard
 from harness.cli import main
 from harness.configuration.matrix import Build, Options, Variant
-from harness.configuration.targets import load_target
+from harness.configuration.targets import Target, load_target
 from harness.errors import BoardRefusedError
 from harness.report.board_table import BoardTable
 from harness.sweep import runner
@@ -112,10 +112,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     executable.chmod(0o755)
 
     class Boards(Fleet):
-        def is_emulated(self, target: str) -> bool:
+        def is_emulated(self, target: Target) -> bool:
             return False
 
-        def boards(self, target: str) -> tuple[str, ...]:
+        def boards(self, target: Target) -> tuple[str, ...]:
             return BOARDS
 
         def open(self, board: str) -> Board:

@@ -64,7 +64,7 @@ emulated: {warmup: 2, images: 1}
     )
     sweep = read_sweep(path)
     assert sweep.name == "everything"
-    assert sweep.targets == ("host", "pi4")
+    assert [target.name for target in sweep.targets] == ["host", "pi4"]
     one, two = sweep.models
     assert one.calibration == tmp_path / "ranges.json"
     assert (one.resize, one.limit) == ("letterbox", 5)
@@ -88,11 +88,39 @@ emulated: {warmup: 2, images: 1}
     assert sweep.emulated == EmulatedProtocol(warmup=2, images=1)
     names = [variant.policy for variant in variants(sweep) if variant.model is one]
     assert names == ["fp32", "as-is", "mixed", *(f"fp16@{index}" for index in WEIGHTED)]
-    planned = cells(sweep, lambda target: target != "host")
+    planned = cells(sweep, lambda target: not target.is_host)
     assert len(planned) == 2 * 2 * 2 * 2 * 2 * len(names)
     assert {cell.build for cell in planned} == set(sweep.toolchains)
-    assert {cell.emulated for cell in planned if cell.target == "pi4"} == {True}
+    assert {cell.emulated for cell in planned if cell.target.name == "pi4"} == {True}
     assert {cell.protocol for cell in planned if cell.emulated} == {sweep.emulated}
+
+
+OWN_TARGET = 'description: a board\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n'
+
+
+def test_a_target_of_ones_own_is_a_file_beside_the_sweep(tmp_path: Path) -> None:
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / "khadas.yaml").write_text(OWN_TARGET)
+    sweep = read_sweep(
+        write_sweep(tmp_path, MODEL + "policies: [fp32]\ntargets: [host, targets/khadas.yaml]\n")
+    )
+    assert [(target.name, target.cpu) for target in sweep.targets] == [
+        ("host", None),
+        ("khadas", "cortex-a55"),
+    ]
+    assert [cell.name for cell in cells(sweep, lambda _: False)] == [
+        "host net fp32 1 thread",
+        "khadas net fp32 1 thread",
+    ]
+
+
+def test_two_targets_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    for name, core in (("one", "cortex-a55"), ("two", "cortex-a53")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "khadas.yaml").write_text(OWN_TARGET.replace("cortex-a55", core))
+    text = MODEL + "policies: [fp32]\ntargets:\n- one/khadas.yaml\n- two/khadas.yaml\n"
+    with pytest.raises(ConfigurationError, match=r":5: the name khadas is given to two of the targets"):
+        read_sweep(write_sweep(tmp_path, text))
 
 
 def test_steps_stand_for_options_and_threads(tmp_path: Path) -> None:
@@ -167,6 +195,7 @@ def test_defaults(tmp_path: Path) -> None:
         (MODEL + REST + "options: [{quantizer: tf}]\n", 4, "unknown quantizer tf"),
         (MODEL + REST + "runtimes: [ncn]\n", 4, "unknown runtime ncn\n  Known are engine."),
         (MODEL + "policies: [fp32]\ntargets: [hots]\n", 3, "unknown target hots\n  Did you mean host?"),
+        (MODEL + "policies: [fp32]\ntargets: [hosts.yaml]\n", 3, "there is no target's file"),
         (MODEL + "policies: [fp32]\ntargets: [pi,\n  pi4]\n", 4, "the same entry stands on line 3"),
         (MODEL + "policies: [fp23]\ntargets: [host]\n", 2, "unknown policy fp23\n  Did you mean fp32?"),
         (MODEL + REST + "protocol: {run: 3}\n", 4, "unknown key run in the protocol\n  Did you mean runs?"),
@@ -250,5 +279,8 @@ def test_the_schema_comes_from_the_same_definition() -> None:
         *("steps", "protocol", "emulated"),
     }
     assert json_schema()["required"] == ["models", "policies", "targets"]
-    assert "pi4" in properties["targets"]["items"]["enum"]
+    known, own = properties["targets"]["items"]["anyOf"]
+    assert {"pi4", "pi", "host"} <= set(known["enum"])
+    assert re.search(own["pattern"], "./my-board.yaml")
+    assert not re.search(own["pattern"], "pi4")
     assert properties["models"]["items"]["additionalProperties"] is False
