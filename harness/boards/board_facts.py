@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.boards.board_state import BoardState, Sensor
 from harness.boards.command_line import one_line
 
 _MOST = 1024  # lines of a kind: cores, clocks, thermal zones and so on
@@ -93,8 +94,8 @@ class BoardFacts:
     clock_skew: ClockSkew | None = None
 
 
-def parse_facts(output: str, skew: ClockSkew | None = None) -> BoardFacts:
-    """From what the script printed. What makes no sense is left out; nothing is raised."""
+def parse_facts(output: str, state: BoardState, skew: ClockSkew | None = None) -> BoardFacts:
+    """From what the script printed, and the sensors. What makes no sense is left out; nothing is raised."""
     said: dict[str, list[str]] = {}
     for line in output.split("\n"):
         key, tab, value = line.partition("\t")
@@ -104,11 +105,10 @@ def parse_facts(output: str, skew: ClockSkew | None = None) -> BoardFacts:
     def first(key: str) -> str | None:
         return one_line(said.get(key, [""])[0]) or None
 
-    memory = {key: _whole(rest.removesuffix("kB")) for key, rest in _pairs(said.get("memory", []), ":")}
+    memory = re.fullmatch(r"MemTotal: *([0-9]{1,15}) kB", first("memory") or "")
     disk = re.search(r" [0-9]+ +[0-9]+ +([0-9]{1,15}) +[0-9]+% ", first("disk") or "")
     libc = first("libc")
     names, features = _cores(said.get("cpuinfo", []))
-    uptime = re.match(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ", first("uptime") or "")
     return BoardFacts(
         model=first("model"),
         kernel=first("kernel"),
@@ -120,12 +120,12 @@ def parse_facts(output: str, skew: ClockSkew | None = None) -> BoardFacts:
         cores_present=_listed(first("present") or ""),
         features=features,
         clocks=tuple(_clocks(said.get("clock", []))),
-        thermal_zones=tuple(_zones(said.get("zone", []))),
-        throttle=_throttle(said),
-        memory_bytes=_times(memory.get("MemTotal"), 1024),
-        memory_available_bytes=_times(memory.get("MemAvailable"), 1024),
+        thermal_zones=tuple(_zone(zone) for zone in state.zones[:_MOST]),
+        throttle=_throttle(first("firmware") or "", state),
+        memory_bytes=int(memory[1]) * 1024 if memory else None,
+        memory_available_bytes=state.available_bytes,
         disk_free_bytes=int(disk[1]) * 1024 if disk else None,
-        uptime_seconds=float(uptime[1]) if uptime else None,
+        uptime_seconds=state.uptime_seconds,
         clock_skew=skew,
     )
 
@@ -135,21 +135,10 @@ def _whole(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _times(number: int | None, factor: int) -> int | None:
-    return number * factor if number is not None and number >= 0 else None
-
-
 def _hz(text: str | None) -> float | None:
     """From the kHz of cpufreq."""
     khz = _whole(text or "")
     return khz * 1e3 if khz is not None and khz > 0 else None
-
-
-def _pairs(lines: Iterable[str], separator: str) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        key, found, value = line.partition(separator)
-        if found:
-            yield key.strip(), value.strip()
 
 
 def _listed(text: str) -> int | None:
@@ -172,7 +161,8 @@ def _glibc(libc: str) -> str | None:
 def _cores(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the cores in /proc/cpuinfo, and the features that all of them have."""
     cores: list[dict[str, str]] = []
-    for key, value in _pairs(lines, ":"):
+    for line in lines:
+        key, _, value = (part.strip() for part in line.partition(":"))
         if key == "processor":
             if len(cores) == _MOST:
                 break
@@ -220,36 +210,24 @@ def _clocks(lines: Iterable[str]) -> Iterator[Clock]:
         )
 
 
-def _zones(lines: Iterable[str]) -> Iterator[ThermalZone]:
-    for folder, files in _folders(lines).items():
-        thousandths = _whole(files.get("temp", ""))
-        celsius = None if thousandths is None or abs(thousandths) > 1_000_000 else thousandths / 1e3
-        yield ThermalZone(name=files.get("type") or one_line(folder), celsius=celsius)
+def _zone(zone: Sensor) -> ThermalZone:
+    celsius = None if zone.value is None or abs(zone.value) > 1_000_000 else zone.value / 1e3
+    return ThermalZone(name=zone.label or "without a name", celsius=celsius)
 
 
-def _throttle(said: dict[str, list[str]]) -> Throttle:
+def _throttle(firmware: str, state: BoardState) -> Throttle:
     """The most telling source there is: the Raspberry Pi's two, then the Jetson's, then Linux's own."""
-    for source, pattern in (
-        ("vcgencmd", r"throttled=0x([0-9a-f]{1,8}) *"),
-        ("firmware", r".* ([0-9a-f]{1,8}) *"),
-    ):
-        for line in said.get(source, []):
-            if found := re.fullmatch(pattern, line):
-                return Throttle(source=source, state=f"0x{found[1]}")
-    counters = [
-        f"{name.removesuffix('_event_cnt')} {count}"
-        for files in _folders(said.get("soctherm", [])).values()
-        for name, text in files.items()
-        if (count := _whole(text)) is not None
-    ]
-    if counters:
-        return Throttle(source="soctherm", state=one_line(", ".join(counters)))
-    devices = [
-        (files.get("type") or one_line(folder), state)
-        for folder, files in _folders(said.get("cooling", [])).items()
-        if (state := _whole(files.get("cur_state", ""))) is not None
-    ]
-    if devices:
-        active = ", ".join(f"{name} {state}" for name, state in devices if state > 0)
-        return Throttle(source="cooling devices", state=one_line(active) or "none active")
+    if state.throttled is not None:
+        return Throttle(source="vcgencmd", state=f"{state.throttled:#x}")
+    if re.fullmatch("[0-9a-f]{1,8}", firmware):
+        return Throttle(source="firmware", state=f"0x{firmware}")
+    for source, sensors in (("soctherm", state.events), ("cooling devices", state.coolers)):
+        known = [(sensor.label, sensor.value) for sensor in sensors if sensor.value is not None]
+        shown = [
+            f"{label.removesuffix('_event_cnt')} {value}"
+            for label, value in known
+            if value > 0 or source == "soctherm"
+        ]
+        if known:
+            return Throttle(source=source, state=one_line(", ".join(shown)) or "none active")
     return Throttle(source="none")

@@ -187,7 +187,7 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
         throttled=bits(one("throttled")),
         uptime_seconds=real(uptime[0]) if uptime else None,
         load=tuple(value for value in load if value is not None),
-        available_bytes=None if kilobytes is None else kilobytes * 1024,
+        available_bytes=None if kilobytes is None or kilobytes < 0 else kilobytes * 1024,
     )
 
 

@@ -1,4 +1,4 @@
-"""Looks at a board: one POSIX shell script reads what it is and how it is set, and its clock is compared."""
+"""Looks at a board: what it is, how it is set, what its sensors show, and how its clock differs from here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from harness.boards.board_facts import BoardFacts, ClockSkew, parse_facts
+from harness.boards.board_state import read_state
 from harness.boards.command_line import one_line
 from harness.errors import HarnessError
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 30.0
 
-# $1 stands before every file's path, empty on a board; $2 is the working folder. Lines: KEY, tab, value.
-SCRIPT = r"""
-root=$1
-case $2 in /*) folder=$2 ;; *) folder=./$2 ;; esac
+# Lines: KEY, tab, value.
+_SCRIPT = r"""
+sys=$1 proc=$2
+case $3 in /*) folder=$3 ;; *) folder=./$3 ;; esac
 clean() { tr '\000-\037\177' ' '; }
 say() { printf '%s\t%s\n' "$1" "$2"; }
 text() { dd if="$1" bs=1000 count=1 2>/dev/null | clean; }
@@ -30,8 +31,9 @@ each() {
     if [ -r "$dir/$name" ]; then say "$key" "${dir##*/} $name $(text "$dir/$name")"; fi
   done
 }
-for file in proc/device-tree/model sys/firmware/devicetree/base/model sys/class/dmi/id/product_name; do
-  if [ -r "$root/$file" ]; then say model "$(text "$root/$file")"; break; fi
+for file in "$proc/device-tree/model" "$sys/firmware/devicetree/base/model" \
+  "$sys/class/dmi/id/product_name"; do
+  if [ -r "$file" ]; then say model "$(text "$file")"; break; fi
 done
 say kernel "$(uname -r 2>/dev/null | clean)"
 say machine "$(uname -m 2>/dev/null | clean)"
@@ -40,9 +42,9 @@ libc() {
   getconf GNU_LIBC_VERSION 2>/dev/null || if command -v ldd >/dev/null; then ldd --version 2>&1; fi
 }
 say libc "$(libc | head -n 1 | clean)"
-cpu=$root/sys/devices/system/cpu
-if [ -r "$root/proc/cpuinfo" ]; then
-  grep -E '^(processor|CPU implementer|CPU part|Features|model name)[[:space:]]*:' "$root/proc/cpuinfo" |
+cpu=$sys/devices/system/cpu
+if [ -r "$proc/cpuinfo" ]; then
+  grep -E '^(processor|CPU implementer|CPU part|Features|model name)[[:space:]]*:' "$proc/cpuinfo" |
     tr '\t' ' ' | while IFS= read -r line; do say cpuinfo "$line"; done
 fi
 if [ -r "$cpu/present" ]; then say present "$(text "$cpu/present")"; fi
@@ -50,20 +52,10 @@ for dir in "$cpu"/cpufreq/policy*; do
   each clock "$dir" related_cpus cpuinfo_min_freq cpuinfo_max_freq scaling_max_freq scaling_cur_freq \
     scaling_governor scaling_available_governors
 done
-for dir in "$root"/sys/class/thermal/thermal_zone*; do each zone "$dir" type temp; done
-say vcgencmd "$(vcgencmd get_throttled 2>/dev/null | clean)"
-each firmware "$root/sys/devices/platform/soc/soc:firmware" get_throttled
-for dir in "$root"/sys/class/hwmon/hwmon*; do
-  if [ "$(text "$dir/name")" = 'soctherm_oc ' ]; then
-    for file in "$dir"/oc*_event_cnt; do each soctherm "$dir" "${file##*/}"; done
-  fi
-done
-for dir in "$root"/sys/class/thermal/cooling_device*; do each cooling "$dir" type cur_state; done
-if [ -r "$root/proc/meminfo" ]; then
-  grep -E '^Mem(Total|Available):' "$root/proc/meminfo" | while IFS= read -r line; do say memory "$line"; done
-fi
+file=$sys/devices/platform/soc/soc:firmware/get_throttled
+if [ -r "$file" ]; then say firmware "$(text "$file")"; fi
+if [ -r "$proc/meminfo" ]; then say memory "$(grep '^MemTotal:' "$proc/meminfo" | clean)"; fi
 say disk "$({ df -P -k "$folder" 2>/dev/null || df -P -k . 2>/dev/null; } | tail -n 1 | clean)"
-if [ -r "$root/proc/uptime" ]; then say uptime "$(text "$root/proc/uptime")"; fi
 say end ''
 """
 
@@ -71,14 +63,15 @@ say end ''
 def probe(board: Board, folder: str) -> BoardFacts:
     """Asks a connected board; `folder` is where it keeps what is deployed. Raises HarnessError."""
     skew = _clock_skew(board)
-    done = board.run(["sh", "-c", SCRIPT, "sh", "", folder], timeout=PROBE_SECONDS)
+    words = ["sh", "-c", _SCRIPT, "sh", board.sensors.sys, board.sensors.proc, folder]
+    done = board.run(words, timeout=PROBE_SECONDS)
     if not done.stdout.endswith("end\t\n"):
         raise HarnessError(
             f"{board.name}: the script that looks at it ended early, with status {done.status}: "
             f"{one_line(done.stderr) or 'it said nothing'}",
             cure="The board needs a POSIX shell and coreutils (or BusyBox).",
         )
-    return parse_facts(done.stdout, skew)
+    return parse_facts(done.stdout, read_state(board, board.sensors), skew)
 
 
 def _clock_skew(board: Board) -> ClockSkew | None:
