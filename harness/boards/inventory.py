@@ -238,8 +238,8 @@ _SENSORS: Record[BoardPaths] = Record(
     what="the sensors",
     make=lambda _node, **paths: BoardPaths(**paths),
     fields={
-        "sys": Field(shape=Text(expected="a path", pattern=r"/.*"), help="/sys"),
-        "proc": Field(shape=Text(expected="a path", pattern=r"/.*"), help="/proc"),
+        "sys": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/sys"),
+        "proc": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/proc"),
         "vcgencmd": Field(shape=Text(expected="a program"), help="Raspberry Pi's vcgencmd"),
         "governors": Field(shape=Text(expected="a path"), help="the file that remembers governors"),
     },

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +29,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
-    """An sshd with keys of its own, kept in `folder`; the test is skipped where none is installed."""
+def running_server(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """An sshd with keys of its own, kept in `folder`; the test is skipped where none is installed.
+
+    What runs there has the variables `environment`.
+    """
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.skip("sshd is not installed: apt-get install openssh-server")
@@ -40,11 +43,13 @@ def running_server(folder: Path) -> Iterator[Server]:
         make_key(folder / name)
     (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
     port = free_port()
+    # The user's own shell start-up files have no part in this.
+    variables = {"HOME": str(folder), **(environment or {})}
     config = folder / "config"
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\n"
         f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
-        f"SetEnv HOME={folder}\n"  # the user's own shell start-up files have no part in this
+        f"SetEnv {' '.join(f'{name}={value}' for name, value in variables.items())}\n"
         "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
     )
     with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:
