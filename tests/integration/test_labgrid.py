@@ -10,11 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ssh_server import Server, free_port, running_server, wait_for
+from labgrid_processes import BARE, Lab, running_lab
+from ssh_server import free_port, running_server
 
 from harness import cli
 from harness.boards.inventory import board_of, read_boards
@@ -22,73 +23,16 @@ from harness.boards.labgrid import hold_of, unlock
 from harness.boards.labgrid_coordinator import Place, own_name
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
-PLACES = ("shelf", "it's $(touch executed)", "bare")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lab:
-    """A coordinator with an exporter whose board is an sshd, and the places that it has."""
-
-    coordinator: str
-    server: Server
-
-    def client(self, *words: str, user: str | None = None) -> str:
-        """What labgrid's own client prints."""
-        environment = os.environ | ({"LG_USERNAME": user} if user else {})
-        done = subprocess.run(
-            [_program("client"), "-x", self.coordinator, *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment,
-        )
-        return done.stdout
-
-    def place(self, name: str = "shelf") -> Place:
-        return Place(coordinator=self.coordinator, name=name)
-
-
-def _program(name: str) -> str:
-    return str(Path(sys.executable).parent / f"labgrid-{name}")
+PLACES = ("shelf", "it's $(touch executed)", BARE)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    pytest.importorskip("labgrid", reason="the extra labgrid is not installed")
-    folder = tmp_path_factory.mktemp("labgrid")
-    port = free_port()
-    coordinator = f"127.0.0.1:{port}"
     with (
         running_server(tmp_path_factory.mktemp("sshd")) as server,
-        (folder / "log").open("w") as log,
-        subprocess.Popen(
-            [_program("coordinator"), "-l", coordinator], cwd=folder, stdout=log, stderr=log
-        ) as hub,
+        running_lab(server, tmp_path_factory.mktemp("labgrid"), PLACES) as lab,
     ):
-        wait_for(port)
-        address = server.address
-        service = {"address": address.host, "port": address.port, "username": address.user}
-        (folder / "resources.yaml").write_text(json.dumps({"shelf": {"NetworkService": service}}))
-        with subprocess.Popen(
-            [_program("exporter"), "-c", coordinator, "-n", "exporter", "resources.yaml"],
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-        ) as exporter:
-            try:
-                lab = Lab(coordinator=coordinator, server=server)
-                until = time.monotonic() + 30
-                while "exporter/shelf/NetworkService" not in lab.client("resources"):
-                    assert time.monotonic() < until, (folder / "log").read_text()
-                for place in PLACES:
-                    lab.client("-p", place, "create")
-                    if place != "bare":
-                        lab.client("-p", place, "add-match", "exporter/shelf/NetworkService")
-                yield lab
-            finally:
-                exporter.terminate()
-                exporter.wait(20)
-                hub.terminate()
+        yield lab
 
 
 @pytest.fixture(autouse=True)
