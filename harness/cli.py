@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from harness import __version__, console
 from harness.errors import HarnessError
+from harness.printable import printable_lines
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
 COMMANDS = {
@@ -79,4 +80,4 @@ def _show(message: str, *, debug: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    print(f"harness: {message}", file=sys.stderr)
+    print(f"harness: {printable_lines(message)}", file=sys.stderr)

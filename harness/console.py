@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
+from harness.printable import printable_lines
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress as Bar
+    from rich.text import Text
 
 _NEWS_SECONDS = 1.0  # between looks at a view that is told in lines
 
@@ -61,6 +64,13 @@ def stdout() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
+def text(shown: str) -> Text:
+    """What is to be shown in a table as it is: Rich takes nothing in it for markup."""
+    from rich.text import Text
+
+    return Text(printable_lines(shown))
+
+
 def interactive() -> bool:
     """Whether a person watches standard error."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -77,12 +87,13 @@ def warn(message: str) -> None:
     _write(f"warning: {message}")
 
 
-def _write(line: str) -> None:
+def _write(text: str) -> None:
+    text = printable_lines(text)
     with _lock:
         if _bar is None:
-            print(line, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
         else:
-            _bar.console.print(line, markup=False)
+            _bar.console.print(text, markup=False, emoji=False)
 
 
 def emit_json(data: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.boards.board_state import BoardState, Sensor
-from harness.boards.command_line import one_line
+from harness.printable import one_line
 
 _MOST = 1024  # lines of a kind: cores, clocks, thermal zones and so on
 

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.command_line import printable
 from harness.boards.session import FUNCTIONS
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from harness.boards.ssh import SshBoard

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.boards.board import Board
-from harness.boards.command_line import one_line
 from harness.boards.sensors import SENSORS, BoardPaths
 from harness.errors import HarnessError
+from harness.printable import one_line
 
 STATE_SECONDS = 30.0
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from harness.boards.board import Completed
 
-_LONGEST = 200  # characters of a text that is only shown
 _PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
 
 # The start of a process in ticks since boot, nothing for one that is gone: field 22 of its `stat`, where a
@@ -79,16 +78,3 @@ def completed(status: int, stdout: str, stderr: str) -> Completed:
 def kill_group(group: int) -> str:
     """The line that kills a process group on a board."""
     return f"kill -KILL -{group} 2>/dev/null || kill -KILL {group} 2>/dev/null || :"
-
-
-def printable(text: str) -> str:
-    """A name or what a board printed, on one line, with control characters as escapes."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
-    )
-
-
-def one_line(text: str) -> str:
-    """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
-    return " ".join(line.split())[:_LONGEST].strip()

@@ -25,10 +25,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
 from harness import console
-from harness.boards.command_line import printable
 from harness.boards.storage_room import ask, make_room
 from harness.errors import ConfigurationError, HarnessError
 from harness.file_digest import file_digest
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from paramiko import SFTPAttributes

@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from harness.boards.command_line import one_line, printable
 from harness.boards.user_command import CommandWords, run_user_command
 from harness.configuration.document import Node
 from harness.configuration.shapes import Choice, Either, Field, Number, Record, Schema, Shape, made_of
 from harness.errors import HarnessError
+from harness.printable import one_line, printable
 
 EnergyUnit = Literal["watts", "joules"]
 _Reading = tuple[float, float]  # seconds of a clock, and watts or joules

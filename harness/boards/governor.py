@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.boards.board import Board, Completed, RunTimeoutError
-from harness.boards.command_line import one_line
 from harness.boards.sensors import BoardPaths
 from harness.errors import HarnessError
+from harness.printable import one_line
 
 GOVERNOR_SECONDS = 30.0
 STEADY = "performance"  # the governor that does not move the clock by itself

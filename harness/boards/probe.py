@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from harness.boards.board_facts import BoardFacts, ClockSkew, parse_facts
 from harness.boards.board_state import read_state
-from harness.boards.command_line import one_line
 from harness.errors import HarnessError
+from harness.printable import one_line
 
 if TYPE_CHECKING:
     from harness.boards.board import Board

@@ -25,8 +25,9 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
-from harness.boards.command_line import STARTED, printable, quoted
+from harness.boards.command_line import STARTED, quoted
 from harness.errors import HarnessError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from paramiko import Channel, Transport

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.boards.board import Completed, RunTimeoutError
-from harness.boards.command_line import completed, kill_group, printable, split_pid, wrapped
+from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
 from harness.boards.sensors import BoardPaths
@@ -25,6 +25,7 @@ from harness.boards.session import Session
 from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.files import write_atomically
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from paramiko import PKey, SFTPClient

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.boards.command_line import printable
 from harness.errors import HarnessError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from harness.boards.ssh import SshBoard

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from harness.boards.command_line import one_line
 from harness.configuration.document import Node
 from harness.configuration.shapes import Schema
 from harness.errors import HarnessError
+from harness.printable import one_line
 
 _LONGEST = 1 << 16  # bytes from the end of what a command printed
 

@@ -75,9 +75,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _asked(entry: BoardEntry) -> dict[str, object]:
     """A row about a board, which is connected to and asked for its machine."""
-    from harness.boards.command_line import one_line
     from harness.boards.inventory import board_of
     from harness.boards.labgrid import hold_of
+    from harness.printable import one_line
 
     row: dict[str, object] = {"name": entry.name, "target": entry.target.name, "address": entry.where}
     row["kind"] = "labgrid" if entry.place else "ssh"
@@ -154,7 +154,6 @@ def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
 
 
 def _print(rows: list[dict[str, object]]) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="Boards")
@@ -163,7 +162,7 @@ def _print(rows: list[dict[str, object]]) -> None:
     for row in rows:
         table.add_row(
             *(
-                escape(str(row[column]))
+                console.text(str(row[column]))
                 for column in ("name", "target", "kind", "address", "status", "detail")
             )
         )

@@ -79,18 +79,17 @@ def _record(result: Probed) -> dict[str, object]:
 
 
 def _print(result: Probed) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     entry = result.entry
-    table = Table(title=escape(f"{entry.name} ({entry.target.name}, {entry.where})"), show_header=False)
+    table = Table(title=console.text(f"{entry.name} ({entry.target}, {entry.where})"), show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in _lines(result.facts) if result.facts else ():
-        table.add_row(escape(key), escape(value))
-    table.add_row("status", escape(f"{result.status}\n{result.detail}".strip()))
+        table.add_row(key, console.text(value))
+    table.add_row("status", console.text(f"{result.status}\n{result.detail}".strip()))
     for mismatch in result.mismatches:
-        table.add_row("mismatch", escape(f"{mismatch.message}\n  {mismatch.cure}"))
+        table.add_row("mismatch", console.text(f"{mismatch.message}\n  {mismatch.cure}"))
     console.stdout().print(table)
 
 

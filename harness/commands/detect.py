@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.model_options import add_engine, add_model, engine_options
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from harness.accuracy.decode import Detections
@@ -103,11 +104,11 @@ def _rows(sample: Sample, detections: Detections, names: list[str]) -> list[dict
 
 def _print(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        print(f"{row['image']}: {len(row['detections'])} found")
+        print(f"{printable(row['image'])}: {len(row['detections'])} found")
         for found in row["detections"]:
             left, top, width, height = found["box"]
             print(
-                f"  {found['class']}: {100 * found['confidence']:.0f}%  "
+                f"  {printable(found['class'])}: {100 * found['confidence']:.0f}%  "
                 f"left {left:.0f}  top {top:.0f}  width {width:.0f}  height {height:.0f}"
             )
 

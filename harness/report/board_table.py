@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.boards.command_line import printable
+from harness.printable import printable
 from harness.report.tables import NOTHING
 from harness.sweep.board_activity import Activity, Lane, Left, State, seconds_left
 

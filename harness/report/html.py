@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from harness.printable import one_paragraph
 from harness.report.course_graph import graph
 from harness.report.tables import Table, tables
 
@@ -26,8 +27,8 @@ th, td { padding: .25rem .75rem; border-bottom: 1px solid #8884; text-align: lef
 
 def html(report: Report) -> str:
     """The report as a page."""
-    title = escape(report.sweep)
-    facts = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in report.environment.items())
+    title = _text(report.sweep)
+    facts = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in report.environment.items())
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -41,7 +42,7 @@ def _table(table: Table) -> str:
     emulated = any(row.emulated for row in table.rows)
     head = "".join(_cell("th", column.heading, column.number) for column in table.columns)
     body = "\n".join(
-        f'<tr class="{"optimal" if row.pareto_optimal else escape(row.status)}">'
+        f'<tr class="{"optimal" if row.pareto_optimal else _text(row.status)}">'
         + "".join(
             _cell("td", text, column.number)
             for column, text in zip(table.columns, table.cells(row), strict=True)
@@ -50,9 +51,9 @@ def _table(table: Table) -> str:
         for row in table.rows
     )
     graphs = "".join(graph(row) for row in table.rows if row.course)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     return (
-        f'<section class="{"emulated" if emulated else "measured"}"><h2>{escape(table.title)}</h2>\n'
+        f'<section class="{"emulated" if emulated else "measured"}"><h2>{_text(table.title)}</h2>\n'
         f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n"
         f'{graphs}<ul class="notes">{notes}</ul></section>'
     )
@@ -60,4 +61,8 @@ def _table(table: Table) -> str:
 
 def _cell(tag: str, text: str, number: bool) -> str:
     kind = ' class="number"' if number else ""
-    return f"<{tag}{kind}>{escape(text)}</{tag}>"
+    return f"<{tag}{kind}>{_text(text)}</{tag}>"
+
+
+def _text(text: str) -> str:
+    return escape(one_paragraph(text))

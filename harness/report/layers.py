@@ -19,10 +19,9 @@ LayerTime = tuple[int, str, str, str, str, float | None]
 def print_layers(title: str, heading: str, layers: Sequence[LayerTime]) -> None:
     """A table with each layer's share of their sum; `heading` says what kind of time it is."""
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=console.text(title), title_justify="left")
     for name in ("layer", "type", "executed", "instruction set", "algorithm", heading, "share %"):
         numeric = name in ("layer", heading, "share %")
         table.add_column(name, justify="right" if numeric else "left")

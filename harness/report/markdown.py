@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from harness.printable import one_paragraph
 from harness.report.tables import Table, tables
 
 if TYPE_CHECKING:
@@ -33,4 +34,4 @@ def _line(cells: list[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", one_paragraph(text))

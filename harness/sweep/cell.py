@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from harness.boards.command_line import printable
 from harness.configuration.matrix import Build, Model, Options, Protocol, Step, Variant
 from harness.configuration.targets import Target
+from harness.printable import printable
 from harness.sweep import fingerprint
 
 

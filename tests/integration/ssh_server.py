@@ -32,7 +32,7 @@ class Server:
 def running_server(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     """An sshd with keys of its own, kept in `folder`; the test is skipped where none is installed.
 
-    What runs there has the variables `environment`.
+    `environment` is added to the variables that programs have there.
     """
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
@@ -44,12 +44,14 @@ def running_server(folder: Path, environment: Mapping[str, str] | None = None) -
     (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
     port = free_port()
     # The user's own shell start-up files have no part in this.
-    variables = {"HOME": str(folder), **(environment or {})}
+    variables = " ".join(
+        f'"{name}={value}"' for name, value in {"HOME": folder, **(environment or {})}.items()
+    )
     config = folder / "config"
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\n"
         f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
-        f"SetEnv {' '.join(f'{name}={value}' for name, value in variables.items())}\n"
+        f"SetEnv {variables}\n"
         "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
     )
     with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:

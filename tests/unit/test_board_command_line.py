@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.boards.command_line import completed, kill_group, one_line, printable, quoted, split_pid, wrapped
+from harness.boards.command_line import completed, kill_group, quoted, split_pid, wrapped
 
 WORDS = st.lists(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), max_size=5
@@ -104,28 +104,3 @@ def test_killing_a_group_that_is_gone_is_no_error() -> None:
     process.wait()
     result = shell(kill_group(process.pid))
     assert (result.returncode, result.stderr) == (0, b"")
-
-
-@given(text=st.text())
-@settings(max_examples=60, deadline=None)
-def test_what_is_shown_is_one_line_without_control_characters(text: str) -> None:
-    assert printable(text).isprintable()
-
-
-def test_ordinary_names_are_shown_as_they_are() -> None:
-    assert printable("it's Ünïcode $(a) 2") == "it's Ünïcode $(a) 2"
-    assert printable("a\n\x1b[31m\u202e") == r"a\n\x1b[31m\u202e"
-
-
-@given(text=st.text())
-def test_what_a_board_says_of_itself_is_one_line_without_double_blanks(text: str) -> None:
-    line = one_line(text)
-    assert line.isprintable()
-    assert line == line.strip()
-    assert "  " not in line
-    assert len(line) <= 200
-
-
-def test_what_cannot_be_printed_separates_words() -> None:
-    assert one_line("\tRaspberry Pi 4\nModel B\x1b[31m \0") == "Raspberry Pi 4 Model B [31m"
-    assert one_line("x" * 300) == "x" * 200

@@ -23,13 +23,13 @@ from harness.boards.board_facts import (
     parse_facts,
 )
 from harness.boards.board_state import BoardState, Sensor
-from harness.boards.command_line import one_line
 from harness.boards.expectations import mismatches
 from harness.boards.host import HostBoard
 from harness.boards.probe import parse_skew, probe
 from harness.boards.sensors import BoardPaths
 from harness.configuration.targets import all_targets, load_target
 from harness.errors import HarnessError
+from harness.printable import one_line
 
 PI_4_FEATURES = "fp asimd evtstrm crc32 cpuid"
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"]) if shutil.which(shell[0]) is not None]

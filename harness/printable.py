@@ -1,0 +1,28 @@
+"""Names, and what boards print, as they may be shown: nothing in them moves a cursor or colours a line."""
+
+from __future__ import annotations
+
+_LONGEST = 200  # characters of a text that is only shown
+
+
+def printable(text: str) -> str:
+    """Text on one line, with control characters as escapes."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )
+
+
+def printable_lines(text: str) -> str:
+    """The same with the ends of its lines as they are."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def one_paragraph(text: str) -> str:
+    """The same on one line, where all blanks are one space."""
+    return printable(" ".join(text.split()))
+
+
+def one_line(text: str) -> str:
+    """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
+    return " ".join(line.split())[:_LONGEST].strip()

@@ -1,0 +1,236 @@
+"""Names that a shell, a page, a table or a terminal could take for something else, in every place of a sweep.
+
+Nothing of them is executed, files and results are right, and what cannot be is refused with file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arm64_board import TARGET, board_entry, running_board
+from fake_boards import raspberry_pi
+from ssh_server import Server
+from tiny_sweep import results, run, write_tiny_sweep
+
+from harness.build.engine import build_engine
+from harness.configuration.targets import load_target
+from harness.resources import cache_directory
+
+pytestmark = [pytest.mark.engine, pytest.mark.emulation]
+
+# One line, for what is a name; its slash makes it no name of a file.
+LINE = """-rf it's $(touch executed) `touch executed` "x" [red]ü; </script><script>alert(1)</script> | & *"""
+# For files and folders, with all that a path may hold.
+PATH = LINE.replace("/", "\u2215") + "\n\t\\n%s~\x1b[31m\u202e -- >executed"
+
+# What moves the cursor, colours, or turns the direction of writing.
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A folder with a sweep, its boards file and the environment that harness runs in."""
+
+    folder: Path
+    sweep: Path
+    boards: Path
+    results: Path
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_board(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("names") / PATH
+    folder.mkdir()
+    plain = write_tiny_sweep(folder, "")
+    for name in ("tiny.cfg", "tiny.weights", "data"):
+        (folder / name).rename(folder / f"{PATH}{Path(name).suffix}")
+    for file in [*(folder / PATH).glob("*/*")]:
+        file.rename(file.with_name(f"{PATH}{file.stem}{file.suffix}"))
+    sweep = plain.rename(folder / f"{PATH}.yaml")
+    model = {
+        "name": "tiny",
+        "cfg": f"{PATH}.cfg",
+        "weights": f"{PATH}.weights",
+        "dataset": PATH,
+        "calibration": {"dataset": PATH, "images": 2},
+    }
+    steps = [{"name": LINE, "note": f"{PATH}{LINE}"}, {"name": "<img src=x onerror=alert(1)>"}]
+    protocol = {"warmup": 1, "runs": 3, "min_seconds": 0, "cool_seconds": 0}
+    document = {
+        "name": "s",
+        "models": [model],
+        "policies": ["int8"],
+        "targets": ["pi4"],
+        "steps": [steps[0], {**steps[1], "threads": 2}],
+        "protocol": protocol,
+        "emulated": {"images": 1},
+    }
+    sweep.write_text(json.dumps(document))  # JSON is YAML
+    key = folder / f"{PATH}.key"
+    shutil.copy(server.folder / "user", key)
+    sensors = raspberry_pi(folder)
+    entry = board_entry(
+        server,
+        name=LINE,
+        key=key.name,
+        folder=f"{server.folder}/{PATH}",
+        sensors={"sys": sensors.sys, "proc": sensors.proc, "vcgencmd": sensors.vcgencmd, "governors": PATH},
+    )
+    boards = folder / f"{PATH}.boards.yaml"
+    boards.write_text(json.dumps({"boards": [entry]}))
+    return Place(
+        folder=folder,
+        sweep=sweep,
+        boards=boards,
+        results=folder / "results",
+        environment={"HARNESS_CACHE": str(cache_with_engines(folder / f"cache {PATH}"))},
+    )
+
+
+def cache_with_engines(cache: Path) -> Path:
+    """A cache folder with the engines that are built already."""
+    for target in ("host", TARGET):
+        built = build_engine(load_target(target)).engine.parent
+        shutil.copytree(built, cache / built.relative_to(cache_directory()))
+    return cache
+
+
+def harness(place: Place, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=place.folder,
+        env=os.environ | place.environment,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def nothing_was_executed(place: Place, server: Server) -> bool:
+    """`touch executed`, wherever it had been run."""
+    places = (Path.cwd(), Path.home(), place.folder.parent, server.folder)
+    return not any(
+        path.name == "executed" for folder in places[2:] for path in folder.rglob("*")
+    ) and not any((folder / "executed").exists() for folder in places)
+
+
+@pytest.fixture(scope="module")
+def report(place: Place) -> dict[str, Any]:
+    return run(place.sweep, "--boards", str(place.boards), environment=place.environment)
+
+
+def test_a_sweep_works(place: Place, server: Server, report: dict[str, Any]) -> None:
+    for cell in report["cells"]:
+        assert (cell["status"], cell["board"], cell["emulated"]) == ("done", LINE, False)
+        assert cell["digest_matches_host"] is True
+        assert cell["throttled"] is False
+    assert [cell["step"] for cell in report["cells"]] == [LINE, "<img src=x onerror=alert(1)>"]
+    assert {row[2] for row in results(place.sweep)} == {"done"}
+    assert nothing_was_executed(place, server)
+    deployed = {path.name for path in (server.folder / PATH / "objects").glob("*/*")}
+    assert f"{PATH}.weights" in deployed
+
+
+class Page(HTMLParser):
+    """What a browser makes of a report: elements with their attributes, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: set[tuple[str, str]] = set()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements |= {(tag, name) for name, _ in attrs} or {(tag, "")}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_has_no_element_or_attribute_from_a_name(place: Place, report: dict[str, Any]) -> None:
+    page = Page((place.results / "report.html").read_text())
+    names = {name for name, _ in page.elements}
+    assert not names & {"script", "img", "a", "red"}
+    assert {attribute for _, attribute in page.elements} <= {
+        *("", "lang", "charset", "name", "content", "class"),
+    }
+    assert LINE in page.text
+    assert "<img src=x onerror=alert(1)>" in page.text
+    assert not CONTROL.search(page.text)
+
+
+def test_tables_in_markdown_keep_their_columns(place: Place, report: dict[str, Any]) -> None:
+    lines = (place.results / "report.md").read_text().split("\n")
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + len(report["cells"])
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert not any(CONTROL.search(line) for line in lines)
+
+
+def test_the_json_is_exact(place: Place, report: dict[str, Any]) -> None:
+    assert json.loads((place.results / "report.json").read_text()) == report
+    assert report["results"] == str(place.results)
+    assert [cell["note"] for cell in report["cells"]] == [f"{PATH}{LINE}", ""]
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_what_is_shown_has_no_control_characters(place: Place, report: dict[str, Any], form: str) -> None:
+    shown = harness(place, "report", str(place.results), "--format", form).stdout
+    assert not CONTROL.search(shown)
+    if form == "table":
+        assert "[red]ü;" in " ".join(shown.split())
+
+
+def test_boards_are_listed_and_probed(place: Place, server: Server) -> None:
+    boards = ["boards", "--boards", str(place.boards)]
+    row = json.loads(harness(place, *boards, "--json").stdout)["boards"][0]
+    assert (row["name"], row["status"]) == (LINE, "answers")
+    shown = harness(place, *boards).stdout
+    assert "[red]ü;" in shown
+    assert not CONTROL.search(shown)
+    # This machine is no Raspberry Pi.
+    (row,) = json.loads(harness(place, *boards, "probe", LINE, "--json", status=4).stdout)["boards"]
+    assert (row["name"], row["facts"]["kernel"]) == (LINE, os.uname().release)
+    assert not CONTROL.search(harness(place, *boards, "probe", status=4).stdout)
+    assert nothing_was_executed(place, server)
+
+
+def test_models_are_calibrated_evaluated_and_run_on_pictures(place: Place, server: Server) -> None:
+    model = [f"--cfg={PATH}.cfg", f"--weights={PATH}.weights"]
+    out = place.folder / f"{PATH}.json"
+    assert harness(place, "calibrate", *model, f"--dataset={PATH}", f"--out={out}").stdout
+    assert json.loads(out.read_text())
+    scores = harness(place, "eval", *model, f"--dataset={PATH}", f"--calibration={out}", "--json").stdout
+    assert json.loads(scores)["images"] == 6
+    (place.folder / f"{PATH}.names").write_text(f"{LINE}\nother\n")
+    picture = f"./{PATH}/images/{PATH}0.png"
+    words = ["detect", *model, "--threshold=0.001", f"--draw={PATH}.png", picture]
+    found = json.loads(harness(place, *words, "--json").stdout)["images"]
+    assert [row["image"] for row in found] == [str(Path(picture))]
+    assert {box["class"] for box in found[0]["detections"]} <= {LINE, "other"}
+    assert (place.folder / f"{PATH}.png").is_file()
+    assert not CONTROL.search(harness(place, *words).stdout)
+    built = json.loads(harness(place, "build", "--target=host", "--json").stdout)
+    assert Path(built["engine"]).is_file()
+    assert nothing_was_executed(place, server)
