@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__, console
-from harness.errors import HarnessError
-from harness.printable import printable_lines
+from harness.errors import ConfigurationError, HarnessError
+from harness.printable import is_utf8, printable_lines
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
 COMMANDS = {
@@ -55,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(chosen).parse_args(words)
     console.set_quiet(options.quiet)
     try:
+        for word in words:
+            if not is_utf8(word):  # JSON and the store could not hold it
+                raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
         status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
         sys.stdout.flush()
     except HarnessError as error:

@@ -26,3 +26,12 @@ def one_line(text: str) -> str:
     """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
     return " ".join(line.split())[:_LONGEST].strip()
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a name that the system gave is UTF-8: Python keeps other bytes as halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

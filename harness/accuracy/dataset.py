@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import ConfigurationError
+from harness.printable import is_utf8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm")
 LABEL_LISTS = ("imagenet.labels.list", "labels.list")
@@ -118,7 +119,11 @@ def read_names(path: Path) -> list[str]:
 
 
 def _pictures_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    for path in paths:
+        if not is_utf8(str(path)):  # results and reports could not hold it
+            raise ConfigurationError(f"{path}: its name is not UTF-8", cure="Rename the picture.")
+    return paths
 
 
 # --- YOLO labels

@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from harness.errors import CellsFailedError
+from harness.errors import CellsFailedError, ConfigurationError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from harness.boards.sensors import BoardPaths
@@ -29,8 +30,17 @@ class RunTimeoutError(CellsFailedError):
 
 
 def library_path(libraries: Iterable[str]) -> dict[str, str]:
-    """Variables by which a board's loader finds libraries that were deployed, each in a folder of its own."""
+    """Variables by which a board's loader finds libraries that were deployed, each in a folder of its own.
+
+    Raises ConfigurationError for folders that the loader would take for others.
+    """
     folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in libraries)
+    for folder in folders:
+        if set(folder) & set(":;$"):
+            raise ConfigurationError(
+                f"{printable(folder)}: no library can be loaded from a folder with : ; or $ in its name",
+                cure="Give the board another folder in the boards file.",
+            )
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
 

@@ -191,7 +191,10 @@ class _File:
     """The path of a file; `~` is the home folder, other relative paths are the document's."""
 
     def read(self, node: Node) -> Path:
-        return Path(node.file).parent / Path(Text(expected="a path").read(node)).expanduser()
+        try:
+            return Path(node.file).parent / Path(Text(expected="a path").read(node)).expanduser()
+        except RuntimeError:  # of ~somebody
+            raise node.error(f"nobody's home folder is meant by {node.source.split('/')[0]}") from None
 
     def schema(self) -> Schema:
         return {"type": "string", "minLength": 1}

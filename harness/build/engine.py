@@ -34,9 +34,9 @@ from harness.build.manifest import (
     write_manifest,
 )
 from harness.build.self_test import self_test
-from harness.build.toolchain import Place, Toolchain, Tools, load_toolchain
+from harness.build.toolchain import Place, Toolchain, Tools, check_path, load_toolchain
 from harness.configuration.targets import Target
-from harness.errors import BuildError
+from harness.errors import BuildError, ConfigurationError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
 
@@ -121,6 +121,8 @@ def _build(
     target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], folder: Path, result: Path
 ) -> None:
     started = time.monotonic()
+    if toolchain.place == "host":
+        check_path(folder, cure="Set HARNESS_CACHE to another folder.")
     work = folder / "work"
     source = folder / "source"  # a copy: nobody edits it while it is compiled
     _write_sources(source, sources)
@@ -201,7 +203,7 @@ def _compile(
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": tools.ninja,
         "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.files[0].name),
-        "MPE_EXTRA_FLAGS": ";".join(shlex.split(flags)),
+        "MPE_EXTRA_FLAGS": ";".join(_words(flags)),
     } | toolchain.definitions(target)
     shutil.rmtree(work, ignore_errors=True)  # what was found for another compiler must not be found again
     work.mkdir()
@@ -221,6 +223,13 @@ def _compile(
 
         _run(tools, [tools.ninja, "-C", str(work), "mpe"], log, target, on_line=advance)
     return work / "mpe"
+
+
+def _words(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError as error:
+        raise ConfigurationError(f"the compiler flags {flags}: {error}") from None
 
 
 def _source_count(work: Path) -> int:

@@ -17,10 +17,12 @@ from typing import Literal, Protocol
 from harness.configuration.document import suggestion
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError
+from harness.printable import printable
 from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
 
+_UNUSABLE = '"$*:;<>?\\|'
 _FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 
 
@@ -164,6 +166,7 @@ class Zig(HostToolchain):
             "TARGET_ARCHITECTURE": target.architecture,
             "TARGET_GLIBC": str(target.glibc),
         }
+        check_path(executable, also="'", cure="Install ziglang below another folder.")
         return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
 
     def environment(self) -> dict[str, str]:
@@ -259,6 +262,14 @@ def load_toolchain(name: str) -> HostToolchain:
         return TOOLCHAINS[name]
     except KeyError:
         raise ConfigurationError(f"unknown toolchain {name}: {suggestion(name, TOOLCHAINS)}") from None
+
+
+def check_path(path: Path, *, cure: str, also: str = "") -> None:
+    """Raises BuildError for a path that CMake, Ninja or a compiler would take for something else."""
+    found = {letter for letter in str(path) if letter in _UNUSABLE + also or not letter.isprintable()}
+    if found:
+        shown = " ".join(map(printable, sorted(found)))
+        raise BuildError(f"{printable(str(path))}: no build can have {shown} in its paths", cure=cure)
 
 
 def package_version(name: str) -> str:

@@ -24,6 +24,7 @@ Instead of threads and options, steps compare sets of them one after the other:
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from harness.configuration.shapes import (
     ExistingPath,
     Field,
     Integer,
+    Line,
     ListOf,
     Number,
     Record,
@@ -163,15 +165,30 @@ class _ToolchainName:
         return _TOOLCHAIN.schema()
 
 
+class _Flags:
+    """Compiler flags, quoted as for a shell."""
+
+    _line = Line(expected="compiler flags in one line")
+
+    def read(self, node: Node) -> str:
+        flags = self._line.read(node)
+        try:
+            shlex.split(flags)
+        except ValueError as error:
+            raise node.error(f"the flags {flags}: {error}") from None
+        return flags
+
+    def schema(self) -> Schema:
+        return self._line.schema()
+
+
 _BUILD = Either(
     short=_ToolchainName(),
     long=Record(
         what="a toolchain",
         fields={
             "toolchain": Field(shape=_TOOLCHAIN, help="the compiler", required=True),
-            "flags": Field(
-                shape=Text(expected="compiler flags in one line"), help="beside the project's own"
-            ),
+            "flags": Field(shape=_Flags(), help="beside the project's own"),
         },
         make=made_of(Build),
     ),
@@ -179,8 +196,8 @@ _BUILD = Either(
 
 _THREADS = Integer(least=1, most=256)
 _OPTION_FIELDS = {
-    "isa": Field(shape=Text(expected="the name of an instruction set"), help="as mpe caps lists them"),
-    "algorithm": Field(shape=Text(expected="the name of an algorithm"), help="of convolutions"),
+    "isa": Field(shape=Line(expected="the name of an instruction set"), help="as mpe caps lists them"),
+    "algorithm": Field(shape=Line(expected="the name of an algorithm"), help="of convolutions"),
     "prefer": Field(
         shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
     ),
@@ -190,7 +207,7 @@ _OPTION_FIELDS = {
         "there; else by a model of costs",
     ),
     "cores": Field(
-        shape=Text(expected="a list of cores, for example 0-3"),
+        shape=Line(expected="a list of cores, for example 0-3"),
         help="the first ones for a thread each to stay on; else the system moves threads as it likes",
     ),
     "quantizer": Field(
@@ -209,7 +226,7 @@ def _make_step(_node: Node, *, name: str, note: str = "", threads: int = 1, **op
 _STEP = Record(
     what="a step",
     fields={
-        "name": Field(shape=Text(expected="a few words"), help="how reports call it", required=True),
+        "name": Field(shape=Line(expected="a few words"), help="how reports call it", required=True),
         "note": Field(shape=Text(expected="a sentence"), help="what it adds, printed below the table"),
         "threads": Field(shape=_THREADS, help="1 unless told"),
         **_OPTION_FIELDS,

@@ -42,12 +42,25 @@ class Text:
         _expect(node, ("text", "integer", "number", "boolean"), self.expected)
         if not node.source.strip() or (self.pattern and not re.fullmatch(self.pattern, node.source)):
             raise node.error(f'expected {self.expected}, found "{node.source[:40]}"')
+        if "\0" in node.source:  # no path and no word of a command can hold it
+            raise node.error(f"expected {self.expected}, found a null character in it")
         return node.source
 
     def schema(self) -> Schema:
         return {"type": "string", "minLength": 1} | (
             {"pattern": f"^(?:{self.pattern})$"} if self.pattern else {}
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line(Text):
+    """Text that becomes a part of lines and tables: every character of it can be printed."""
+
+    def read(self, node: Node) -> str:
+        text = super().read(node)
+        if not text.isprintable():
+            raise node.error(f"expected {self.expected}, found {text!r}, with what cannot be printed")
+        return text
 
 
 @dataclass(frozen=True, kw_only=True)

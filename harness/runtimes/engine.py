@@ -216,7 +216,9 @@ class HostEngine:
 
     def _run(self, arguments: Sequence[str]) -> dict[str, Any]:
         try:
-            process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+            process = subprocess.run(
+                arguments, capture_output=True, text=True, errors="backslashreplace", check=False
+            )
         except OSError as error:
             raise HarnessError(f"{arguments[0]}: cannot be started: {error.strerror}") from None
         messages = [line[5:] for line in process.stderr.splitlines() if line.startswith("mpe: ")]

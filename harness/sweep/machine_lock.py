@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -43,7 +44,9 @@ def loading(stop: threading.Event | None = None) -> Iterator[None]:
 @contextlib.contextmanager
 def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
     """A measurement on a board: no other one runs there."""
-    with _locked(f"board-{board}", fcntl.LOCK_EX, stop):
+    # Its name may hold a slash, or be longer than a file's.
+    name = hashlib.sha256(board.encode()).hexdigest()[:32]
+    with _locked(f"board-{name}", fcntl.LOCK_EX, stop):
         yield
 
 

@@ -184,6 +184,28 @@ def test_an_unknown_toolchain_is_refused() -> None:
         build_engine(TARGET, toolchain="zog")
 
 
+def test_flags_that_are_no_words_are_refused(checkout: Checkout) -> None:
+    with pytest.raises(ConfigurationError, match="the compiler flags it's: No closing quotation"):
+        build_engine(TARGET, flags="it's")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("${HOME}", r"\$"), ("a;b", ";"), ("a\nb", r"\\n"), ("C:\\", r": \\"), ("\x1b", r"\\x1b")],
+)
+def test_a_cache_whose_name_cmake_would_misread_is_refused(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, name: str, shown: str
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / name))
+    with pytest.raises(BuildError, match=f"no build can have {shown} in its paths\n.*HARNESS_CACHE"):
+        build_engine(TARGET)
+
+
+def test_a_cache_may_have_any_other_name(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / "-rf it's `touch executed` & [red]ü (x) %s #"))
+    assert build_engine(TARGET).engine.is_file()
+
+
 def test_a_cache_that_cannot_be_written_is_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(checkout.source / "below-a-file"))
     with pytest.raises(BuildError, match="HARNESS_CACHE"):

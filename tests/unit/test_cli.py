@@ -91,6 +91,16 @@ def test_errors_have_exit_statuses(
     assert "harness: " in shown
 
 
+def test_an_argument_in_another_encoding_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "caf\udce9"]) == 2
+    assert capsys.readouterr().err.startswith(r"harness: error: the argument caf\udce9 is not UTF-8")
+
+
+def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "\x1b[31m\u202e"]) == 2
+    assert r"\x1b[31m\u202e: holds no results" in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     code = "import sys; from harness.cli import main; sys.exit(main(['schema']))"
     process = subprocess.Popen(

@@ -207,6 +207,12 @@ def test_pictures_are_found_without_their_labels(tmp_path: Path) -> None:
     assert [path.name for path in read_pictures(folder)] == ["a.jpg", "b.jpg"]
 
 
+def test_a_picture_whose_name_is_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "caf\udce9.jpg").touch()
+    with pytest.raises(ConfigurationError, match="its name is not UTF-8"):
+        read_dataset(tmp_path)
+
+
 @pytest.mark.parametrize("make", ["nothing", "empty"])
 def test_no_dataset_is_an_error(tmp_path: Path, make: str) -> None:
     path = tmp_path / make

@@ -223,3 +223,15 @@ def test_a_board_has_one_measurement_at_a_time_while_other_boards_go_on() -> Non
             pass
         with using("jetson", stop), loading(stop):
             pass
+
+
+@pytest.mark.parametrize("name", ["a/b", "../../elsewhere", "x" * 300, "it's $(touch executed)\n"])
+def test_a_boards_lock_is_in_one_folder_whatever_it_is_called(name: str) -> None:
+    folder = machine_lock.lock_file("machine").parent
+    stop = threading.Event()
+    stop.set()
+    with using(name):
+        with pytest.raises(Interrupted), using(name, stop):
+            pass
+        with using(f"{name}'", stop):
+            assert all(path.is_file() for path in folder.iterdir())
