@@ -221,7 +221,7 @@ class HostEngine:
             )
         except OSError as error:
             raise HarnessError(f"{arguments[0]}: cannot be started: {error.strerror}") from None
-        messages = [line[5:] for line in process.stderr.splitlines() if line.startswith("mpe: ")]
+        messages = [line[5:] for line in process.stderr.split("\n") if line.startswith("mpe: ")]
         for message in messages:
             if message.startswith("warning: ") and message not in self._warned:
                 self._warned.add(message)
@@ -236,7 +236,7 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     """The error for an `mpe` process that ended with `status` (negative: minus the signal's number)."""
     messages = [
         line[5:]
-        for line in stderr.splitlines()
+        for line in stderr.split("\n")  # and not what else ends a line for Python: names may hold it
         if line.startswith("mpe: ") and not line.startswith("mpe: warning: ")
     ]
     if messages:

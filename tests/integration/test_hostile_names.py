@@ -94,6 +94,9 @@ def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Place:
         folder=f"{server.folder}/{PATH}",
         sensors={"sys": sensors.sys, "proc": sensors.proc, "vcgencmd": sensors.vcgencmd, "governors": PATH},
     )
+    known_hosts = folder / f"{PATH}.hosts"
+    known_hosts.write_text(f"{server.address.known_as} {entry.pop('host_key')}\n")
+    entry["known_hosts"] = known_hosts.name
     boards = folder / f"{PATH}.boards.yaml"
     boards.write_text(json.dumps({"boards": [entry]}))
     return Place(
@@ -231,6 +234,58 @@ def test_models_are_calibrated_evaluated_and_run_on_pictures(place: Place, serve
     assert {box["class"] for box in found[0]["detections"]} <= {LINE, "other"}
     assert (place.folder / f"{PATH}.png").is_file()
     assert not CONTROL.search(harness(place, *words).stdout)
+    assert nothing_was_executed(place, server)
+
+
+def test_what_is_built_already_is_found_and_a_build_is_refused_where_cmake_would_misread_its_path(
+    place: Place, server: Server
+) -> None:
     built = json.loads(harness(place, "build", "--target=host", "--json").stdout)
     assert Path(built["engine"]).is_file()
+    shown = harness(place, "build", "--target=host", f"--flags=-D'{LINE[6:30]}'", status=3).stderr
+    assert "no build can have" in shown
+    assert not CONTROL.search(shown)
+    target = place.folder / f"target {PATH}.yaml"
+    target.write_text('{description: a board, glibc: "2.36"}')
+    shown = harness(place, "build", f"--target={target}", status=2).stderr
+    assert "is no name of letters, digits and . _ - +" in shown
+    assert not CONTROL.search(shown)
+    assert nothing_was_executed(place, server)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("models", {"name": LINE}, "expected a name of letters"),
+        ("policies", {"name": LINE}, "expected a name of letters"),
+        ("steps", {"name": PATH}, "with what cannot be printed"),
+        ("targets", LINE, "unknown target -rf it's"),
+        ("policies", LINE, "unknown policy -rf it's"),
+        ("models", {"cfg": LINE}, "there is no Darknet cfg"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_with_its_line(
+    place: Place, server: Server, key: str, value: Any, said: str
+) -> None:
+    document = json.loads(place.sweep.read_text())
+    known = document[key][0] if isinstance(document[key][0], dict) else {}
+    document[key] = [known | value if isinstance(value, dict) else value]
+    file = place.folder / "wrong.yaml"
+    file.write_text(json.dumps(document, indent=1))  # the value is on a line of its own
+    shown = harness(place, "run", "--matrix", file.name, "--boards", str(place.boards), status=2).stderr
+    number = int(re.match(r"harness: error: wrong\.yaml:([0-9]+): ", shown)[1])  # type: ignore[index]
+    line = file.read_text().splitlines()[number - 1]
+    assert "touch executed" in line or line.strip() == "{"
+    assert said in shown
+    assert not CONTROL.search(shown)
+    assert nothing_was_executed(place, server)
+
+
+def test_a_section_that_is_none_is_refused_with_its_line(place: Place, server: Server) -> None:
+    cfg = place.folder / "section.cfg"
+    cfg.write_bytes(f"[net]\nwidth=32\nheight=32\nchannels=3\n[{LINE}\x1b[31m]\n".encode())
+    words = ["detect", "--cfg=section.cfg", f"--weights={PATH}.weights", f"./{PATH}/images/{PATH}0.png"]
+    shown = harness(place, *words, status=2).stderr
+    assert shown.startswith("harness: error: section.cfg:5: ")
+    assert not CONTROL.search(shown)
     assert nothing_was_executed(place, server)

@@ -170,3 +170,4 @@ def test_how_a_process_ended_is_told() -> None:
     assert "SIGSEGV" in str(failure(-11, "", command="mpe bench"))
     assert "status 3: oops" in str(failure(3, "mpe: warning: x\noops\n", command="mpe bench"))
     assert str(failure(1, "mpe: warning: x\nmpe: bad cfg\n", command="mpe bench")) == "bad cfg"
+    assert str(failure(1, "mpe: a\u2028b.cfg: bad\n", command="mpe bench")) == "a\u2028b.cfg: bad"
