@@ -100,7 +100,8 @@ def emit_json(data: object) -> None:
     """Data for machines, on stdout. NaN is refused: it is not JSON."""
     import json
 
-    json.dump(data, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    readable = (sys.stdout.encoding or "").lower().startswith("utf")
+    json.dump(data, sys.stdout, indent=2, ensure_ascii=not readable, allow_nan=False)
     sys.stdout.write("\n")
     sys.stdout.flush()
 

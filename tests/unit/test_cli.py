@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from networks import write_sweep
 
-from harness import cli, errors
+from harness import cli, console, errors
 from harness.boards import images
 from harness.boards.images import Image
 from harness.commands.run import duration
@@ -94,6 +95,26 @@ def test_errors_have_exit_statuses(
 def test_an_argument_in_another_encoding_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", "caf\udce9"]) == 2
     assert capsys.readouterr().err.startswith(r"harness: error: the argument caf\udce9 is not UTF-8")
+
+
+def test_what_the_terminal_has_no_letters_for_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"name": "Küche ☕"}]
+
+    def run(arguments: argparse.Namespace) -> int:
+        console.emit_json(rows) if arguments.json else print(rows[0]["name"])
+        return 0
+
+    monkeypatch.setattr(importlib.import_module("harness.commands.schema"), "run", run)
+    shown = []
+    for words in (["schema"], ["schema", "--json"]):
+        output = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="ascii"))
+        assert cli.main(words) == 0
+        shown.append(output.getvalue().decode())
+    assert shown[0] == "K\\xfcche \\u2615\n"
+    assert json.loads(shown[1]) == rows
 
 
 def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
