@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shlex
 import time
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -130,7 +131,7 @@ class PlaceBoard(SshBoard):
             except HarnessError as error:  # the next harness here takes it over
                 console.warn(
                     f"{self._place} could not be released: {error.message}; "
-                    f"`harness boards unlock {self.name}` does it"
+                    f"`harness boards unlock {shlex.quote(self.name)}` does it"
                 )
 
 

@@ -244,7 +244,7 @@ def _run(
     on_line: Callable[[str], None] | None = None,
 ) -> None:
     """Runs a step with all it prints kept in the log. Raises BuildError with the log's end."""
-    log.write(f"$ {' '.join(command)}\n")
+    log.write(f"$ {shlex.join(command)}\n")
     lines: list[str] = []
 
     def keep(line: str) -> None:
