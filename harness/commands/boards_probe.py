@@ -86,7 +86,7 @@ def _print(result: Probed) -> None:
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in _lines(result.facts) if result.facts else ():
-        table.add_row(key, console.text(value))
+        table.add_row(console.text(key), console.text(value))
     table.add_row("status", console.text(f"{result.status}\n{result.detail}".strip()))
     for mismatch in result.mismatches:
         table.add_row("mismatch", console.text(f"{mismatch.message}\n  {mismatch.cure}"))

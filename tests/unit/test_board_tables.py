@@ -1,0 +1,34 @@
+"""What `harness boards` shows of a board, whatever that calls its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.boards.board_facts import BoardFacts, ThermalZone
+from harness.boards.expectations import Mismatch
+from harness.boards.inventory import read_boards
+from harness.commands import boards, boards_probe
+from harness.commands.boards_probe import Probed
+
+NAME = "it's [red]x[/red] [/] :heart: \\"
+
+
+def test_nothing_that_a_board_tells_is_taken_for_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "boards.yaml"
+    (tmp_path / "known_hosts").touch()
+    name = NAME.replace("'", "''")
+    file.write_text(f"boards: [{{name: '{name}', target: pi4, host: h, user: u, known_hosts: known_hosts}}]")
+    (entry,) = read_boards(file)
+    facts = BoardFacts(model=NAME, thermal_zones=(ThermalZone(name=NAME, celsius=48.0),))
+    mismatch = Mismatch(message=f"{NAME} message", cure=f"{NAME} cure")
+    boards_probe._print(Probed(entry=entry, facts=facts, mismatches=(mismatch,)))
+    columns = ("name", "target", "kind", "address", "status", "detail")
+    boards._print([{column: NAME if column == "detail" else "" for column in columns}])
+    shown = capsys.readouterr().out
+    for text in (f"{NAME} (pi4, u@h:22)", f"zone {NAME}", f"{NAME} message", f"{NAME} cure"):
+        assert text in shown
+    assert shown.count(NAME) == 6
