@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from harness.printable import one_paragraph
 from harness.report.result import Row
 from harness.report.tables import figure
 
@@ -29,7 +30,7 @@ def graph(row: Row) -> str:
             f'<polyline points="{points}" fill="none" stroke="{colour}" vector-effect="non-scaling-stroke"/>'
         )
         legend.append(f'<span style="color: {colour}">{name}</span> up to {figure(most)}')
-    name = escape(f"{row.model} {row.policy} x{row.threads} {row.options}".strip())
+    name = escape(one_paragraph(f"{row.model} {row.policy} x{row.threads} {row.options}"))
     return (
         f"<figure><figcaption>{name}, {figure(seconds, 60)} minutes: {', '.join(legend)}</figcaption>\n"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" width="100%" height="160">'

@@ -25,7 +25,7 @@ SWEEP = """\
 models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights, calibration: {dataset: data, images: 2}}]
 policies: [fp32, int8]
 targets: [pi4]
-protocol: {warmup: 1, runs: 5, min_seconds: 0.8, cool_seconds: 0}
+protocol: {warmup: 1, runs: 5, min_seconds: 0.8, rounds: 1, cool_seconds: 0}
 emulated: {images: 1}
 """
 CELLS = 2
