@@ -122,7 +122,7 @@ def _build(
 ) -> None:
     started = time.monotonic()
     if toolchain.place == "host":
-        check_path(folder, cure="Set HARNESS_CACHE to another folder.")
+        check_path(folder, cure="Set HARNESS_CACHE to another folder, or rename the target's own file.")
     work = folder / "work"
     source = folder / "source"  # a copy: nobody edits it while it is compiled
     _write_sources(source, sources)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -60,7 +59,7 @@ def host_architecture() -> Architecture:
 
 
 def _make(
-    node: Node,
+    name: str,
     *,
     description: str,
     architecture: Architecture | None = None,
@@ -68,12 +67,6 @@ def _make(
     qemu_cpu: str | None = None,
     **rest: object,
 ) -> Target:
-    name = Path(node.file).stem
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):  # of folders and of containers
-        raise node.error(
-            f"a target is called after its file, and {name!r} is no name of letters, digits and . _ - +",
-            cure="Rename the file.",
-        )
     values = {"qemu_cpu": qemu_cpu or cpu, **rest}
     return Target(
         name=name,
@@ -132,7 +125,7 @@ _SHAPE: Record[Target] = Record(
         "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
         "board": Field(shape=BOARD_SHAPE, help="what its speed is predicted from"),
     },
-    make=_make,
+    make=lambda node, **values: _make(Path(node.file).stem, **values),
 )
 
 

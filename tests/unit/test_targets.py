@@ -56,13 +56,6 @@ def test_a_file_of_ones_own_is_a_target(tmp_path: Path) -> None:
     assert not target.is_host
 
 
-def test_a_file_whose_name_is_none_for_a_target_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "it's $(touch executed).yaml"
-    path.write_text('{description: a board, glibc: "2.36"}')
-    with pytest.raises(ConfigurationError, match=r"yaml:1: a target is called after its file, and .*it's"):
-        load_target(str(path))
-
-
 def test_an_unknown_target_names_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown target jetsn: did you mean jetson\?"):
         load_target("jetsn")
