@@ -19,6 +19,12 @@ SHELLS = [name for name in ("dash", "busybox") if shutil.which(name)]
 # What BusyBox itself brings of what the scripts start; dash uses this machine's.
 _APPLETS = ("sh", "sleep", "taskset", "cat", "rm", "mv", "tee")
 
+# For programs that run sampled.
+AWAIT_SAMPLES = r"""
+samples() { wc -l <"$1"; }  # in a log
+await_samples() { while [ "$(samples "$1")" -lt "$2" ]; do /bin/sleep 0.02; done; }  # log, number
+"""
+
 
 class ShellBoard(HostBoard):
     """Runs programs on this machine; `sh`, and with BusyBox the other tools, are the given shell's."""

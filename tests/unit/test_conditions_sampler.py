@@ -12,7 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_boards import HOSTILE, SHELLS, ShellBoard, bare, folder_of, jetson_nano, raspberry_pi, write
+from fake_boards import (
+    AWAIT_SAMPLES,
+    HOSTILE,
+    SHELLS,
+    ShellBoard,
+    bare,
+    folder_of,
+    jetson_nano,
+    raspberry_pi,
+    write,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,12 +52,16 @@ def test_clocks_temperatures_and_throttling_while_a_program_runs(
     paths = raspberry_pi(tmp_path)
     root = folder_of(paths)
     program = (
-        'sleep 0.5; echo 0x20002 >"$1/bits"; echo 81000 >"$1/sys/class/thermal/thermal_zone0/temp"; sleep 1'
+        'await_samples "$1" 1; echo 0x20002 >"$2/bits"; '
+        'echo 81000 >"$2/sys/class/thermal/thermal_zone0/temp"; '
+        'await_samples "$1" $(($(samples "$1") + 2))'
     )
-    argv = sampled(["sh", "-c", program, "sh", str(root)], log, paths, 0.2, 0)
-    assert board.run(argv, timeout=20).status == 0
+    argv = sampled(waiting(program, log, str(root)), log, paths, 0.2, 0)
+    started = time.monotonic()
+    assert board.run(argv, timeout=60).status == 0
+    elapsed = time.monotonic() - started
     samples = take_samples(board, log)
-    assert 3 <= len(samples) <= 10
+    assert 3 <= len(samples) <= 1 + elapsed / 0.2
     assert samples[0] == Sample(
         uptime_seconds=1234.56,
         clocks_khz=(1_500_000,) * 4,
@@ -61,8 +75,14 @@ def test_clocks_temperatures_and_throttling_while_a_program_runs(
     assert not list(Path.cwd().iterdir())  # nothing in a path was executed
 
 
+def waiting(program: str, *arguments: str) -> list[str]:
+    """A program that may call `await_samples`."""
+    return ["sh", "-c", AWAIT_SAMPLES + program, "sh", *arguments]
+
+
 def test_a_jetson_has_cooling_devices_and_power(board: ShellBoard, tmp_path: Path, log: str) -> None:
-    board.run(sampled(["sleep", "0.2"], log, jetson_nano(tmp_path), 5, None), timeout=20)
+    program = waiting('await_samples "$1" 1', log)
+    board.run(sampled(program, log, jetson_nano(tmp_path), 45, None), timeout=60)
     assert take_samples(board, log) == [
         Sample(
             uptime_seconds=99.0,
@@ -76,7 +96,8 @@ def test_a_jetson_has_cooling_devices_and_power(board: ShellBoard, tmp_path: Pat
 
 
 def test_a_board_that_shows_nothing_gives_no_samples(board: ShellBoard, tmp_path: Path, log: str) -> None:
-    board.run(sampled(["sleep", "0.2"], log, bare(tmp_path), 1, None), timeout=20)
+    program = waiting('await_samples "$1" 1', log)
+    board.run(sampled(program, log, bare(tmp_path), 45, None), timeout=60)
     assert Path(log).read_text() == "- - - - - -\n"
     assert take_samples(board, log) == []
 
@@ -99,18 +120,18 @@ def test_the_programs_status_and_output_stay(board: ShellBoard, log: str, status
 def test_a_death_by_signal_is_told_and_ends_the_sampler(
     board: ShellBoard, log: str, number: signal.Signals
 ) -> None:
-    words = ["sh", "-c", f"ulimit -c 0; echo $$ >pid; kill -{number.value} $$; sleep 60"]
+    words = ["sh", "-c", f"ulimit -c 0; kill -{number.value} $$; sleep 60"]
     started = time.monotonic()
-    result = board.run(sampled(words, log, BoardPaths(), 30, None), timeout=50)
-    assert time.monotonic() - started < 10
+    result = board.run(sampled(words, log, BoardPaths(), 60, None), timeout=100)
+    assert time.monotonic() - started < 50
     assert (result.status, result.stderr) == (128 + number, "")
     assert nothing_left(log)
 
 
 def test_the_sampler_ends_with_the_program_and_leaves_nothing(board: ShellBoard, log: str) -> None:
     started = time.monotonic()
-    assert board.run(sampled(["sleep", "0.3"], log, BoardPaths(), 45, None), timeout=20).status == 0
-    assert time.monotonic() - started < 5  # it was not waited for the sampler's nap
+    assert board.run(sampled(["sleep", "0.3"], log, BoardPaths(), 60, None), timeout=100).status == 0
+    assert time.monotonic() - started < 50  # it was not waited for the sampler's nap
     assert nothing_left(log)
 
 
@@ -118,7 +139,6 @@ def test_out_of_time_the_sampler_is_killed_with_the_program(board: ShellBoard, l
     with pytest.raises(RunTimeoutError):
         board.run(sampled(["sleep", "60"], log, BoardPaths(), 0.1, None), timeout=1)
     assert nothing_left(log)
-    assert len(Path(log).read_text().splitlines()) > 2
 
 
 def test_the_sampler_ends_when_only_its_shell_is_killed(board: ShellBoard, log: str) -> None:
@@ -161,8 +181,10 @@ def test_without_fractions_the_interval_is_rounded_up(tmp_path: Path, log: str) 
     sleep = board.programs / "sleep"
     sleep.write_text('#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec /bin/sleep "$1"\n')
     sleep.chmod(0o755)
-    board.run(sampled(["/bin/sleep", "1.5"], log, raspberry_pi(tmp_path), 0.1, None), timeout=20)
-    assert 1 <= len(take_samples(board, log)) <= 3
+    started = time.monotonic()
+    program = waiting('await_samples "$1" 2', log)
+    board.run(sampled(program, log, raspberry_pi(tmp_path), 0.1, None), timeout=60)
+    assert 2 <= len(take_samples(board, log)) <= 1 + (time.monotonic() - started)
 
 
 @pytest.mark.parametrize("core", [None, 0, 63])
@@ -175,8 +197,8 @@ def test_the_sampler_keeps_to_its_core_where_there_is_one(
         {"bin/vcgencmd": '#!/bin/sh\ngrep Cpus_allowed_list /proc/$PPID/status >"${0%/*}/allowed"\n'},
     )
     own = Path("own")
-    script = 'grep Cpus_allowed_list /proc/$$/status >"$1"; sleep 0.5'
-    board.run(sampled(["sh", "-c", script, "sh", str(own)], log, paths, 1, core), timeout=20)
+    script = 'grep Cpus_allowed_list /proc/$$/status >"$2"; await_samples "$1" 1'
+    board.run(sampled(waiting(script, log, str(own)), log, paths, 1, core), timeout=60)
     allowed = (folder_of(paths) / "bin" / "allowed").read_text().split()[1]
     everywhere = own.read_text().split()[1]
     assert allowed == ("0" if core == 0 else everywhere)
@@ -212,7 +234,7 @@ def test_any_text_is_parsed(text: str) -> None:
 
 
 def nothing_left(log: str) -> bool:
-    """Whether every process that has the log among its words, or wrote to it, is gone within five seconds."""
+    """Whether every process that has the log among its words, or wrote to it, is gone within half a minute."""
     wait_for(lambda: not processes_with(log))
     return True
 
@@ -232,8 +254,8 @@ def processes_with(log: str) -> list[int]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if condition():
             return
         time.sleep(0.05)
-    raise AssertionError("it did not happen within five seconds")
+    raise AssertionError("it did not happen within half a minute")

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_boards import ShellBoard, raspberry_pi
+from fake_boards import AWAIT_SAMPLES, ShellBoard, raspberry_pi
 
 from harness.boards.energy_meter import EnergyMeter
 from harness.boards.temperature_gate import Outcome
 from harness.configuration.matrix import Protocol
 from harness.sweep.watched_run import Watched, facts, run_watched
 
-PROTOCOL = Protocol(reruns=2, cool_seconds=0.0)
+PROTOCOL = Protocol(reruns=2, cool_seconds=0.0, timeout=60.0)
 
 
 class Pi:
@@ -27,9 +27,11 @@ class Pi:
         (folder / "runs").write_text("")
 
     def run(self, script: str, protocol: Protocol = PROTOCOL) -> Watched:
-        whole = f'echo run >>"$1"; {script}'
-        argv = ["sh", "-c", whole, "sh", str(self.folder / "runs"), str(self.root / "bits")]
-        return run_watched(self.board, argv, protocol, {}, str(self.folder / "log"))
+        """Runs a script that is given the files of its runs, of the throttle bits and of the samples."""
+        log = str(self.folder / "log")
+        words = [str(self.folder / "runs"), str(self.root / "bits"), log]
+        argv = ["sh", "-c", f'{AWAIT_SAMPLES} echo run >>"$1"; {script}', "sh", *words]
+        return run_watched(self.board, argv, protocol, {}, log)
 
     @property
     def runs(self) -> int:
@@ -45,7 +47,7 @@ def pi(tmp_path: Path) -> Pi:
 
 
 def test_an_undisturbed_run_is_made_once_and_its_conditions_are_known(pi: Pi) -> None:
-    watched = pi.run("echo printed; sleep 0.6")
+    watched = pi.run('echo printed; await_samples "$3" 2')
     assert (watched.completed.status, watched.completed.stdout) == (0, "printed\n")
     assert (pi.runs, watched.attempts) == (1, 1)
     known = facts([watched])
@@ -91,16 +93,18 @@ def test_a_users_meter_measures_the_run(pi: Pi) -> None:
 
 
 def test_a_throttled_run_is_made_again_until_it_is_not(pi: Pi) -> None:
-    # The board is throttled during the first run alone.
-    first = 'if [ "$(wc -l <"$1")" = 1 ]; then echo 0x4 >"$2"; sleep 0.7; fi; echo 0x0 >"$2"; sleep 0.5'
-    watched = pi.run(first)
+    # The board is throttled during the first run alone. A sample may be under way when that begins.
+    throttled = (
+        'if [ "$(wc -l <"$1")" = 1 ]; then echo 0x4 >"$2"; await_samples "$3" $(($(samples "$3") + 2)); fi'
+    )
+    watched = pi.run(f'{throttled}; echo 0x0 >"$2"; await_samples "$3" 1')
     assert (pi.runs, watched.attempts) == (2, 2)
     assert watched.conditions.throttled is False
 
 
 def test_a_board_that_goes_on_throttling_is_given_up_on_and_marked(pi: Pi) -> None:
     (pi.root / "bits").write_text("0x4\n")
-    watched = pi.run("sleep 0.6", replace(PROTOCOL, reruns=1))
+    watched = pi.run('await_samples "$3" 1', replace(PROTOCOL, reruns=1))
     assert (pi.runs, watched.attempts) == (2, 2)
     assert watched.conditions.throttled is True
     assert "the firmware throttled the cores" in " ".join(watched.conditions.reasons)
@@ -108,7 +112,7 @@ def test_a_board_that_goes_on_throttling_is_given_up_on_and_marked(pi: Pi) -> No
 
 def test_what_fails_is_not_run_again(pi: Pi) -> None:
     (pi.root / "bits").write_text("0x4\n")
-    watched = pi.run("sleep 0.3; kill -SEGV $$")
+    watched = pi.run('await_samples "$3" 1; kill -SEGV $$')
     assert pi.runs == 1
     assert watched.completed.status == -11
     assert pi.governors() == {"ondemand"}
