@@ -2,12 +2,13 @@
 
     python tests/benchmarks/schedule_scale.py --boards 200 --cells 20000
 
-prints seconds of this process's time on processors, its peak memory and how the cells were spread, as JSON.
+prints seconds of this process's time on processors, its peak memory and how the cells were spread. Store,
+schedule, materials and the sweep's threads are those of every sweep; a board answers at once what an engine
+might print. Exit status 1 where it took more than 60 s of processors or 500 MB, or a cell was not measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import resource
@@ -16,13 +17,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
+
+import figures
+from fake_boards import FakeBoard
 
 from harness import console
 from harness.boards.board import Completed
-from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import Target, load_target
 from harness.sweep.fleet import Fleet
@@ -45,54 +49,19 @@ BENCH = {
     "layers": [LAYER | {"index": index} for index in range(14)],
 }  # fmt: skip
 PRINTED = json.dumps(BENCH)
+# What the board's shell says of its state.
+STATE = "".join(f"core\t{core}\t1800000\t1800000\t1800000\tperformance\t\n" for core in range(4))
+STATE += "zone\t48312\tcpu-thermal\t\nthrottled\t0x0\t\nload\t0.25 0.50 0.75 1/123 4567\t\nend\t\n"
+AT_MOST = {"not_done": 0, "processor_seconds": 60, "peak_rss_mb": 500}
 
 
-class FakeBoard:
-    """Answers at once what an engine might print."""
-
-    emulated = False
-
-    def __init__(self, name: str, target: Target) -> None:
-        self.name = name
-        self.target = target
-        self.sensors = BoardPaths()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
-        return {name: str(PurePosixPath("/board") / path.name) for name, path in files.items()}
+class EngineBoard(FakeBoard):
+    """Answers at once what an engine, or the scripts that read a board's sensors, might print."""
 
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
     ) -> Completed:
-        return Completed(status=0, stdout=PRINTED, stderr="")
-
-    def profile(
-        self,
-        argv: Sequence[str],
-        output: Path,
-        *,
-        timeout: float,
-        environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
-        return None
-
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
-        return None
-
-    def scratch(self, name: str) -> str:
-        return f"/there/{name}"
-
-    def fetch(self, remote: str, local: Path) -> None:
-        raise NotImplementedError
+        return Completed(status=0, stdout=PRINTED if "bench" in argv else STATE, stderr="")
 
 
 class FakeFleet(Fleet):
@@ -110,7 +79,7 @@ class FakeFleet(Fleet):
         return self.names
 
     def open(self, board: str) -> Board:
-        return FakeBoard(board, self.target)
+        return EngineBoard(board, self.target)
 
 
 def write_sweep(folder: Path, cells: int) -> Path:
@@ -138,10 +107,10 @@ def write_sweep(folder: Path, cells: int) -> Path:
     return path
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--boards", type=int, default=200)
-    parser.add_argument("--cells", type=int, default=20_000)
+def main() -> int:
+    parser = figures.parser(__doc__)
+    parser.add_argument("--boards", type=int, default=200, help="how many boards (%(default)s)")
+    parser.add_argument("--cells", type=int, default=20_000, help="about how many cells (%(default)s)")
     arguments = parser.parse_args()
     console.set_quiet(True)
     with tempfile.TemporaryDirectory() as name:
@@ -153,22 +122,20 @@ def main() -> None:
         with Store(folder / "results") as store:
             places = store.places(number)
             outcomes = [store.outcome("cells", place.key) for place in places]
-    spread = Counter(str(outcome.result["board"]) for outcome in outcomes if outcome)
-    json.dump(
-        {
-            "cells": len(places),
-            "done": sum(outcome is not None and outcome.status == "done" for outcome in outcomes),
-            "boards": len(spread),
-            "most_and_least_cells_of_a_board": [max(spread.values()), min(spread.values())],
-            "seconds": round(seconds, 1),
-            "processor_seconds": round(processor, 1),
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        },
-        sys.stdout,
-        indent=2,
-    )
-    print()
+    done = [outcome for outcome in outcomes if outcome is not None and outcome.status == "done"]
+    spread = Counter(str(outcome.result["board"]) for outcome in done)
+    found = {
+        "boards": len(spread),
+        "cells": len(places),
+        "not_done": len(places) - len(done),
+        "most_cells_of_a_board": max(spread.values(), default=0),
+        "least_cells_of_a_board": min(spread.values(), default=0),
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(processor, 1),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+    return figures.conclude(found, AT_MOST, as_json=arguments.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

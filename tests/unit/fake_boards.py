@@ -1,4 +1,5 @@
-"""This machine as a board with each POSIX shell that is installed, and made-up /sys and /proc trees."""
+"""Boards for tests: one that does nothing, and this machine with each POSIX shell that is installed and
+made-up /sys and /proc trees."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from harness.boards.board import Completed
 from harness.boards.host import HostBoard
 from harness.boards.sensors import BoardPaths
-from harness.configuration.targets import load_target
+from harness.configuration.targets import Target, load_target
 
 # What a shell must neither run nor split.
 HOSTILE = """it's "$(touch executed)" `touch executed`; touch executed\n * & -x é"""
@@ -24,6 +26,51 @@ AWAIT_SAMPLES = r"""
 samples() { wc -l <"$1"; }  # in a log
 await_samples() { while [ "$(samples "$1")" -lt "$2" ]; do /bin/sleep 0.02; done; }  # log, number
 """
+
+
+class FakeBoard:
+    """A board that runs nothing, counts nothing and profiles nothing: tests override what they are about."""
+
+    emulated = False
+    sensors = BoardPaths()
+
+    def __init__(self, name: str = "fake", target: Target | None = None) -> None:
+        self.name = name
+        self.target = target or load_target("pi4")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        return {name: f"/there/{path.name}" for name, path in files.items()}
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
+        raise NotImplementedError
+
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed | None:
+        return None
+
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int] | None:
+        return None
+
+    def scratch(self, name: str) -> str:
+        return f"/there/{name}"
+
+    def fetch(self, remote: str, local: Path) -> None:
+        raise NotImplementedError
 
 
 class ShellBoard(HostBoard):

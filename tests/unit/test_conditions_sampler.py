@@ -234,7 +234,7 @@ def test_any_text_is_parsed(text: str) -> None:
 
 
 def nothing_left(log: str) -> bool:
-    """Whether every process that has the log among its words, or wrote to it, is gone within half a minute."""
+    """Whether all that have the log among their words, or open, are gone within half a minute."""
     wait_for(lambda: not processes_with(log))
     return True
 

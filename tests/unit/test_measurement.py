@@ -7,16 +7,17 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
+from fake_boards import FakeBoard
 from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.boards.board import Completed
 from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
-from harness.configuration.targets import Target, load_target
+from harness.configuration.targets import load_target
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
@@ -51,29 +52,20 @@ BENCH: dict[str, Any] = {
 }
 
 
-class FakeBoard:
+class ScriptedBoard(FakeBoard):
     """A board that answers from a script and notes what it was asked."""
 
-    name = "fake"
     sensors = BoardPaths(sys="/nowhere", proc="/nowhere", vcgencmd="", governors="/nowhere/governors")
 
     def __init__(self, *, emulated: bool = False, **answers: object) -> None:
+        super().__init__()
         self.emulated = emulated
-        self.target: Target = load_target("pi4")
         self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
         self.ran: list[list[str]] = []
         self.profiled: list[list[str]] = []
         self.counted: list[list[str]] = []
         self.counts: int | None = 789
         self.environments: list[dict[str, str]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
-        return {name: f"/there/{path.name}" for name, path in files.items()}
 
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
@@ -116,14 +108,8 @@ class FakeBoard:
         answer = json.dumps(BENCH | {"isa": "emulated"})
         return Completed(status=0, stdout=answer, stderr=""), self.counts
 
-    def scratch(self, name: str) -> str:
-        return f"/there/{name}"
 
-    def fetch(self, remote: str, local: Path) -> None:
-        raise NotImplementedError
-
-
-def measured(board: FakeBoard, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
+def measured(board: ScriptedBoard, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
     """What comes of all rounds."""
     rounds = measure(board, cell, files, expected)
     while True:
@@ -156,7 +142,7 @@ def files() -> Files:
 
 
 def test_a_measured_cell(cell: Cell, files: Files) -> None:
-    board = FakeBoard()
+    board = ScriptedBoard()
     outcome = measured(board, cell, files, ["aa", "bb"])
     assert outcome.status == "done"
     assert outcome.samples_ns == [2_000_000, 4_000_000]
@@ -179,7 +165,7 @@ def test_a_measured_cell(cell: Cell, files: Files) -> None:
 
 
 def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) -> None:
-    board = FakeBoard(emulated=True)
+    board = ScriptedBoard(emulated=True)
     chosen = replace(cell, options=replace(cell.options, quantizer="tensorflow"))
     libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
     result = measured(board, chosen, replace(files, libraries=libraries)).result
@@ -190,7 +176,7 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
 
 
 def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) -> None:
-    board = FakeBoard(emulated=True)
+    board = ScriptedBoard(emulated=True)
     board.target = replace(board.target, board=None)
     outcome = measured(board, cell, files)
     assert outcome.result["instructions"] == 12345
@@ -206,7 +192,7 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
 ) -> None:
     predictor = Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Scripted())
     monkeypatch.setattr(measurement, "find_predictor", lambda _: predictor)
-    outcome = measured(FakeBoard(emulated=True), cell, files)
+    outcome = measured(ScriptedBoard(emulated=True), cell, files)
     result = outcome.result
     # A cycle a block; two threads on two cores halve it.
     assert result["predicted_ms"] == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
@@ -220,9 +206,9 @@ def in_rounds(cell: Cell, **protocol: Any) -> Cell:
     return replace(cell, protocol=replace(cell.protocol, **{"rounds": 3, "runs": 10} | protocol))
 
 
-def answering(*rounds: list[int]) -> FakeBoard:
+def answering(*rounds: list[int]) -> ScriptedBoard:
     """A board whose runs take these times, one list after the other."""
-    board = FakeBoard()
+    board = ScriptedBoard()
     benches = iter(
         BENCH | {"samples_ns": samples, "layers": [ROW | {"ns": samples[0]}]} for samples in rounds
     )
@@ -283,7 +269,7 @@ def test_a_sustained_cell_keeps_its_course(cell: Cell, files: Files) -> None:
 
 
 def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
-    board = FakeBoard()
+    board = ScriptedBoard()
     result = measured(board, cell, replace(files, samples=None)).result
     assert "digest" not in result
     assert len(board.ran) == 1
@@ -291,11 +277,11 @@ def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
 
 def test_int8_that_differs_from_the_host_fails(cell: Cell, files: Files) -> None:
     with pytest.raises(HarnessError, match=r"fake computes other bits than the host: .* sample image 1"):
-        measured(FakeBoard(), cell, files, ["aa", "xx"])
+        measured(ScriptedBoard(), cell, files, ["aa", "xx"])
 
 
 def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
-    board = FakeBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
+    board = ScriptedBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
     result = measured(board, cell, files, ["aa", "xx"]).result
     assert (result["digest_matches_host"], result["exact"]) == (False, False)
     assert measured(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
@@ -318,12 +304,12 @@ def test_every_failure_has_its_cause(
     cell: Cell, files: Files, bench: object, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        measured(FakeBoard(bench=bench), cell, files)
+        measured(ScriptedBoard(bench=bench), cell, files)
 
 
 def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:
     with pytest.raises(HarnessError, match="gave no digests"):
-        measured(FakeBoard(forward={}), cell, files)
+        measured(ScriptedBoard(forward={}), cell, files)
 
 
 def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
@@ -361,7 +347,7 @@ def counting(tmp_path: Path) -> Cell:
 
 
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:
-    board = FakeBoard(bench=BENCH | {"instructions": 456})
+    board = ScriptedBoard(bench=BENCH | {"instructions": 456})
     result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert result["instructions"] == 456
     assert "instructions_isa" not in result
@@ -369,7 +355,7 @@ def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: C
 
 
 def test_instructions_are_counted_by_an_emulator_otherwise(counting: Cell) -> None:
-    board = FakeBoard()
+    board = ScriptedBoard()
     files = Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))
     result = measured(board, counting, files).result
     assert (result["instructions"], result["instructions_isa"]) == (789, "emulated")
@@ -388,7 +374,7 @@ def test_a_cell_says_why_its_instructions_are_not_counted(
     def refuse(*_: object, **__: object) -> None:
         raise HarnessError("there is no emulator")
 
-    board = FakeBoard()
+    board = ScriptedBoard()
     monkeypatch.setattr(board, "count_instructions", refuse)
     result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert (result["instructions"], result["instructions_missing"]) == (None, "there is no emulator")

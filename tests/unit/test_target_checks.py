@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from fake_boards import FakeBoard
 
 import harness.boards
 from harness.boards.board import Completed, RunTimeoutError
-from harness.boards.sensors import BoardPaths
 from harness.cli import main
 from harness.configuration.targets import Target, load_target
 from harness.errors import BoardUnreachableError, BuildError, HarnessError, TargetMismatchError
@@ -27,15 +27,11 @@ HALVES = "c: 2.240234, d: 1.360352\nd: 1.800781\n"
 HELLO = "Hello from TensorFlow C library version 2.21.0\n"
 
 
-class FakeBoard:
+class Desk(FakeBoard):
     """A board on which each program prints what it was told."""
 
-    name = "desk"
-    emulated = False
-    sensors = BoardPaths()
-
     def __init__(self) -> None:
-        self.target = load_target("pi4")
+        super().__init__("desk")
         self.answers: dict[str, Completed | HarnessError] = {
             "half_precision": Completed(status=0, stdout=HALVES, stderr=""),
             "tensorflow": Completed(status=0, stdout=HELLO, stderr="a remark\n"),
@@ -68,27 +64,6 @@ class FakeBoard:
             raise answer
         return answer
 
-    def profile(
-        self,
-        argv: Sequence[str],
-        output: Path,
-        *,
-        timeout: float,
-        environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
-        return None
-
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
-        raise NotImplementedError
-
-    def scratch(self, name: str) -> str:
-        return f"/there/{name}"
-
-    def fetch(self, remote: str, local: Path) -> None:
-        raise NotImplementedError
-
 
 def sdk_of(_: Target) -> Sdk:
     return Sdk(
@@ -103,9 +78,9 @@ def sdk_of(_: Target) -> Sdk:
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> FakeBoard:
+def board(monkeypatch: pytest.MonkeyPatch) -> Desk:
     """The board of every target; programs and SDK are there without being built."""
-    made = FakeBoard()
+    made = Desk()
     monkeypatch.setattr(harness.boards, "open_board", lambda *_: made)
     monkeypatch.setattr(checks, "build_check", lambda check, _: Path("/built", check.program))
     monkeypatch.setattr(checks, "tensorflow_sdk", sdk_of)
@@ -146,20 +121,20 @@ def test_the_expected_version_is_the_pinned_one() -> None:
 # --- running
 
 
-def test_a_program_with_libraries_is_told_where_each_lies(board: FakeBoard) -> None:
+def test_a_program_with_libraries_is_told_where_each_lies(board: Desk) -> None:
     with board:
         assert run_check(check_named("TensorFlow"), board.target, board) == HELLO
     assert board.ran == [(["/there/0/tensorflow"], {"LD_LIBRARY_PATH": "/there/1:/there/2"})]
     assert len(LIBRARIES) == 2
 
 
-def test_a_program_without_libraries_is_called_as_it_is(board: FakeBoard) -> None:
+def test_a_program_without_libraries_is_called_as_it_is(board: Desk) -> None:
     with board:
         run_check(check_named("half precision"), board.target, board)
     assert board.ran == [(["/there/0/half_precision"], {})]
 
 
-def test_other_numbers_are_shown_beside_those_expected(board: FakeBoard) -> None:
+def test_other_numbers_are_shown_beside_those_expected(board: Desk) -> None:
     other = HALVES.replace("1.360352", "1.359375")
     board.answers["half_precision"] = Completed(status=0, stdout=other, stderr="")
     with board, pytest.raises(WrongOutputError) as caught:
@@ -177,14 +152,14 @@ def test_other_numbers_are_shown_beside_those_expected(board: FakeBoard) -> None
         (127, "a\nlibstdc++.so.6: cannot open\n", r"ended with status 127 \(libstdc\+\+.so.6: cannot open\)"),
     ],
 )
-def test_a_program_that_does_not_end_well(board: FakeBoard, status: int, stderr: str, said: str) -> None:
+def test_a_program_that_does_not_end_well(board: Desk, status: int, stderr: str, said: str) -> None:
     board.answers["tensorflow"] = Completed(status=status, stdout=HELLO, stderr=stderr)
     with board, pytest.raises(TargetMismatchError, match=said) as caught:
         run_check(check_named("TensorFlow"), board.target, board)
     assert "libstdc++6" in caught.value.cure
 
 
-def test_a_program_that_hangs_does_not_fit(board: FakeBoard) -> None:
+def test_a_program_that_hangs_does_not_fit(board: Desk) -> None:
     board.answers["half_precision"] = RunTimeoutError("half_precision: did not end within 300 s on desk")
     with board, pytest.raises(TargetMismatchError, match="did not end within"):
         run_check(check_named("half precision"), board.target, board)
@@ -241,7 +216,7 @@ def examined(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in row["findings"]}
 
 
-def test_all_is_well(board: FakeBoard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_is_well(board: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--target", "pi"]) == 0
     out = capsys.readouterr().out
     assert "pi4: Raspberry Pi 4" in out
@@ -252,7 +227,7 @@ def test_all_is_well(board: FakeBoard, capsys: pytest.CaptureFixture[str]) -> No
     assert not board.connected
 
 
-def test_a_real_board_needs_no_docker(board: FakeBoard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_board_needs_no_docker(board: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--target", "pi4", "--json"])
     assert list(examined(capsys)) == [
         "compiler",
@@ -266,7 +241,7 @@ def test_a_real_board_needs_no_docker(board: FakeBoard, capsys: pytest.CaptureFi
 
 
 def test_a_wrong_result_is_status_4_and_the_others_are_done(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str]
+    board: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board.answers["half_precision"] = Completed(status=0, stdout="c: 0\n", stderr="")
     assert main(["doctor", "--target", "pi4", "--json"]) == 4
@@ -280,7 +255,7 @@ def test_a_wrong_result_is_status_4_and_the_others_are_done(
 
 
 def test_a_board_that_does_not_answer_is_status_5_and_programs_are_still_built(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str]
+    board: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board.unreachable = True
     assert main(["doctor", "--target", "pi4"]) == 5
@@ -291,7 +266,7 @@ def test_a_board_that_does_not_answer_is_status_5_and_programs_are_still_built(
 
 
 def test_a_board_of_another_architecture_is_not_the_target(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str]
+    board: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board.answers["uname"] = Completed(status=0, stdout="Linux 6.1 armv7l\n", stderr="")
     assert main(["doctor", "--target", "pi4"]) == 4
@@ -301,16 +276,14 @@ def test_a_board_of_another_architecture_is_not_the_target(
     assert not board.connected
 
 
-def test_a_board_that_goes_in_between_is_status_5(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_board_that_goes_in_between_is_status_5(board: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     board.answers["half_precision"] = BoardUnreachableError("desk: running half_precision: lost")
     assert main(["doctor", "--target", "pi4"]) == 5
     assert "✕ half precision: desk: running half_precision: lost" in capsys.readouterr().out
 
 
 def test_without_docker_it_is_status_3_and_the_cure_is_shown(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    board: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board.emulated = True
     rows = [
@@ -330,7 +303,7 @@ def test_without_docker_it_is_status_3_and_the_cure_is_shown(
 
 
 def test_a_target_without_tensorflow_is_well_without_it(
-    board: FakeBoard, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    board: Desk, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text('description: mine\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n')
@@ -341,7 +314,7 @@ def test_a_target_without_tensorflow_is_well_without_it(
     assert "✓ half precision" in out
 
 
-def test_several_targets_are_all_examined(board: FakeBoard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_targets_are_all_examined(board: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--target", "pi4", "--target", "pi", "--target", "jetson", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["targets"]
     assert [(row["target"], row["board"], row["emulated"], row["ok"]) for row in rows] == [
