@@ -63,6 +63,8 @@ _PLAUSIBLE = range(-40_000, 150_001)  # millidegrees; sensors that are off show 
 # `CPU-balanced`, ACPI `Processor`.
 _CORE_COOLER = re.compile("cpu|processor", re.IGNORECASE)
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
@@ -152,12 +154,12 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 
 
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
-    def all_of(kind: str, fields: int) -> list[list[str]]:
-        return [
-            [one_line(field) for field in line[1 : fields + 1]]
-            for line in lines
-            if line[0] == kind and len(line) > fields
-        ]
+    said: dict[str, list[list[str]]] = {}
+    for kind, *fields in lines:
+        said.setdefault(kind, []).append([one_line(field) for field in fields])
+
+    def all_of(kind: str, count: int) -> list[list[str]]:
+        return [fields[:count] for fields in said.get(kind, []) if len(fields) >= count]
 
     def one(kind: str) -> str:
         return next((fields[0] for fields in all_of(kind, 1)), "")
@@ -193,7 +195,7 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
 
 def whole(text: str) -> int | None:
     """A whole number as a board prints it."""
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def real(text: str) -> float | None:

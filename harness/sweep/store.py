@@ -406,6 +406,11 @@ class Store:
                 for statement in _SCHEMA.split(";"):
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA user_version = {VERSION}")
+            if version in (0, VERSION):
+                for table in ("cells", "evaluations"):  # which of older stores have none
+                    self._database.execute(
+                        f"CREATE INDEX IF NOT EXISTS {table}_by_revision ON {table} (revision)"
+                    )
         if version not in (0, VERSION):
             self._database.close()
             raise ConfigurationError(

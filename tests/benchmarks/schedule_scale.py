@@ -44,14 +44,19 @@ LAYER = {
     "algorithm": "gemm", "ns": 1_000_000, "conversion_ns": 0, "bytes": 1_000_000,
 }  # fmt: skip
 BENCH = {
-    "samples_ns": [1_000_000 + number for number in range(30)], "arena_bytes": 1, "weight_bytes": 1,
+    "samples_ns": [1_000_000 + number for number in range(10)], "arena_bytes": 1, "weight_bytes": 1,
     "peak_rss_bytes": 1, "isa": "neon", "instructions": None,
     "layers": [LAYER | {"index": index} for index in range(14)],
 }  # fmt: skip
 PRINTED = json.dumps(BENCH)
-# What the board's shell says of its state.
 STATE = "".join(f"core\t{core}\t1800000\t1800000\t1800000\tperformance\t\n" for core in range(4))
 STATE += "zone\t48312\tcpu-thermal\t\nthrottled\t0x0\t\nload\t0.25 0.50 0.75 1/123 4567\t\nend\t\n"
+# What the board prints, by what is found in the script that it is to run.
+ANSWERS = {
+    "meminfo": STATE,
+    "scaling_governor": "core performance\n" * 4,
+    "cat": "12.50 1800000,1800000,1800000,1800000 48312 0x0 - -\n" * 4,
+}
 AT_MOST = {"not_done": 0, "processor_seconds": 60, "peak_rss_mb": 500}
 
 
@@ -61,7 +66,8 @@ class EngineBoard(FakeBoard):
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
     ) -> Completed:
-        return Completed(status=0, stdout=PRINTED if "bench" in argv else STATE, stderr="")
+        printed = PRINTED if "bench" in argv else next(ANSWERS[part] for part in ANSWERS if part in argv[2])
+        return Completed(status=0, stdout=printed, stderr="")
 
 
 class FakeFleet(Fleet):

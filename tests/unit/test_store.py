@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -220,3 +221,14 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(ConfigurationError, match="has format 99"):
         Store(tmp_path)
+
+
+def test_the_last_revision_is_found_without_reading_all_results(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        database.execute("DROP INDEX cells_by_revision")  # as in a store of an older harness
+    Store(tmp_path).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        for table in ("cells", "evaluations"):
+            (plan,) = database.execute(f"EXPLAIN QUERY PLAN SELECT max(revision) FROM {table}").fetchall()
+            assert f"INDEX {table}_by_revision" in plan[3]
