@@ -21,8 +21,7 @@ SHELLS = [name for name in ("dash", "busybox") if shutil.which(name)]
 # What BusyBox itself brings of what the scripts start; dash uses this machine's.
 _APPLETS = ("sh", "sleep", "taskset", "cat", "rm", "mv", "tee")
 
-# For programs that run sampled.
-AWAIT_SAMPLES = r"""
+_AWAIT_SAMPLES = r"""
 samples() { wc -l <"$1"; }  # in a log
 await_samples() { while [ "$(samples "$1")" -lt "$2" ]; do /bin/sleep 0.02; done; }  # log, number
 """
@@ -90,6 +89,11 @@ class ShellBoard(HostBoard):
     ) -> Completed:
         path = f"{self.programs}:{os.environ['PATH']}"
         return super().run(argv, timeout=timeout, environment={"PATH": path, **(environment or {})})
+
+
+def waiting(script: str, *arguments: str) -> list[str]:
+    """A program to be run sampled, which may call `samples` and `await_samples`."""
+    return ["sh", "-c", _AWAIT_SAMPLES + script, "sh", *arguments]
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:

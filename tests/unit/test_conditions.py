@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_boards import ShellBoard, bare, folder_of, raspberry_pi
+from fake_boards import ShellBoard, bare, folder_of, raspberry_pi, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,8 +268,8 @@ def test_a_run_that_is_throttled_on_a_board_is_found(tmp_path: Path) -> None:
     verdicts = []
     for throttled in ("0x0", "0x50005", "0x50000"):
         before = read_state(board, paths)
-        program = ["sh", "-c", 'echo "$1" >"$2"; sleep 0.4', "sh", throttled, str(bits)]
-        board.run(sampled(program, log, paths, 0.1, None), timeout=20)
+        bits.write_text(f"{throttled}\n")
+        board.run(sampled(waiting('await_samples "$1" 1', log), log, paths, 45, None), timeout=60)
         found = assess(take_samples(board, log), before, read_state(board, paths))
         verdicts.append(found.reasons)
     assert verdicts == [(), ("under-voltage", "the firmware throttled the cores"), ()]

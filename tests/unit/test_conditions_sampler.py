@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from fake_boards import (
-    AWAIT_SAMPLES,
     HOSTILE,
     SHELLS,
     ShellBoard,
@@ -21,6 +20,7 @@ from fake_boards import (
     folder_of,
     jetson_nano,
     raspberry_pi,
+    waiting,
     write,
 )
 from hypothesis import given
@@ -73,11 +73,6 @@ def test_clocks_temperatures_and_throttling_while_a_program_runs(
     assert (samples[-1].throttled, samples[-1].temperatures) == (0x20002, (81000,))
     assert not Path(log).exists()
     assert not list(Path.cwd().iterdir())  # nothing in a path was executed
-
-
-def waiting(program: str, *arguments: str) -> list[str]:
-    """A program that may call `await_samples`."""
-    return ["sh", "-c", AWAIT_SAMPLES + program, "sh", *arguments]
 
 
 def test_a_jetson_has_cooling_devices_and_power(board: ShellBoard, tmp_path: Path, log: str) -> None:

@@ -45,8 +45,8 @@ def test_out_of_time_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = 'sleep 60 & echo $$ $! >"$0"; wait'
     started = time.monotonic()
-    with pytest.raises(HarnessError, match=r"did not end within 0\.5 s"):
-        PowerHook(command=("sh", "-c", script, str(pids), "{action}"), seconds=0.5).switch("off")
+    with pytest.raises(HarnessError, match="did not end within 2 s"):
+        PowerHook(command=("sh", "-c", script, str(pids), "{action}"), seconds=2).switch("off")
     assert time.monotonic() - started < 10
     shell, child = map(int, pids.read_text().split())
     with pytest.raises(ProcessLookupError):
@@ -61,5 +61,5 @@ def test_out_of_time_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
 
 def test_what_it_leaves_running_on_purpose_is_not_waited_for(tmp_path: Path) -> None:
     started = time.monotonic()
-    PowerHook(command=("sh", "-c", "sleep 5 & exit 0", "{action}")).switch("on")
-    assert time.monotonic() - started < 4
+    PowerHook(command=("sh", "-c", "sleep 20 & exit 0", "{action}")).switch("on")
+    assert time.monotonic() - started < 15

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_boards import AWAIT_SAMPLES, ShellBoard, raspberry_pi
+from fake_boards import ShellBoard, raspberry_pi, waiting
 
 from harness.boards.energy_meter import EnergyMeter
 from harness.boards.temperature_gate import Outcome
@@ -29,8 +29,8 @@ class Pi:
     def run(self, script: str, protocol: Protocol = PROTOCOL) -> Watched:
         """Runs a script that is given the files of its runs, of the throttle bits and of the samples."""
         log = str(self.folder / "log")
-        words = [str(self.folder / "runs"), str(self.root / "bits"), log]
-        argv = ["sh", "-c", f'{AWAIT_SAMPLES} echo run >>"$1"; {script}', "sh", *words]
+        files = (str(self.folder / "runs"), str(self.root / "bits"), log)
+        argv = waiting(f'echo run >>"$1"; {script}', *files)
         return run_watched(self.board, argv, protocol, {}, log)
 
     @property
