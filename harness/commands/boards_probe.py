@@ -82,7 +82,7 @@ def _print(result: Probed) -> None:
     from rich.table import Table
 
     entry = result.entry
-    table = Table(title=console.text(f"{entry.name} ({entry.target}, {entry.where})"), show_header=False)
+    table = Table(title=console.text(f"{entry.name} ({entry.target.name}, {entry.where})"), show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in _lines(result.facts) if result.facts else ():

@@ -41,7 +41,7 @@ SWEEP = {
     "policies": ["fp32", "fp16"],
     "targets": ["pi4"],
     "threads": [1, 2, 3, 4],
-    "toolchains": [{"toolchain": "zig", "flags": "-O2\x1b[2J [red]"}],
+    "toolchains": [{"toolchain": "zig", "flags": "-O2 [red]"}],
     "emulated": {"images": 0},
 }
 INFO = {"weights_bytes": (DIGITS / "digits.weights").stat().st_size, "layers": [{"macs": 1000}]}
@@ -137,8 +137,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             name=name, table="evaluations", key=variant.policy, kind="accuracy", perform=at_once(perform)
         )
 
-    def built(wanted: Iterable[tuple[str, Build]], _worker: object) -> dict[tuple[str, Build], Engine]:
-        return dict.fromkeys([("host", Build()), *wanted], Engine(path=executable, sha256="0" * 64))
+    def built(wanted: Iterable[tuple[Target, Build]], _worker: object) -> dict[tuple[str, Build], Engine]:
+        names = [("host", Build()), *((target.name, build) for target, build in wanted)]
+        return dict.fromkeys(names, Engine(path=executable, sha256="0" * 64))
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.sweep.fleet.Fleet", Boards)
@@ -161,7 +162,7 @@ def test_without_a_terminal_changes_are_lines(
     monkeypatch.setattr(console, "_NEWS_SECONDS", 0.02)
     assert run("--watch") == 6  # some cells failed
     said = capfd.readouterr().err
-    cell = r"digits fp\d+ \d+ threads? zig -O2\\x1b\[2J \[red\]"
+    cell = r"digits fp\d+ \d+ threads? zig -O2 \[red\]"
     assert re.search(rf"^desk: measuring {cell} \(\d+ done, \d failed", said, re.MULTILINE)
     assert re.search(r"^desk: measuring .* done, \d failed, pi4 \d+ s left\)$", said, re.MULTILINE)
     ended = re.findall(r"^(\S+): finished \((\d+) done, (\d+) failed\)$", said, re.MULTILINE)
