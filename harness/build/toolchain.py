@@ -22,7 +22,7 @@ from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
 
-_UNUSABLE = '"$*:;<>?\\|'
+_UNUSABLE = '"$*:;<>?[\\|'
 _FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 
 

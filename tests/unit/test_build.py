@@ -191,7 +191,14 @@ def test_flags_that_are_no_words_are_refused(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("${HOME}", r"\$"), ("a;b", ";"), ("a\nb", r"\\n"), ("C:\\", r": \\"), ("\x1b", r"\\x1b")],
+    [
+        ("${HOME}", r"\$"),
+        ("[red]", r"\["),
+        ("a;b", ";"),
+        ("a\nb", r"\\n"),
+        ("C:\\", r": \\"),
+        ("\x1b", r"\\x1b"),
+    ],
 )
 def test_a_cache_whose_name_cmake_would_misread_is_refused(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, name: str, shown: str
@@ -202,7 +209,7 @@ def test_a_cache_whose_name_cmake_would_misread_is_refused(
 
 
 def test_a_cache_may_have_any_other_name(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / "-rf it's `touch executed` & [red]ü (x) %s #"))
+    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / "-rf it's `touch executed` & ü (x) %s #~"))
     assert build_engine(TARGET).engine.is_file()
 
 
