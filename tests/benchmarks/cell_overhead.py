@@ -1,0 +1,164 @@
+"""What the harness adds to a cell beyond the time of the engine's own processes, on a board over SSH.
+
+    python tests/benchmarks/cell_overhead.py --board emulated
+    python tests/benchmarks/cell_overhead.py --board ssh
+
+`emulated` is harness's own board, a container; `ssh` an OpenSSH server on loopback, which is measured as a
+real board is: sensors, governor, lock; in one round, so that cells end one after another. On both the engine
+for a Raspberry Pi 4 runs by QEMU. A sweep of a tiny network is run there, with a predictor that has seen none
+of its code before. A cell's time is that from the end of the cell before to its own, of which the engine's
+processes took what the board's own clock says between their begin and end, read in the shell that starts
+them: to hundredths of a second. On the emulated board the run under the profiler is such a process. The rest
+is overhead: claims, files, connection, sensors, prediction, results. Exit status 1 where that is more than a
+second in any cell but the first, or a cell failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import figures
+from loopback import TARGET, own_cache, raspberry_pi
+from tiny_sweep import write_tiny_sweep
+
+from harness import console
+from harness.boards import emulation_missing
+from harness.boards.board import Completed
+from harness.build.engine import build_engine
+from harness.configuration.schema import read_sweep
+from harness.configuration.targets import load_target
+from harness.sweep.fleet import Fleet
+from harness.sweep.runner import run_sweep
+from harness.sweep.store import FILE_NAME
+
+if TYPE_CHECKING:
+    from harness.boards.board import Board
+
+SWEEP = """\
+models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights, calibration: {dataset: data, images: 4}}]
+policies: [fp32, fp16, int8, {name: mixed, layers: {1: int8}}, {name: dynamic, default: int8, quantize: 1}]
+targets: [pi4]
+threads: [1, 2]
+protocol: {warmup: 1, runs: 5, min_seconds: 0.3, rounds: 1, reruns: 0}
+emulated: {images: 2}
+"""
+CELLS = 10
+# Around an engine's process; the times come after what it writes to standard error.
+STAMPED = r"""
+read -r begin rest </proc/uptime
+"$@"
+status=$?
+read -r end rest </proc/uptime
+echo "$begin $end" >&2
+exit "$status"
+"""
+AT_MOST = {"maximum_seconds": 1.0, "not_done": 0}
+
+
+class StampedFleet(Fleet):
+    """Boards that note when each process of the engine ended, and how many seconds it took."""
+
+    def __init__(self, boards_file: Path | None) -> None:
+        super().__init__(boards_file)
+        self.engines: list[tuple[float, float]] = []
+
+    def open(self, board: str) -> Board:
+        opened = super().open(board)
+        # An emulated board's profiler uses it as well.
+        setattr(opened, "run", self._stamped(opened.run))  # noqa: B010 - a method
+        return opened
+
+    def _stamped(self, run: Callable[..., Completed]) -> Callable[..., Completed]:
+        def stamped(
+            argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        ) -> Completed:
+            place = engine_place(argv)
+            if place is None:
+                return run(argv, timeout=timeout, environment=environment)
+            words = [*argv[:place], "sh", "-c", STAMPED, "sh", *argv[place:]]
+            result = run(words, timeout=timeout, environment=environment)
+            *lines, stamps = result.stderr.splitlines()
+            begin, end = map(float, stamps.split())
+            self.engines.append((time.time(), end - begin))
+            return Completed(status=result.status, stdout=result.stdout, stderr="\n".join(lines))
+
+        return stamped
+
+
+def engine_place(argv: Sequence[str]) -> int | None:
+    """Where the words of an engine's process begin, with the emulator that it runs under, if any."""
+    for place, (program, command) in enumerate(pairwise(argv)):
+        if PurePosixPath(program).name == "mpe" and command in ("bench", "forward"):
+            return 0 if PurePosixPath(argv[0]).name == "loader" else place
+    return None
+
+
+@contextlib.contextmanager
+def boards_file(kind: str, folder: Path) -> Iterator[Path | None]:
+    if kind == "emulated":
+        if missing := emulation_missing(load_target(TARGET)):
+            raise SystemExit("; ".join(missing))
+        yield None
+        return
+    with raspberry_pi("desk", folder / "desk", work=folder / "work") as entry:
+        path = folder / "boards.yaml"
+        path.write_text(json.dumps({"boards": [entry]}))
+        yield path
+
+
+def run(folder: Path, kind: str) -> dict[str, object]:
+    sweep = read_sweep(write_tiny_sweep(folder, SWEEP))
+    results = folder / "results"
+    with boards_file(kind, folder) as boards:
+        fleet = StampedFleet(boards)
+        run_sweep(sweep, results, fleet)
+    with contextlib.closing(sqlite3.connect(results / FILE_NAME)) as database:
+        ends = [end for (end,) in database.execute("SELECT finished FROM cells ORDER BY finished")]
+        (done,) = database.execute("SELECT count(*) FROM cells WHERE status = 'done'").fetchone()
+    cells = []
+    for begin, end in pairwise(ends):
+        engine = sum(seconds for at, seconds in fleet.engines if begin < at <= end)
+        cells.append(
+            {
+                "seconds": round(end - begin, 3),
+                "engine": round(engine, 3),
+                "rest": round(end - begin - engine, 3),
+            }
+        )
+    rests = [cell["rest"] for cell in cells]
+    return {
+        "board": kind,
+        "cells": cells,
+        "not_done": CELLS - done,
+        "median_seconds": statistics.median(rests),
+        "maximum_seconds": max(rests),
+    }
+
+
+def main() -> int:
+    parser = figures.parser(__doc__)
+    parser.add_argument("--board", choices=("emulated", "ssh"), default="emulated", help="(%(default)s)")
+    arguments = parser.parse_args()
+    for target in ("host", TARGET):
+        build_engine(load_target(target))
+    console.set_quiet(True)
+    with tempfile.TemporaryDirectory(prefix="harness-overhead-") as name:
+        folder = Path(name)
+        os.environ["HARNESS_CACHE"] = str(own_cache(folder / "cache", "costs"))
+        found = run(folder, arguments.board)
+    return figures.conclude(found, AT_MOST, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
