@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LARGE = 8 << 20  # bytes of a file that takes long enough to show it
 _AT_ONCE = 200  # files in a command line, whose words together must stay below 128 KiB
 _PIECE = 1 << 18
+_UNASKED = 16 << 20  # bytes that a session may send, at most, before it has the board look for room again
 
 _USE = r"""
 folder=$1 uses=$2
@@ -74,6 +75,7 @@ class Deployment:
         self._keep_bytes = keep_bytes
         self._name = printable(board.name)
         self._verified: set[str] = set()  # paths whose content was verified in this session
+        self._room = 0  # bytes that may be sent before the board is asked for room again
 
     def deploy(self, files: Mapping[str, Path]) -> dict[str, str]:
         """Stores files unless they are there with that very content; the path of each on the board."""
@@ -194,6 +196,7 @@ class Deployment:
             self._board.sftp().remove(self._upload_path(file))
         if file_digest(file.local) != file.digest:
             raise ConfigurationError(f"{file.local}: was changed while it was sent to {self._name}")
+        self._room = 0
         self._make_room(file.size)
         raise HarnessError(
             f"{self._name}: {problem}",
@@ -214,7 +217,11 @@ class Deployment:
         return found
 
     def _make_room(self, size: int) -> None:
-        make_room(self._board, keep_bytes=self._keep_bytes, size=size)
+        """Has the board make room, unless it had some left before: looking takes longer than a small file."""
+        if size > self._room:
+            left = make_room(self._board, keep_bytes=self._keep_bytes, size=size)
+            self._room = size + min(max(left - size, 0), _UNASKED)
+        self._room -= size
 
     def _stat(self, path: str) -> SFTPAttributes | None:
         try:

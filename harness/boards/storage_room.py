@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOUSEKEEPING_SECONDS = 300.0  # hashing and removing, also of large files on slow cards
 
+_ROOM = re.compile("(?P<free>[0-9]{1,15}) (?P<left>-?[0-9]{1,15})")
+
 # All in KiB. `df` is read from its per cent sign back, as names before it may hold blanks. What is removed is
 # moved away first and looked at again: a session may have begun to use it.
 _MAKE_ROOM = r"""
@@ -48,24 +50,29 @@ for old in $(ls -dtr objects/* partial/* 2>/dev/null); do
   rm -rf "$session/${old#*/}"
   total=$((total - freed))
 done
-free
+echo "$(free) $((keep - total))"
 """
 
 
-def make_room(board: SshBoard, *, keep_bytes: int, size: int) -> None:
+def make_room(board: SshBoard, *, keep_bytes: int, size: int) -> int:
     """Removes old objects until, with `size` bytes more, the store has at most `keep_bytes`, if that can be.
+    How many bytes there is room for then.
 
     Raises HarnessError where the storage still has no room for `size` bytes.
     """
     session, need = board.session, (size >> 10) + 1
     words = (session.folder, session.path, str(keep_bytes >> 10), str(need))
-    free = ask(board, "making room", _MAKE_ROOM, *words).strip()
-    if re.fullmatch("[0-9]{1,15}", free) and int(free) < need:
+    said = _ROOM.fullmatch(ask(board, "making room", _MAKE_ROOM, *words).strip())
+    if said is None:  # no `df` that can be read: the board will say when it is full
+        return size
+    free, left = int(said["free"]), int(said["left"])
+    if free < need:
         raise HarnessError(
             f"{printable(board.name)}: there is not enough room in {printable(session.folder)}: "
-            f"{size / 1e6:.1f} MB are needed, {int(free) * 1024 / 1e6:.1f} MB are free",
+            f"{size / 1e6:.1f} MB are needed, {free * 1024 / 1e6:.1f} MB are free",
             cure="Free some space there, or give a folder on a larger storage in the boards file.",
         )
+    return min(free, left) << 10
 
 
 def ask(board: SshBoard, doing: str, script: str, *words: str) -> str:

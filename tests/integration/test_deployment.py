@@ -358,6 +358,25 @@ def test_parts_of_uploads_are_removed_too(
     assert not partial.exists()
 
 
+def test_small_files_do_not_have_the_board_look_for_room_again(
+    board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    original = storage_room.make_room
+
+    def counting(board: SshBoard, *, keep_bytes: int, size: int) -> int:
+        asked.append(size)
+        return original(board, keep_bytes=keep_bytes, size=size)
+
+    monkeypatch.setattr(deployment, "make_room", counting)
+    monkeypatch.setattr(deployment, "_UNASKED", 1000)
+    for name, size in (("a", 5000), ("b", 600), ("c", 400), ("d", 1)):
+        file = tmp_path / name
+        file.write_bytes(name.encode() * size)
+        board.deploy({name: file})
+    assert asked == [5000, 1]
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Path]:
     """A file system of 3 MB."""
@@ -392,7 +411,7 @@ def test_a_disk_that_fills_up_meanwhile_is_named(
     address: SshAddress, tiny: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = storage_room.make_room
-    monkeypatch.setattr(deployment, "make_room", lambda *_, **__: None)
+    monkeypatch.setattr(deployment, "make_room", lambda *_, **__: 1 << 40)
     upload = deployment.Deployment._upload
 
     def looking(self: deployment.Deployment, file: deployment._File, start: int) -> str:
