@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ def drift(samples: Sequence[float]) -> Drift:
         raise ValueError("a sample must be longer than nothing")
     size = math.ceil(len(values) / _DRIFT_BINS)
     bins = len(values) // size
-    points = np.median(values[: bins * size].reshape(bins, size), axis=1)
+    points = values if size == 1 else np.median(values[: bins * size].reshape(bins, size), axis=1)
     if bins < 2:
         return Drift(change=0.0, p_value=1.0, significant=False)
-    earlier, later = np.triu_indices(bins, 1)
+    earlier, later = _all_pairs(bins)
     differences = points[later] - points[earlier]
     slope = float(np.median(differences / (later - earlier)))
     p_value = _mann_kendall(points, int(np.sign(differences).sum()))
@@ -179,6 +180,14 @@ def _block_length(values: np.ndarray) -> int:
     correlation = min(max(float(ranks[:-1] @ ranks[1:]) / total, 0.0), 0.99) if total else 0.0
     growth: float = (math.sqrt(6) * correlation / (1 - correlation**2)) ** (2 / 3)
     return max(1, min(math.ceil(math.cbrt(len(values)) * max(1.0, growth)), len(values) // 4))
+
+
+@lru_cache(4)  # cells of a sweep have as many samples
+def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
+    import numpy as np
+
+    earlier, later = np.triu_indices(count, 1)
+    return earlier, later
 
 
 def _mann_kendall(points: np.ndarray, score: int) -> float:
