@@ -44,11 +44,20 @@ _USE = r"""
 folder=$1 uses=$2
 shift 2
 for digest; do true >"$uses/$digest" || exit 1; done
-cd "$folder/objects" && touch -c -- "$@"
+cd "$folder/objects" && touch -c -- "$@" || exit 1
+for digest; do [ -e "$digest" ] || echo "$digest"; done
 """
 
-# One `sha256sum` a file and a count of them: names may hold anything but a slash.
-_HASH = 'for file; do if [ -f "$file" ]; then sha256sum <"$file"; else echo absent; fi; done'
+# One `sha256sum` a file and a count of them: names may hold anything but a slash. An upload counts as used
+# before it gets its name.
+_HASH = r"""
+session=$1
+shift
+for file; do
+  case $file in "$session/uploads/"*) true >"$session/uses/${file##*/}" || exit 1 ;; esac
+  if [ -f "$file" ]; then sha256sum <"$file"; else echo absent; fi
+done
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +92,9 @@ class Deployment:
         with _waiting(f"comparing {size >> 20} MB with what is on {self._name}", size):
             wanted = {name: self._file(path) for name, path in files.items()}
             unseen = [file for file in wanted.values() if file.path not in self._verified]
-            self._use([file.digest for file in unseen])
             present = self._present(unseen)
-        missing = [file for file in unseen if file.path not in present]
+            gone = self._use([file.digest for file in unseen if file.path in present])
+        missing = [file for file in unseen if file.path not in present or file.digest in gone]
         if missing:
             self._make_room(sum(file.size - self._arrived(file) for file in missing))
         for file in missing:
@@ -104,11 +113,15 @@ class Deployment:
             mode=0o700 if status.st_mode & 0o111 else 0o600,
         )
 
-    def _use(self, digests: Sequence[str]) -> None:
-        """Keeps contents from being removed while the session lasts, and notes on the board when it was."""
+    def _use(self, digests: Sequence[str]) -> set[str]:
+        """Keeps contents from being removed while the session lasts, and notes on the board when it was used;
+        those that another session had removed before."""
         uses = f"{self._board.session.path}/uses"
+        gone: set[str] = set()
         for some in _portions(list(dict.fromkeys(digests))):
-            ask(self._board, "noting which files are used", _USE, self._folder, uses, *some)
+            doing = "noting which files are used"
+            gone.update(ask(self._board, doing, _USE, self._folder, uses, *some).split())
+        return gone
 
     def _present(self, files: Sequence[_File]) -> set[str]:
         """The paths of those files that are on the board with the right content."""
@@ -207,7 +220,7 @@ class Deployment:
         """The SHA-256 of the files, computed on the board; `absent` for one that is not there."""
         found: dict[str, str] = {}
         for some in _portions(paths):
-            lines = ask(self._board, "hashing files", _HASH, *some).splitlines()
+            lines = ask(self._board, "hashing files", _HASH, self._board.session.path, *some).splitlines()
             if len(lines) != len(some):
                 raise HarnessError(
                     f"{self._name}: sha256sum failed there: {len(lines)} lines for {len(some)} files",

@@ -444,3 +444,23 @@ def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
         assert board.deploy(files) == paths
     assert not sent
     assert not hashed
+
+
+def test_what_another_session_removes_meanwhile_is_sent(
+    address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(b"removed")
+    with connect(address) as board:
+        path = Path(board.deploy({"weights": file})["weights"])
+    original = deployment.Deployment._use
+
+    def late(self: deployment.Deployment, digests: list[str]) -> set[str]:
+        shutil.rmtree(path.parent)
+        return original(self, digests)
+
+    monkeypatch.setattr(deployment.Deployment, "_use", late)
+    with connect(address) as board:
+        board.deploy({"weights": file})
+        assert [use.name for use in Path(address.folder).glob("sessions/*/uses/*")] == [path.parent.name]
+    assert path.read_bytes() == b"removed"
