@@ -21,9 +21,10 @@ from harness.boards.board_lock import held
 from harness.boards.ssh import SshBoard
 from harness.configuration.matrix import Sweep
 from harness.configuration.targets import Target
-from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
+from harness.errors import HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.board_activity import Backlog, Lane, Left, State
+from harness.sweep.board_service import BoardService, Keyed
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
 from harness.sweep.fleet import Fleet
@@ -33,16 +34,14 @@ from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import cells, in_turns
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
-from harness.sweep.store import Claim, Outcome, Place, Run, Store
-from harness.sweep.worker import POLL_SECONDS, Job, Work, Worker
+from harness.sweep.store import Outcome, Place, Run, Store
+from harness.sweep.worker import Job, Work, Worker
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
 
-_Keyed = tuple[str, Cell]
 Watch = Callable[[Sequence[Lane], Left], console.View]
 LOCK_SECONDS = 3600.0  # that another harness may keep a board
-POWER_CYCLE_AFTER = 3  # failures of a board, one after another
 
 
 def run_sweep(
@@ -276,17 +275,25 @@ class _Execution:
                 bar.describe(job.name)
                 bar.advance()
 
-            def abandon(task: Task[_Keyed], error: HarnessError) -> None:
+            def abandon(task: Task[Keyed], error: HarnessError) -> None:
                 for keyed in task.items:
                     job = self._cell_job(keyed, engines, "")
                     self.worker.give_up(job, error)
                     advance(job)
 
             told = {board: pauses for board in targets if (pauses := self.fleet.pauses(board)) is not None}
-            schedule = Schedule(tasks, targets, abandon, told)
+            service = BoardService(
+                worker=self.worker,
+                boards=self.boards,
+                fleet=self.fleet,
+                schedule=Schedule(tasks, targets, abandon, told),
+                job_for=lambda keyed, board: self._cell_job(keyed, engines, board),
+                cost=self._cost,
+                advance=advance,
+            )
             view = self.watch([*evaluation, *lanes], backlog.left) if self.watch else None
             with console.live(view) if view else contextlib.nullcontext():
-                futures = [pool.submit(self._serve, lane, schedule, engines, advance) for lane in lanes]
+                futures = [pool.submit(service.serve, lane) for lane in lanes]
                 futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in evaluation]
                 try:
                     wait(futures, return_when=FIRST_EXCEPTION)
@@ -309,63 +316,6 @@ class _Execution:
             self.worker.work(map(lane.watched, evaluations), advance)
         lane.enter(State.FINISHED)
 
-    def _serve(
-        self, lane: Lane, schedule: Schedule[_Keyed], engines: Engines, advance: Callable[[Job], None]
-    ) -> None:
-        """Has a board measure cells until there are none left for it."""
-        board = lane.name
-        failures = 0  # one after another
-        with contextlib.suppress(Interrupted), console.telling(lane.tell):
-            while (task := schedule.take(board, self.worker.stop)) is not None:
-                jobs = [
-                    lane.watched(self._cell_job(keyed, engines, board), self._cost(keyed[1]))
-                    for keyed in task.items
-                ]
-                begun = False
-                try:
-                    lane.enter(State.OPENING)
-                    self.boards.get(board)
-                    begun = True
-                    lane.enter(State.WAITING)
-                    claims = self.worker.attempt_together(jobs)
-                except HarnessError as error:
-                    # Whatever is wrong with the board, as a full disk there: its cells may go to others.
-                    self.boards.drop(board)
-                    lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
-                    pause = schedule.lost(task, board, error, begun=begun, lasting=lasting)
-                    if pause is None:
-                        console.warn(f"{board}: given up: {error}")
-                        lane.enter(State.QUARANTINED, error.message)
-                        return
-                    console.warn(f"{board}: tried again in {pause:g} s: {error}")
-                    lane.enter(State.RETRYING, error.message, seconds=pause)
-                    failures += 1
-                    if failures == POWER_CYCLE_AFTER:
-                        self._power_cycle(board)
-                    if self.worker.stop.wait(pause):
-                        return
-                    lane.enter(State.IDLE)
-                    continue
-                lane.enter(State.IDLE)
-                for job, claim in zip(jobs, claims, strict=True):
-                    if claim is not Claim.BUSY:
-                        advance(job)
-                task.items = [
-                    keyed for keyed, claim in zip(task.items, claims, strict=True) if claim is Claim.BUSY
-                ]
-                if task.items:
-                    schedule.postpone(task, POLL_SECONDS)
-                else:
-                    failures = 0
-                    schedule.done(task, board)
-            lane.enter(State.FINISHED)
-
-    def _power_cycle(self, board: str) -> None:
-        try:
-            self.fleet.power_cycle(board)
-        except HarnessError as error:
-            console.warn(f"{board}: could not be switched off and on: {error}")
-
     def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
         """Keeps other harnesses from measuring on a device."""
         if board.emulated or not isinstance(board, SshBoard):
@@ -377,7 +327,7 @@ class _Execution:
 
         return held(board, timeout=LOCK_SECONDS, pause=pause)
 
-    def _cell_job(self, keyed: _Keyed, engines: Engines, board: str) -> Job:
+    def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed
         engine = engines[cell.target.name, cell.build]
         assert isinstance(engine, Engine)

@@ -1,0 +1,95 @@
+"""Has a sweep's boards measure its cells, one board a thread, and copes with boards that fail."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness import console
+from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
+from harness.sweep.board_activity import Lane, State
+from harness.sweep.cell import Cell
+from harness.sweep.fleet import Fleet
+from harness.sweep.machine_lock import Interrupted
+from harness.sweep.preparation import Boards
+from harness.sweep.schedule import Schedule, Task
+from harness.sweep.store import Claim
+from harness.sweep.worker import POLL_SECONDS, Job, Worker
+
+Keyed = tuple[str, Cell]
+POWER_CYCLE_AFTER = 3  # failures of a board, one after another
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardService:
+    """What all boards of a sweep share."""
+
+    worker: Worker
+    boards: Boards
+    fleet: Fleet
+    schedule: Schedule[Keyed]
+    job_for: Callable[[Keyed, str], Job]  # measures a cell on a board
+    cost: Callable[[Cell], float]
+    advance: Callable[[Job], None]  # is told of every cell that has ended
+
+    def serve(self, lane: Lane) -> None:
+        """Has a board measure cells until there are none left for it, or it is given up."""
+        failures = 0  # one after another
+        with contextlib.suppress(Interrupted), console.telling(lane.tell):
+            while (task := self.schedule.take(lane.name, self.worker.stop)) is not None:
+                jobs = [
+                    lane.watched(self.job_for(keyed, lane.name), self.cost(keyed[1])) for keyed in task.items
+                ]
+                begun = False
+                try:
+                    lane.enter(State.OPENING)
+                    self.boards.get(lane.name)
+                    begun = True
+                    lane.enter(State.WAITING)
+                    claims = self.worker.attempt_together(jobs)
+                except HarnessError as error:
+                    failures += 1
+                    if not self._try_again(lane, task, error, begun=begun, failures=failures):
+                        return
+                else:
+                    failures = 0
+                    self._settle(lane, task, jobs, claims)
+                lane.enter(State.IDLE)
+            lane.enter(State.FINISHED)
+
+    def _settle(self, lane: Lane, task: Task[Keyed], jobs: Sequence[Job], claims: Sequence[Claim]) -> None:
+        for job, claim in zip(jobs, claims, strict=True):
+            if claim is not Claim.BUSY:
+                self.advance(job)
+        task.items = [keyed for keyed, claim in zip(task.items, claims, strict=True) if claim is Claim.BUSY]
+        if task.items:
+            self.schedule.postpone(task, POLL_SECONDS)
+        else:
+            self.schedule.done(task, lane.name)
+
+    def _try_again(
+        self, lane: Lane, task: Task[Keyed], error: HarnessError, *, begun: bool, failures: int
+    ) -> bool:
+        """Waits until a board that failed may be tried again; False: never, or the sweep is over.
+
+        Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
+        """
+        self.boards.drop(lane.name)
+        lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
+        pause = self.schedule.lost(task, lane.name, error, begun=begun, lasting=lasting)
+        if pause is None:
+            console.warn(f"{lane.name}: given up: {error}")
+            lane.enter(State.QUARANTINED, error.message)
+            return False
+        console.warn(f"{lane.name}: tried again in {pause:g} s: {error}")
+        lane.enter(State.RETRYING, error.message, seconds=pause)
+        if failures == POWER_CYCLE_AFTER:
+            self._power_cycle(lane.name)
+        return not self.worker.stop.wait(pause)
+
+    def _power_cycle(self, board: str) -> None:
+        try:
+            self.fleet.power_cycle(board)
+        except HarnessError as error:
+            console.warn(f"{board}: could not be switched off and on: {error}")
