@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 KEEPALIVE_SECONDS = 10
+TRANSFER_SECONDS = 60.0  # without an answer: a connection may fall silent and yet not end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,7 @@ class SshBoard:
             connection.open()
             connection.transport.set_keepalive(KEEPALIVE_SECONDS)
             self._sftp = sftp = connection.sftp()
+            sftp.get_channel().settimeout(TRANSFER_SECONDS)
             folder = PurePosixPath(sftp.normalize(".") or "/") / address.folder
             self._session = Session(connection.transport, str(folder), self._shown)
         self._deployment = Deployment(self, address.keep_bytes)

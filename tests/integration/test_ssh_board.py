@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
+from harness.boards import ssh
 from harness.boards.board import RunTimeoutError
 from harness.boards.host_keys import parse_host_key
 from harness.boards.ssh import SshAddress, SshBoard
@@ -52,6 +54,22 @@ def test_status_and_messages_come_back(board: SshBoard) -> None:
 def test_much_output_comes_back_whole(board: SshBoard) -> None:
     result = board.run(["seq", "300000"], timeout=60)
     assert result.stdout.splitlines() == [str(number) for number in range(1, 300001)]
+
+
+def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "TRANSFER_SECONDS", 0.5)
+    file = tmp_path / "file"
+    file.write_bytes(os.urandom(1 << 20))
+    proxy = Proxy(server.address.port)
+    try:
+        with connect(replace(server.address, port=proxy.port)) as board:
+            proxy.stall(3)
+            with pytest.raises(BoardUnreachableError, match="no answer in time"):
+                board.fetch("/etc/hostname", file)
+    finally:
+        proxy.close()
 
 
 def test_a_file_that_is_not_there_is_named(board: SshBoard, tmp_path: Path) -> None:
