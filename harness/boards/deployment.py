@@ -95,10 +95,10 @@ class Deployment:
             present = self._present(unseen)
             gone = self._use([file.digest for file in unseen if file.path in present])
         missing = [file for file in unseen if file.path not in present or file.digest in gone]
-        if missing:
-            self._make_room(sum(file.size - self._arrived(file) for file in missing))
-        for file in missing:
-            self._send(file)
+        while missing:
+            by_content = {file.digest: file for file in missing}  # the same under another name comes after it
+            self._send(list(by_content.values()))
+            missing = [file for file in missing if file is not by_content[file.digest]]
         self._verified.update(file.path for file in unseen)
         return {name: file.path for name, file in wanted.items()}
 
@@ -161,15 +161,32 @@ class Deployment:
         there = (found.st_size or 0) if found else 0
         return there if there <= file.size else 0
 
-    def _send(self, file: _File) -> None:
-        """Uploads the rest of a file, has the board hash the whole, and renames."""
+    def _send(self, files: Sequence[_File]) -> None:
+        """Uploads the rest of each file, has the board hash them whole, and stores those that are right."""
+        starts = {file.digest: self._arrived(file) for file in files}
+        self._make_room(sum(file.size - starts[file.digest] for file in files))
+        for file in files:
+            self._upload(file, starts[file.digest])
+        hashes = self._hashes_of_uploads(files)
+        doubtful = [file for file in files if hashes[file.digest] != file.digest and starts[file.digest]]
+        for file in doubtful:  # what had come before was damaged
+            self._upload(file, 0)
+        hashes |= self._hashes_of_uploads(doubtful)
+        damaged = [file for file in files if hashes[file.digest] != file.digest]
+        for file in files:
+            if file not in damaged:
+                self._store(file)
+        for file in damaged:
+            self._give_up(file, f"{file.shown} arrived damaged: its hash there is {hashes[file.digest]}")
+
+    def _hashes_of_uploads(self, files: Sequence[_File]) -> dict[str, str]:
+        """What has arrived, by what should have."""
+        with _waiting(f"checking files on {self._name}", sum(file.size for file in files)):
+            hashes = self._hashes([self._upload_path(file) for file in files])
+        return {file.digest: hashes[self._upload_path(file)] for file in files}
+
+    def _store(self, file: _File) -> None:
         upload = self._upload_path(file)
-        start = self._arrived(file)
-        arrived = self._upload(file, start)
-        if arrived != file.digest and start:  # what had come before was damaged
-            arrived = self._upload(file, 0)
-        if arrived != file.digest:
-            self._give_up(file, f"{file.shown} arrived damaged: its hash there is {arrived}")
         with self._board.reachable(f"storing {file.shown}"):
             self._finish(upload, file)
             folder = str(PurePosixPath(file.path).parent)
@@ -177,8 +194,8 @@ class Deployment:
                 self._board.sftp().mkdir(folder, 0o700)
             self._board.sftp().posix_rename(upload, file.path)
 
-    def _upload(self, file: _File, start: int) -> str:
-        """Sends all from byte `start` on; the SHA-256 of what is then on the board."""
+    def _upload(self, file: _File, start: int) -> None:
+        """Sends all from byte `start` on."""
         upload = self._upload_path(file)
         with self._board.reachable(f"sending {file.shown}"):
             stored = None
@@ -200,8 +217,6 @@ class Deployment:
                     raise
         if stored != file.size:
             self._give_up(file, f"{file.shown} cannot be stored there")
-        with _waiting(f"checking {file.shown} on {self._name}", file.size):
-            return self._hashes([upload])[upload]
 
     def _give_up(self, file: _File, problem: str) -> NoReturn:
         """Removes what arrived and raises why: the file changed here, there is no room, or else `problem`."""
