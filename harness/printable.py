@@ -24,7 +24,9 @@ def one_paragraph(text: str) -> str:
 
 def one_line(text: str) -> str:
     """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * _LONGEST])
+    line = text[: 4 * _LONGEST]
+    if not line.isprintable():
+        line = "".join(letter if letter.isprintable() else " " for letter in line)
     return " ".join(line.split())[:_LONGEST].strip()
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from harness import console
 from harness.boards.session import FUNCTIONS
+from harness.boards.storage_room import make_room
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
 from harness.printable import printable
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from harness.boards.ssh import SshBoard
 
 ANSWER_SECONDS = 60.0
+LOCK_BYTES = 64 << 10  # what a file and its folders may take, on any storage
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds; every attempt disturbs what is measured there a little
 
 # `mv` into a folder that is there is a renaming to lock/held, or an error.
@@ -109,14 +111,19 @@ def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> 
 def _attempt(board: SshBoard) -> str:
     """Nothing where the lock has been taken, else who has it."""
     session = board.session
-    result = board.run(take_command(session.folder, session.name, _own_name()), timeout=ANSWER_SECONDS)
-    said = [printable(line)[:200] for line in result.stdout.splitlines()]
-    if result.status != 0 or not said or said[0] not in {"taken", "busy"}:
-        raise HarnessError(
-            f"{printable(board.name)}: the lock there cannot be taken: "
-            f"{printable(result.stderr.strip()) or 'the shell there says nothing'}",
-            cure="Check the board's storage and its free space (df), then try again.",
-        )
+    for last in (False, True):
+        result = board.run(take_command(session.folder, session.name, _own_name()), timeout=ANSWER_SECONDS)
+        said = [printable(line)[:200] for line in result.stdout.splitlines()]
+        if result.status == 0 and said and said[0] in {"taken", "busy"}:
+            break
+        if last:
+            raise HarnessError(
+                f"{printable(board.name)}: the lock there cannot be taken: "
+                f"{printable(result.stderr.strip()) or 'the shell there says nothing'}",
+                cure="Check the board's storage and its free space (df), then try again.",
+            )
+        # A shell may call a full disk an I/O error: this says what it is, or makes room.
+        make_room(board, keep_bytes=board.keep_bytes, size=LOCK_BYTES)
     if said[0] == "taken":
         return ""
     return f"{said[1]} has it since {said[2]}" if len(said) >= 3 else "another harness has it"

@@ -114,7 +114,7 @@ class SshBoard:
             sftp.get_channel().settimeout(TRANSFER_SECONDS)
             folder = PurePosixPath(sftp.normalize(".") or "/") / address.folder
             self._session = Session(connection.transport, str(folder), self._shown)
-        self._deployment = Deployment(self, address.keep_bytes)
+        self._deployment = Deployment(self, self.keep_bytes)
 
     def _disconnect(self) -> None:
         session, self._session = self._session, None
@@ -133,6 +133,11 @@ class SshBoard:
         if self._session is None:
             raise self._gone("using it")
         return self._session
+
+    @property
+    def keep_bytes(self) -> int:
+        """How much of what is deployed may stay on the board."""
+        return self.address.keep_bytes if self.address else 0
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""

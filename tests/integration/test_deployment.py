@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ssh_server import Server, running_server
 
 from harness import file_digest
 from harness.boards import deployment, storage_room
+from harness.boards.board_lock import held
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
@@ -211,7 +213,7 @@ def test_what_changes_here_while_it_is_sent_is_named(
     file.write_bytes(b"before")
     original = deployment.Deployment._send
 
-    def changing(self: deployment.Deployment, wanted: deployment._File) -> None:
+    def changing(self: deployment.Deployment, wanted: Sequence[deployment._File]) -> None:
         file.write_bytes(b"afterwards")
         original(self, wanted)
 
@@ -297,10 +299,10 @@ def test_two_sessions_that_send_the_same_do_not_meet(
     original = deployment.Deployment._upload
     with connect(address) as first, connect(address) as second:
 
-        def overtaken(self: deployment.Deployment, file: deployment._File, start: int) -> str:
+        def overtaken(self: deployment.Deployment, file: deployment._File, start: int) -> None:
             monkeypatch.setattr(deployment.Deployment, "_upload", original)
             second.deploy({"large": large})
-            return original(self, file, start)
+            original(self, file, start)
 
         monkeypatch.setattr(deployment.Deployment, "_upload", overtaken)
         path = first.deploy({"large": large})["large"]
@@ -414,9 +416,9 @@ def test_a_disk_that_fills_up_meanwhile_is_named(
     monkeypatch.setattr(deployment, "make_room", lambda *_, **__: 1 << 40)
     upload = deployment.Deployment._upload
 
-    def looking(self: deployment.Deployment, file: deployment._File, start: int) -> str:
+    def looking(self: deployment.Deployment, file: deployment._File, start: int) -> None:
         monkeypatch.setattr(deployment, "make_room", original)
-        return upload(self, file, start)
+        upload(self, file, start)
 
     monkeypatch.setattr(deployment.Deployment, "_upload", looking)
     address = replace(address, folder=str(tiny / "harness"))
@@ -425,6 +427,19 @@ def test_a_disk_that_fills_up_meanwhile_is_named(
     assert not isinstance(error.value, BoardUnreachableError)
     assert not uploads(address)
     assert shutil.disk_usage(tiny).free > 2 << 20
+
+
+def test_a_full_disk_is_what_keeps_the_lock_from_being_taken(address: SshAddress, tiny: Path) -> None:
+    with connect(replace(address, folder=str(tiny / "harness"))) as board:
+        fill = tiny / "fill"
+        with contextlib.suppress(OSError), fill.open("wb", buffering=0) as stream:
+            while True:
+                stream.write(bytes(4096))
+        with pytest.raises(HarnessError, match="there is not enough room"), held(board, timeout=1):
+            pass
+        fill.unlink()
+        with held(board, timeout=1):
+            pass
 
 
 def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
