@@ -37,7 +37,11 @@ done
 for event in $events; do number "$event"; say event "$value" "${event##*/}"; done
 for rail in $rails; do
   channel=${rail##*/}; channel=${channel%_input}; channel=${channel#curr}; channel=${channel#power}
-  first "${rail%/*}/in${channel}_label"; label=$value
+  case $channel in
+  in_power*) first "${rail%/*}/rail_name_${channel#in_power}" ;;
+  *) first "${rail%/*}/in${channel}_label" ;;
+  esac
+  label=$value
   power "$rail"
   say rail "$value" "$label"
 done

@@ -51,6 +51,7 @@ power() {
   number "$1"
   case $1:$value in
   *:- | */power*) ;;
+  */in_power*) value=$((1000 * value)) ;;
   *)
     current=$value
     number "${1%/*}/in${1##*/curr}"
@@ -77,4 +78,7 @@ for chip in class/hwmon/hwmon[0-9]*; do
   [ -n "$value" ] || present "$chip"/curr[1-3]_input
   rails="$rails $value"
 done
+# NVIDIA's own driver up to JetPack 4, in milliwatts.
+present bus/i2c/drivers/ina3221x/*/iio:device[0-9]*/in_power[0-9]*_input
+rails="$rails$value"
 """

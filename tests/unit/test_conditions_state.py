@@ -136,6 +136,21 @@ def test_any_bytes_in_a_file_are_no_error(
     assert all(zone.label.isprintable() for zone in state.zones)
 
 
+def test_rails_of_nvidias_driver_up_to_jetpack_4(board: ShellBoard, tmp_path: Path) -> None:
+    paths = jetson_nano(tmp_path)
+    shutil.rmtree(folder_of(paths) / "sys/class/hwmon")
+    chip = "sys/bus/i2c/drivers/ina3221x/6-0040/iio:device0"
+    rails = {"POM_5V_IN": "2490", "POM_5V_GPU": "0", "POM_5V_CPU": "614"}
+    for number, (name, milliwatts) in enumerate(rails.items()):
+        files = {f"rail_name_{number}": f"{name}\n", f"in_power{number}_input": f"{milliwatts}\n"}
+        write(folder_of(paths), {f"{chip}/{file}": text for file, text in files.items()})
+    assert [(rail.label, rail.value) for rail in read_state(board, paths).rails] == [
+        ("POM_5V_IN", 2_490_000),
+        ("POM_5V_GPU", 0),
+        ("POM_5V_CPU", 614_000),
+    ]
+
+
 def test_numbers_that_look_octal_are_none(board: ShellBoard, tmp_path: Path) -> None:
     paths = jetson_nano(tmp_path)
     write(folder_of(paths), {"sys/class/hwmon/hwmon1/curr1_input": "08\n"})
