@@ -25,7 +25,10 @@ def one_paragraph(text: str) -> str:
 def one_line(text: str) -> str:
     """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
     line = text[: 4 * _LONGEST]
-    if not line.isprintable():
+    if line.isprintable():  # as nearly always: of all blanks only the space is
+        if "  " not in line:
+            return line.strip()[:_LONGEST].strip()
+    else:
         line = "".join(letter if letter.isprintable() else " " for letter in line)
     return " ".join(line.split())[:_LONGEST].strip()
 

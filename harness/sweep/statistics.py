@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -192,9 +193,7 @@ def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _mann_kendall(points: np.ndarray, score: int) -> float:
     """The two-sided probability of a score, by the normal approximation corrected for continuity."""
-    import numpy as np
-
-    ties = [int(count) for count in np.unique(points, return_counts=True)[1]]
+    ties = Counter(points.tolist()).values()
     variance = (_pairs(len(points)) - sum(_pairs(count) for count in ties)) / 18
     if variance <= 0:  # all are the same
         return 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import console
@@ -44,10 +44,10 @@ def facts(runs: Sequence[Watched]) -> dict[str, Any]:
     return {
         "throttled": conditions.throttled,
         "attempts": max(run.attempts for run in runs),
-        "conditions": asdict(conditions)
+        "conditions": vars(conditions)
         | {
-            "cooling": [asdict(run.cooling) for run in runs],
-            "governor": [asdict(run.governor) for run in runs],
+            "cooling": [vars(run.cooling) for run in runs],
+            "governor": [vars(run.governor) for run in runs],
         },
     }
 
