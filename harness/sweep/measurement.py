@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,8 @@ from harness.sweep.worker import Work
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
+    from harness.configuration.targets import Target
+    from harness.prediction.profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +81,19 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         result["course"] = [asdict(point) for point in points]
     if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
         result |= _count(board, cell, paths, options, environment)
-    if board.emulated:
-        predicted, layers = _predict(board, cell, paths, options, environment, layers)
-        result |= predicted
-    if "samples" in paths:
-        result |= _compare(board, cell, paths, options, environment, expected, layers)
+    # What was profiled is worked out here while the board computes digests.
+    with ThreadPoolExecutor(1) as beside:
+        predicting = None
+        if board.emulated:
+            profiled = profile_engine(
+                board, paths, options, timeout=cell.protocol.timeout, environment=environment
+            )
+            predicting = beside.submit(copy_context().run, _predict, board.target, cell, profiled, layers)
+        if "samples" in paths:
+            result |= _compare(board, cell, paths, options, environment, expected, layers)
+        if predicting:
+            predicted, layers = predicting.result()
+            result |= predicted
     return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
 
 
@@ -138,21 +150,15 @@ def _count(
 
 
 def _predict(
-    board: Board,
-    cell: Cell,
-    paths: Mapping[str, str],
-    options: EngineOptions,
-    environment: Mapping[str, str],
-    layers: Sequence[LayerRow],
+    target: Target, cell: Cell, profiled: tuple[Profile, object] | None, layers: Sequence[LayerRow]
 ) -> tuple[dict[str, Any], Sequence[LayerRow]]:
     """What a real board would take for the cell and for its layers, or why that is not known."""
-    profiled = profile_engine(board, paths, options, timeout=cell.protocol.timeout, environment=environment)
     if profiled is None:
         return {"prediction_missing": "; ".join(profiling_missing())}, layers
     profile, _ = profiled
     instructions = {"instructions": profile.instructions}
     try:
-        prediction = find_predictor(board.target).predict(profile, cell.threads)
+        prediction = find_predictor(target).predict(profile, cell.threads)
     except PredictionError as error:
         return instructions | {"prediction_missing": str(error)}, layers
     low, high = prediction.interval_ms
