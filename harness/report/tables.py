@@ -60,8 +60,7 @@ def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
     if len({row.threads for row in rows}) > 1:
         columns.append(Column(heading="threads", text=lambda row: str(row.threads)))
     columns += _EMULATED_STEPS if first.emulated else _MEASURED_STEPS
-    if any(row.energy_mj is not None for row in rows):
-        columns.append(_ENERGY)
+    columns += _where_known(rows)
     if any(row.status != "done" for row in rows):
         columns.append(Column(heading="status", text=lambda row: row.status, number=False))
     names = [first.model, first.policy]
@@ -93,10 +92,7 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
     rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
     columns = _identity(rows)
     columns += _EMULATED if emulated else _MEASURED
-    if any(row.energy_mj is not None for row in rows):
-        columns.append(_ENERGY)
-    if any(row.course for row in rows):
-        columns += _SUSTAINED
+    columns += _where_known(rows)
     if any(row.accuracy is not None for row in rows):
         columns.append(Column(heading=_metrics(rows), text=_accuracy))
     if any(row.digest_matches_host is not None for row in rows):
@@ -109,6 +105,12 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
     return Table(
         title=f"{report.sweep}: {title}", columns=columns, rows=rows, notes=[*_notes(rows), *_causes(rows)]
     )
+
+
+def _where_known(rows: Sequence[Row]) -> list[Column]:
+    """The columns of what only some boards and runs have."""
+    energy = [_ENERGY] if any(row.energy_mj is not None for row in rows) else []
+    return [*energy, *(_SUSTAINED if any(row.course for row in rows) else ())]
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

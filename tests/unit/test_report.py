@@ -144,6 +144,8 @@ def test_a_sustained_run_is_shown_over_time() -> None:
     assert shown["°C at last"] == "48.0"
     assert shown["FPS over time"] == "███▅▅▅▅▅"
     assert table.cells(table.rows[1])[-2] == NOTHING
+    (steps,) = tables(report(row(course=points, step="first")))
+    assert "FPS over time" in [column.heading for column in steps.columns]
     page = html(sustained)
     assert page.count("<svg") == 1
     assert page.count("<polyline") == 2  # the clock is not known
