@@ -116,15 +116,10 @@ class BoardState:
 
     def hottest(self, millidegrees: Sequence[int | None]) -> float | None:
         """The hottest core's temperature among readings of this board's zones, in degrees Celsius."""
-        labels = [zone.label.lower() for zone in self.zones]
+        labels = [zone.label for zone in self.zones]
         if len(labels) != len(millidegrees):  # zones came or went since
             labels = [""] * len(millidegrees)
-        for near in (*_NEAR_CORES, ""):
-            values = [value for label, value in zip(labels, millidegrees, strict=True) if near in label]
-            known = [value for value in values if value is not None and value in _PLAUSIBLE]
-            if known:
-                return max(known) / 1000
-        return None
+        return hottest_of(list(zip(labels, millidegrees, strict=True)))
 
     @property
     def core_coolers(self) -> tuple[int, ...]:
@@ -140,6 +135,17 @@ class BoardState:
             "over-current counters": bool(self.events),
         }
         return tuple(name for name, present in found.items() if present)
+
+
+def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
+    """The hottest core's temperature, in degrees Celsius, of labels and millidegrees; of anything's where no
+    label is a core's."""
+    for near in (*_NEAR_CORES, ""):
+        values = [value for label, value in zones if near in label.lower()]
+        known = [value for value in values if value is not None and value in _PLAUSIBLE]
+        if known:
+            return max(known) / 1000
+    return None
 
 
 def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:

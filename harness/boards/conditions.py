@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.boards.board_state import BoardState
+from harness.boards.board_state import BoardState, hottest_of
 from harness.boards.energy_meter import Metered, integral
 from harness.boards.governor import STEADY, HeldGovernor, by_hand
 from harness.boards.sampler import Sample
@@ -39,6 +39,8 @@ class Conditions:
     clock_median: float | None
     clock_maximum: float | None
     hottest_celsius: float | None  # of the cores
+    memory_mhz_minimum: int | None  # a Jetson's memory clock, where its tegrastats shows that
+    memory_mhz_maximum: int | None
     throttled: bool | None  # None: nothing on this board tells
     reasons: tuple[str, ...]  # why it counts as throttled
     governors: tuple[str, ...]
@@ -64,15 +66,16 @@ def assess(
     temperatures = [
         hottest
         for hottest in (
-            *(before.hottest(sample.temperatures) for sample in samples),
+            *(hottest_celsius(sample, before) for sample in samples),
             before.hottest_celsius,
             after.hottest_celsius,
         )
         if hottest is not None
     ]
+    memory = _memory_clocks(samples)
     findings = dict(_throttling(samples, before, after))
     watched = bool(samples) and bool(before.throttle_sources or _held(before))
-    energy, source = _energy(samples, before), "the board's own sensors"
+    energy, source = _energy(samples, before), "the board's own sensors" if before.rails else "tegrastats"
     if metered is not None and metered.joules is not None and metered.seconds is not None:
         energy, source = (metered.joules, metered.seconds), metered.source
     return Conditions(
@@ -81,6 +84,8 @@ def assess(
         clock_median=statistics.median(fractions) if fractions else None,
         clock_maximum=max(fractions, default=None),
         hottest_celsius=max(temperatures, default=None),
+        memory_mhz_minimum=min(memory, default=None),
+        memory_mhz_maximum=max(memory, default=None),
         throttled=bool(findings) if watched or findings else None,
         reasons=tuple(findings),
         governors=tuple(sorted({*before.governors, *after.governors})),
@@ -108,12 +113,15 @@ def merged(conditions: Sequence[Conditions]) -> Conditions:
 
     told = [each.throttled for each in conditions if each.throttled is not None]
     medians = known("clock_median")
+    memory = [int(clock) for name in ("memory_mhz_minimum", "memory_mhz_maximum") for clock in known(name)]
     return Conditions(
         samples=sum(each.samples for each in conditions),
         clock_minimum=min(known("clock_minimum"), default=None),
         clock_median=statistics.median(medians) if medians else None,
         clock_maximum=max(known("clock_maximum"), default=None),
         hottest_celsius=max(known("hottest_celsius"), default=None),
+        memory_mhz_minimum=min(memory, default=None),
+        memory_mhz_maximum=max(memory, default=None),
         throttled=any(told) if told else None,
         reasons=united("reasons"),
         governors=tuple(sorted(united("governors"))),
@@ -169,6 +177,9 @@ def _warnings(
         if 0 < limit < maximum:
             cure = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
             yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {cure}"
+    memory = _memory_clocks(samples)
+    if memory and min(memory) < CLOCK_KEPT * max(memory):
+        yield f"the memory's clock moved between {min(memory)} and {max(memory)} MHz: `sudo jetson_clocks`"
 
 
 def _held(state: BoardState) -> dict[int, int]:
@@ -195,6 +206,20 @@ def slowest_clock(sample: Sample, state: BoardState) -> float | None:
     )
 
 
+def hottest_celsius(sample: Sample, state: BoardState) -> float | None:
+    """The hottest core's temperature; where no zone shows one, as tegrastats has it."""
+    found = state.hottest(sample.temperatures)
+    if found is None and sample.tegrastats:
+        found = hottest_of(list(sample.tegrastats.temperatures.items()))
+    return found
+
+
+def _memory_clocks(samples: Sequence[Sample]) -> list[int]:
+    """In MHz, of those samples that have one."""
+    stats = [sample.tegrastats for sample in samples if sample.tegrastats]
+    return [each.memory_mhz for each in stats if each.memory_mhz is not None]
+
+
 def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
     """A sensor's value; unknown where sensors came or went since the state was read that counts them."""
     return values[place] if len(values) == count else None
@@ -202,13 +227,22 @@ def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
 
 def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float] | None:
     """Joules, and the seconds in which they were used, of the samples that have a power."""
-    labels = [rail.label.lower() for rail in state.rails]
-    whole = [place for place, label in enumerate(labels) if label in _WHOLE_BOARD]
     points = []
     for sample in samples:
-        watts = [_at(sample.rails, place, len(labels)) for place in (whole or range(len(labels)))]
+        rails = _rails(sample, state)
+        whole = [value for label, value in rails if label.lower() in _WHOLE_BOARD]
+        watts = whole or [value for _, value in rails]
         known = [value for value in watts if value is not None]
         if known and len(known) == len(watts):
             points.append((sample.uptime_seconds, sum(known) / 1e6))
     points.sort()
     return integral(points)
+
+
+def _rails(sample: Sample, state: BoardState) -> list[tuple[str, int | None]]:
+    """Each rail's label and microwatts; where the board shows none, as tegrastats has them."""
+    if not state.rails:
+        return list(sample.tegrastats.rails.items()) if sample.tegrastats else []
+    return [
+        (rail.label, _at(sample.rails, place, len(state.rails))) for place, rail in enumerate(state.rails)
+    ]

@@ -244,6 +244,7 @@ _SENSORS: Record[BoardPaths] = Record(
         "sys": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/sys"),
         "proc": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/proc"),
         "vcgencmd": Field(shape=Text(expected="a program"), help="Raspberry Pi's vcgencmd"),
+        "tegrastats": Field(shape=Text(expected="a program"), help="a Jetson's tegrastats"),
         "governors": Field(shape=Text(expected="a path"), help="the file that remembers governors"),
     },
 )

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.boards.board import Board
 from harness.boards.board_state import STATE_SECONDS, bits, real, whole
 from harness.boards.sensors import SENSORS, BoardPaths
+from harness.boards.tegrastats import TegraStats, parse_tegrastats
 
-# Ends with the shell that started it, however that ends; told to end, it leaves no `sleep` behind.
+# Ends with the shell that started it, however that ends; told to end, it leaves no `sleep` behind. Jetson's
+# tegrastats writes its lines between the loop's, which say when that was.
 _LOOP = (
     SENSORS
     + r"""
-parent=$4 interval=$5 seconds=$6
+parent=$4 interval=$5 seconds=$6 milliseconds=$7 tegrastats=$8
 case $interval in *.*) sleep 0.0 || interval=$seconds ;; esac
 trap 'kill -KILL "$!"; exit' TERM
+command -v "$tegrastats" >/dev/null && {
+  "$tegrastats" --interval "$milliseconds" &
+  statistics=$!
+  trap 'kill -KILL "$statistics"; wait "$statistics"' EXIT
+}
 row() {
   read_one=$1 suffix=$2
   shift 2
@@ -47,14 +54,17 @@ done
 # has it back, from a process between. Every `taskset` knows a mask, BusyBox's older ones no list. The log is
 # tried first: without it the loop would end at once, and its number might be another process's later.
 _WRAPPER = r"""
-log=$1 mask=$2 interval=$3 seconds=$4 loop=$5 sys=$6 proc=$7 vcgencmd=$8
-shift 8
+log=$1 mask=$2 interval=$3 seconds=$4 milliseconds=$5 loop=$6 sys=$7 proc=$8 vcgencmd=$9
+shift 9
+tegrastats=$1
+shift
 exec 3>&2 2>/dev/null
 pin=
 [ -n "$mask" ] && taskset "$mask" true && pin="taskset $mask"
 sampler=
 if true >"$log"; then
-  $pin sh -c "$loop" sh "$sys" "$proc" "$vcgencmd" "$$" "$interval" "$seconds" >>"$log" 3>&- &
+  $pin sh -c "$loop" sh "$sys" "$proc" "$vcgencmd" "$$" "$interval" "$seconds" "$milliseconds" "$tegrastats" \
+    >>"$log" 3>&- &
   sampler=$!
 fi
 (exec "$@" 2>&3 3>&-)
@@ -76,6 +86,7 @@ class Sample:
     throttled: int | None  # bits of `vcgencmd get_throttled`
     coolers: tuple[int | None, ...]
     rails: tuple[int | None, ...]  # microwatts
+    tegrastats: TegraStats | None = None  # what it said after this moment and before the next
 
 
 def sampled(
@@ -98,8 +109,9 @@ def sampled(
         f"{whole_seconds}" if whole_seconds == interval_seconds else f"{max(interval_seconds, 0.001):.3f}"
     )
     return [
-        *("sh", "-c", _WRAPPER, "sh", log, mask, interval, f"{whole_seconds}", _LOOP),
-        *(*paths.arguments, *argv),
+        *("sh", "-c", _WRAPPER, "sh", log, mask),
+        *(interval, f"{whole_seconds}", f"{math.ceil(1000 * interval_seconds)}", _LOOP),
+        *(*paths.arguments, paths.tegrastats, *argv),
     ]
 
 
@@ -110,8 +122,13 @@ def take_samples(board: Board, log: str) -> list[Sample]:
 
 def parse_samples(text: str) -> list[Sample]:
     """The samples in a log's text. A line that was torn off, or is none, is left out."""
-    samples = [_parse(line.split(" ")) for line in text.split("\n")[:-1]]
-    return [sample for sample in samples if sample is not None]
+    samples: list[Sample] = []
+    for line in text.split("\n")[:-1]:
+        if (sample := _parse(line.split(" "))) is not None:
+            samples.append(sample)
+        elif samples and (stats := parse_tegrastats(line)) is not None:
+            samples[-1] = replace(samples[-1], tegrastats=stats)
+    return samples
 
 
 def _parse(fields: Sequence[str]) -> Sample | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from harness.boards.board_state import BoardState
-from harness.boards.conditions import slowest_clock
+from harness.boards.conditions import hottest_celsius, slowest_clock
 from harness.boards.sampler import Sample
 
 PARTS = 60
@@ -46,7 +46,7 @@ def course(
         since, until = (ends[first - 1] if first else 0) / 1e9, ends[last - 1] / 1e9
         meanwhile = [sample for sample in sensors if since < sample.uptime_seconds - begin <= until]
         clocks = [clock for sample in meanwhile if (clock := slowest_clock(sample, before)) is not None]
-        heat = [hot for sample in meanwhile if (hot := before.hottest(sample.temperatures)) is not None]
+        heat = [hot for sample in meanwhile if (hot := hottest_celsius(sample, before)) is not None]
         points.append(
             Point(
                 seconds=until,

@@ -18,6 +18,7 @@ from harness.boards.energy_meter import Metered
 from harness.boards.governor import HeldGovernor
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.sensors import BoardPaths
+from harness.boards.tegrastats import TegraStats
 from harness.boards.temperature_gate import Cooling, Outcome, wait_until_cool
 from harness.sweep.course import course
 
@@ -213,6 +214,36 @@ def test_the_hottest_moment_counts() -> None:
     assert found.hottest_celsius == 83.25
     after = replace(PI, zones=(Sensor(label="cpu-thermal", value=91_000),))
     assert assess([sample()], PI, after).hottest_celsius == 91
+
+
+def test_tegrastats_tells_of_the_memorys_clock() -> None:
+    steady = TegraStats(memory_mhz=1600, temperatures={}, rails={})
+    samples = [sample(JETSON, 10.0), sample(JETSON, 11.0, tegrastats=steady)]
+    found = assess(samples, JETSON, JETSON)
+    assert (found.memory_mhz_minimum, found.memory_mhz_maximum, found.warnings) == (1600, 1600, ())
+    samples.append(sample(JETSON, 12.0, tegrastats=replace(steady, memory_mhz=204)))
+    moved = assess(samples, JETSON, JETSON)
+    assert (moved.memory_mhz_minimum, moved.memory_mhz_maximum) == (204, 1600)
+    assert moved.warnings == ("the memory's clock moved between 204 and 1600 MHz: `sudo jetson_clocks`",)
+    both = merged([found, moved, assess([], JETSON, JETSON)])
+    assert (both.memory_mhz_minimum, both.memory_mhz_maximum) == (204, 1600)
+
+
+def test_tegrastats_stands_in_for_sensors_that_are_not_there() -> None:
+    blind = replace(JETSON, zones=())
+    stats = TegraStats(
+        memory_mhz=None,
+        temperatures={"PMIC": 100_000, "CPU": 40_500, "GPU": 41_000},
+        rails={"POM_5V_IN": 2_000_000, "POM_5V_CPU": 500_000},
+    )
+    samples = [sample(blind, at, tegrastats=stats) for at in (10.0, 11.0)]
+    found = assess(samples, blind, blind)
+    assert (found.hottest_celsius, found.energy_joules, found.energy_source) == (40.5, 2, "tegrastats")
+    fed = replace(JETSON, rails=(Sensor(label="VDD_IN", value=0),))
+    samples = [sample(fed, at, rails=(3_000_000,), tegrastats=stats) for at in (10.0, 11.0)]
+    found = assess(samples, fed, fed)
+    assert (found.hottest_celsius, found.energy_joules) == (50, 3)
+    assert found.energy_source == "the board's own sensors"
 
 
 def test_energy_is_integrated_over_the_rail_that_feeds_the_board() -> None:

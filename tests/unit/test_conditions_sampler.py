@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from harness.boards.board import RunTimeoutError
 from harness.boards.sampler import Sample, parse_samples, sampled, take_samples
 from harness.boards.sensors import BoardPaths
+from harness.boards.tegrastats import TegraStats
 
 
 @pytest.fixture(params=SHELLS)
@@ -88,6 +89,22 @@ def test_a_jetson_has_cooling_devices_and_power(board: ShellBoard, tmp_path: Pat
             rails=(4_500_000, 2_000_000, 40_000, 250_000),
         )
     ]
+
+
+def test_a_jetsons_tegrastats_is_read_and_ends(board: ShellBoard, tmp_path: Path, log: str) -> None:
+    paths = replace(
+        jetson_nano(tmp_path), tegrastats=str(folder_of(raspberry_pi(tmp_path)) / "bin/tegrastats")
+    )
+    line = "RAM 613/3964MB (lfb 634x4MB) CPU [2%@102] EMC_FREQ 7%@1600 CPU@40.5C POM_5V_IN 900/943"
+    script = f'#!/bin/sh\n[ "$*" = "--interval 200" ] || exit\nwhile sleep 0.1; do echo "{line}"; done\n'
+    write(Path(paths.tegrastats).parent, {"tegrastats": script})
+    Path(paths.tegrastats).chmod(0o755)
+    board.run(sampled(waiting('await_samples "$1" 6', log), log, paths, 0.2, None), timeout=60)
+    shown = [sample.tegrastats for sample in take_samples(board, log) if sample.tegrastats]
+    assert shown
+    expected = TegraStats(memory_mhz=1600, temperatures={"CPU": 40_500}, rails={"POM_5V_IN": 900_000})
+    assert all(stats == expected for stats in shown)
+    assert nothing_left(paths.tegrastats)
 
 
 def test_a_board_that_shows_nothing_gives_no_samples(board: ShellBoard, tmp_path: Path, log: str) -> None:
