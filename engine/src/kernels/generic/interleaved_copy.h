@@ -1,0 +1,207 @@
+// The copy of the input that generic/interleaved.h multiplies, and its panels.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/generic/patches.h"
+#include "kernels/kernel_set.h"
+
+namespace mpe {
+namespace {
+
+template <typename K>
+class InterleavedCopy {
+ public:
+  using Panel = typename K::Panel;
+  using Word = std::uint32_t;
+  static constexpr int kColumns = K::kLanes * K::kVectors;
+
+  struct Range {
+    int begin;
+    int count;
+  };
+
+  // Planes [channel word][row][column] of words.
+  struct Strip {
+    Word* words;
+    std::int64_t plane;  // words
+    int first_row;       // of the input; may be negative
+  };
+
+  static int halves(const InterleavedWork& work) { return work.pool ? 2 : 1; }
+  static int columns(const InterleavedWork& work) { return work.geometry->pixels() / halves(work); }
+
+  static int column_count(const InterleavedWork& work, int panel) {
+    const int left = columns(work) - panel * kColumns;
+    return left < kColumns ? left : kColumns;
+  }
+
+  static Strip copy_rows(const InterleavedWork& work, Range panels) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const int height = halves(work);
+    const int begin = panels.begin * kColumns;
+    const int end = limited(begin + panels.count * kColumns, 0, columns(work));
+    const int first = begin / geometry.out_width * height;
+    const int last = (end - 1) / geometry.out_width * height + height - 1;
+    const int rows =
+        (last - first) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+    Strip strip;
+    strip.words = reinterpret_cast<Word*>(work.strip);
+    strip.plane = interleaved_plane(rows, work.padded_width) / 4;
+    strip.first_row = first * geometry.stride_y - geometry.padding;
+    for (int word = 0; word < work.channel_words; ++word) {
+      copy_plane(work, word, strip.first_row, rows, strip.words + word * strip.plane);
+    }
+    return strip;
+  }
+
+  // Words [depth, depth + words) of the patches under a panel.
+  static void pack(const InterleavedWork& work, const Strip& strip, int panel, int half, int depth,
+                   int words, Word* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    Segment segments[kColumns + 1];
+    const Word* starts[kColumns];
+    const Word* froms[kColumns];
+    const int used =
+        split_pixels(geometry, panel * kColumns, column_count(work, panel), 0, segments);
+    for (int i = 0; i < used; ++i) {
+      const int y = segments[i].y * halves(work) + half;
+      const std::int64_t row = y * geometry.stride_y - geometry.padding - strip.first_row;
+      starts[i] = strip.words + row * work.padded_width + segments[i].x * geometry.stride_x;
+    }
+    const bool whole = used == 1 && segments[0].count == kColumns && geometry.stride_x == 1;
+    int tap = depth / work.channel_words;
+    int channel = depth - tap * work.channel_words;
+    const Word* const end = to + static_cast<std::int64_t>(words) * kColumns;
+    Word* const begin = to;
+    if (whole && work.channel_words == 1) {
+      for (; to < end; to += kColumns, ++tap) {
+        copy_block<kColumns * sizeof(Word)>(to, starts[0] + work.tap_offsets[tap]);
+      }
+    }
+    while (to < end) {
+      const int left = static_cast<int>((end - to) / kColumns);
+      const int count = work.channel_words - channel < left ? work.channel_words - channel : left;
+      const std::int64_t offset = work.tap_offsets[tap] + channel * strip.plane;
+      if (whole) {
+        copy_whole(starts[0] + offset, strip.plane, count, to);
+      } else if (geometry.stride_x == 1) {
+        for (int i = 0; i < used; ++i) froms[i] = starts[i] + offset;
+        copy_pieces(froms, segments, used, strip.plane, count, to);
+      } else {
+        for (int i = 0; i < used; ++i) {
+          const Word* from = starts[i] + offset;
+          Word* piece = to + segments[i].column;
+          for (int w = 0; w < count; ++w, from += strip.plane, piece += kColumns) {
+            copy_strided(piece, from, segments[i].count, geometry.stride_x);
+          }
+        }
+      }
+      to += count * kColumns;
+      channel = 0;
+      ++tap;
+    }
+    if constexpr (K::kArranged) {
+      for (Word* word = begin; word < end; word += kColumns) {
+        K::arrange(reinterpret_cast<Panel*>(word));
+      }
+    }
+  }
+
+ private:
+  static constexpr int kWordsAtOnce = 16;
+  static_assert(K::kUnit * sizeof(Panel) == sizeof(Word));
+
+  static void copy_plane(const InterleavedWork& work, int word, int y, int rows, Word* to) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const std::int8_t* channels[K::kUnit];
+    for (int c = 0; c < K::kUnit; ++c) {
+      // What stands for a channel too many meets weights of zero.
+      const int channel = limited(word * K::kUnit + c, 0, geometry.channels - 1);
+      channels[c] = work.input + channel * plane;
+    }
+    const int width = work.padded_width;
+    const int before = geometry.padding < width ? geometry.padding : width;
+    const int count = limited(geometry.in_width, 0, width - before);
+    // Rows without padding that follow each other are one.
+    if (before == 0 && count == width && geometry.in_width == width && y >= 0 &&
+        y + rows <= geometry.in_height) {
+      copy_words(channels, static_cast<std::int64_t>(y) * width, rows * width, to);
+      return;
+    }
+    const Word padding = padding_word(work.padding_value);
+    for (int row = 0; row < rows; ++row, ++y, to += width) {
+      if (y < 0 || y >= geometry.in_height) {
+        fill_run(to, padding, width);
+        continue;
+      }
+      fill_run(to, padding, before);
+      copy_words(channels, static_cast<std::int64_t>(y) * geometry.in_width, count, to + before);
+      fill_run(to + before + count, padding, width - before - count);
+    }
+  }
+
+  static Word padding_word(std::int8_t value) {
+    std::int8_t values[kWordsAtOnce];
+    const std::int8_t* rows[K::kUnit];
+    Word words[kWordsAtOnce];
+    fill_run(values, value, kWordsAtOnce);
+    for (const std::int8_t*& row : rows) row = values;
+    K::interleave_words(rows, reinterpret_cast<Panel*>(words));
+    return words[0];
+  }
+
+  static void copy_words(const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
+                         int count, Word* to) {
+    const std::int8_t* from[K::kUnit];
+    const auto copy = [&](int i) {
+      for (int c = 0; c < K::kUnit; ++c) from[c] = channels[c] + offset + i;
+      K::interleave_words(from, reinterpret_cast<Panel*>(to + i));
+    };
+    if (count >= kWordsAtOnce) {
+      for (int i = 0; i + kWordsAtOnce < count; i += kWordsAtOnce) copy(i);
+      copy(count - kWordsAtOnce);  // overlaps what was there before
+      return;
+    }
+    std::int8_t few[K::kUnit][kWordsAtOnce] = {};
+    Word words[kWordsAtOnce];
+    for (int c = 0; c < K::kUnit; ++c) {
+      copy_run(few[c], channels[c] + offset, count);
+      from[c] = few[c];
+    }
+    K::interleave_words(from, reinterpret_cast<Panel*>(words));
+    copy_run(to, words, count);
+  }
+
+  static inline void copy_whole(const Word* from, std::int64_t plane, int words, Word* to) {
+    for (int w = 0; w < words; ++w, from += plane, to += kColumns) {
+      copy_block<kColumns * sizeof(Word)>(to, from);
+    }
+  }
+
+  // Every piece as long as a whole panel: what is too much is overwritten by what follows, or lies
+  // behind the panel, where the next one has not been packed yet.
+  static void copy_pieces(const Word* (&from)[kColumns], const Segment* segments, int used,
+                          std::int64_t plane, int words, Word* to) {
+    if (used == 2) {
+      const Word* first = from[0];
+      const Word* second = from[1];
+      const int column = segments[1].column;
+      for (int w = 0; w < words; ++w, first += plane, second += plane, to += kColumns) {
+        copy_block<kColumns * sizeof(Word)>(to, first);
+        copy_block<kColumns * sizeof(Word)>(to + column, second);
+      }
+      return;
+    }
+    for (int w = 0; w < words; ++w, to += kColumns) {
+      for (int i = 0; i < used; ++i) {
+        copy_block<kColumns * sizeof(Word)>(to + segments[i].column, from[i]);
+        from[i] += plane;
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace mpe
