@@ -1,4 +1,4 @@
-"""The test of the engine's kernels on emulated Arm cores."""
+"""The tests of the engine's kernels on emulated Arm cores."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from harness.configuration.targets import load_target
 pytestmark = pytest.mark.engine
 
 
+SUITES = ("convolution_choice_test", "convolution_test")
+
+
 @pytest.fixture(scope="module")
-def arm64_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernels' test for arm64, compiled as the engine is for the Pi 4."""
+def arm64_suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The kernels' tests for arm64, compiled as the engine is for the Pi 4."""
     target, zig = load_target("pi4"), load_toolchain("zig")
     folder = tmp_path_factory.mktemp("arm64")
     definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.files[0]), "MPE_BUILD_TESTS": "ON"} | zig.definitions(
         target
     )
     options = [f"-D{name}={value}" for name, value in definitions.items()]
-    configure_and_build(folder, options, target="convolution_test", environment=zig.environment())
-    return folder / "tests" / "convolution_test"
+    for name in SUITES:
+        configure_and_build(folder, options, target=name, environment=zig.environment())
+    return [folder / "tests" / name for name in SUITES]
 
 
 # The cores that differ in instructions: those without and with half arithmetic and dot products.
@@ -35,8 +39,8 @@ CORES = ("cortex-a72", "cortex-a76")
 
 
 @pytest.fixture(scope="module")
-def arm64_runs(arm64_suite: Path) -> Iterator[Mapping[str, Future[str]]]:
-    """The test on every core, side by side: each takes minutes under QEMU."""
+def arm64_runs(arm64_suites: list[Path]) -> Iterator[Mapping[tuple[str, str], Future[str]]]:
+    """The tests on every core, side by side: each takes minutes under QEMU."""
     with ThreadPoolExecutor(len(CORES)) as pool:
         runs = {}
         for core in CORES:
@@ -44,12 +48,14 @@ def arm64_runs(arm64_suite: Path) -> Iterator[Mapping[str, Future[str]]]:
             emulator = find_emulator(target)
             if emulator is None:
                 pytest.skip(f"needs {', '.join(emulator_missing(target))}: `harness doctor --install`")
-            runs[core] = pool.submit(run, [*emulator.prefix, arm64_suite])
+            for suite in arm64_suites:
+                runs[suite.name, core] = pool.submit(run, [*emulator.prefix, suite])
         yield runs
 
 
 @pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("suite", SUITES)
 def test_arm_kernels_compute_what_the_plain_loops_do(
-    core: str, arm64_runs: Mapping[str, Future[str]]
+    suite: str, core: str, arm64_runs: Mapping[tuple[str, str], Future[str]]
 ) -> None:
-    assert "0 failures" in arm64_runs[core].result()
+    assert "0 failures" in arm64_runs[suite, core].result()

@@ -1,0 +1,105 @@
+// Which kernel a convolution gets, and which of them a machine has.
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "check.h"
+#include "convolution_problem.h"
+#include "kernels/kernel_sets.h"
+
+namespace {
+
+TEST(unknown_names_are_errors) {
+  Random random(16);
+  Problem problem;
+  make_problem(random, problem, Form::kPointwise, Precision::kFp32);
+  CHECK_THROWS(mpe::make_convolution(problem.request, {.isa = "sse9", .algorithm = ""}),
+               "no instruction set 'sse9'");
+  CHECK_THROWS(mpe::make_convolution(problem.request, {.isa = "", .algorithm = "guess"}),
+               "no algorithm 'guess'");
+}
+
+TEST(reference_can_be_forced) {
+  Random random(17);
+  Problem problem;
+  make_problem(random, problem, Form::kPointwise, Precision::kFp32);
+  const auto by_algorithm =
+      mpe::make_convolution(problem.request, {.isa = "", .algorithm = "reference"});
+  const auto by_set = mpe::make_convolution(problem.request, {.isa = "reference", .algorithm = ""});
+  CHECK_EQUAL(by_algorithm->isa(), "reference");
+  CHECK_EQUAL(by_set->algorithm(), "reference");
+}
+
+// A technique shows in the layers that it concerns; others keep the last one that concerns them.
+TEST(techniques_apply_by_kind_of_layer) {
+  const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {
+    Random random(22);
+    Problem problem;
+    make_problem(random, problem, form, precision);
+    return mpe::make_convolution(problem.request, {.isa = "", .algorithm = technique})->algorithm();
+  };
+  constexpr Precision kFp32 = Precision::kFp32;
+  for (const std::string_view loops : {"plain", "reordered", "tiled", "unrolled", "simd"}) {
+    for (const Form form : {Form::kGeneral, Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+      CHECK_EQUAL(algorithm_of(form, loops, kFp32), loops);
+    }
+  }
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "simd", Precision::kInt8), "unrolled");
+  for (const Form form : {Form::kPointwise, Form::kDepthwise, Form::kThree}) {
+    CHECK_EQUAL(algorithm_of(form, "im2col", kFp32), "im2col");
+  }
+  CHECK_EQUAL(algorithm_of(Form::kPointwise, "channel-last", kFp32), "gemm");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-last", kFp32), "im2col");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "channel-major", kFp32), "depthwise");
+  CHECK_EQUAL(algorithm_of(Form::kDepthwise, "winograd", kFp32), "depthwise");
+
+  ConvolutionRequest wide;
+  wide.shape.in = wide.shape.out = {128, 26, 26};
+  wide.shape.kernel_y = wide.shape.kernel_x = 3;
+  wide.shape.padding = 1;
+  const std::vector<float> weights(128 * 128 * 9);
+  wide.weights = weights;
+  wide.bias = std::span(weights).first(128);
+  const auto choose = [&](std::string_view technique) {
+    return mpe::make_convolution(wide, {.isa = "", .algorithm = technique});
+  };
+  CHECK_EQUAL(choose("in-place")->algorithm(), "im2col");
+  CHECK(choose("winograd")->algorithm().starts_with("winograd"));
+}
+
+TEST(sets_end_with_the_reference) {
+  const auto sets = mpe::kernel_sets();
+  CHECK_EQUAL(sets.back().name, "reference");
+  CHECK(sets.back().supported);
+  for (const auto& set : sets) {
+    for (const std::string_view kind : {"convolutional", "depthwise", "connected"}) {
+      for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+        CHECK(std::ranges::any_of(set.kernels, [&](const mpe::KernelUse& use) {
+          return use.kind == kind && use.precision == precision;
+        }));
+      }
+    }
+  }
+}
+
+TEST(every_set_has_a_kernel_of_its_own) {
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    const auto own = [&](const mpe::KernelUse& use) { return use.isa == set.name; };
+    CHECK(std::any_of(set.kernels.begin(), set.kernels.end(), own));
+    if (!set.supported) continue;
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+      Random random(18);
+      Problem problem;
+      make_problem(random, problem, Form::kPointwise, precision);
+      const auto convolution =
+          mpe::make_convolution(problem.request, {.isa = set.name, .algorithm = ""});
+      const auto announced =
+          std::find_if(set.kernels.begin(), set.kernels.end(), [&](const mpe::KernelUse& use) {
+            return use.kind == "convolutional" && use.precision == precision;
+          });
+      CHECK_EQUAL(convolution->isa(), announced->isa);
+    }
+  }
+}
+
+}  // namespace
