@@ -24,11 +24,11 @@ def one_paragraph(text: str) -> str:
 
 def one_line(text: str) -> str:
     """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
+    # As nearly always: of all blanks only the space is printable.
+    if len(text) <= _LONGEST and text.isprintable() and "  " not in text:
+        return text.strip()
     line = text[: 4 * _LONGEST]
-    if line.isprintable():  # as nearly always: of all blanks only the space is
-        if "  " not in line:
-            return line.strip()[:_LONGEST].strip()
-    else:
+    if not line.isprintable():
         line = "".join(letter if letter.isprintable() else " " for letter in line)
     return " ".join(line.split())[:_LONGEST].strip()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from harness.boards.board import Board
 from harness.boards.sensors import SENSORS, BoardPaths
@@ -68,6 +69,8 @@ _PLAUSIBLE = range(-40_000, 150_001)  # millidegrees; sensors that are off show 
 _CORE_COOLER = re.compile("cpu|processor", re.IGNORECASE)
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_REAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
+_BITS = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +144,11 @@ def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
     """The hottest core's temperature, in degrees Celsius, of labels and millidegrees; of anything's where no
     label is a core's."""
     for near in (*_NEAR_CORES, ""):
-        values = [value for label, value in zones if near in label.lower()]
-        known = [value for value in values if value is not None and value in _PLAUSIBLE]
+        known = [
+            value
+            for label, value in zones
+            if value is not None and value in _PLAUSIBLE and near in label.lower()
+        ]
         if known:
             return max(known) / 1000
     return None
@@ -166,32 +172,23 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
     said: dict[str, list[list[str]]] = {}
     for kind, *fields in lines:
-        said.setdefault(kind, []).append([one_line(field) for field in fields])
+        said.setdefault(kind, []).append(fields)
 
     def all_of(kind: str, count: int) -> list[list[str]]:
-        return [fields[:count] for fields in said.get(kind, []) if len(fields) >= count]
+        return [fields[:count] for fields in said.get(kind, ()) if len(fields) >= count]
 
     def one(kind: str) -> str:
-        return next((fields[0] for fields in all_of(kind, 1)), "")
+        return next((fields[0] for fields in said.get(kind, ()) if fields), "")
 
     def sensors(kind: str) -> tuple[Sensor, ...]:
-        return tuple(Sensor(label=label, value=whole(value)) for value, label in all_of(kind, 2))
+        return tuple(Sensor(label=one_line(label), value=whole(value)) for value, label in all_of(kind, 2))
 
     kilobytes = whole(one("memory"))
     uptime = one("uptime").split()
     load = [real(word) for word in one("load").split()[:3]]
     return BoardState(
-        model=one("model"),
-        cores=tuple(
-            Core(
-                index=whole(index) or 0,
-                clock_khz=whole(clock),
-                maximum_khz=whole(maximum),
-                limit_khz=whole(limit),
-                governor=governor,
-            )
-            for index, clock, maximum, limit, governor in all_of("core", 5)
-        ),
+        model=one_line(one("model")),
+        cores=tuple(_core(*fields) for fields in all_of("core", 5)),
         zones=sensors("zone"),
         coolers=sensors("cooler"),
         events=sensors("event"),
@@ -203,6 +200,17 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
     )
 
 
+@lru_cache(256)  # a core whose clock is held says the same again and again
+def _core(index: str, clock: str, maximum: str, limit: str, governor: str) -> Core:
+    return Core(
+        index=whole(index) or 0,
+        clock_khz=whole(clock),
+        maximum_khz=whole(maximum),
+        limit_khz=whole(limit),
+        governor=one_line(governor),
+    )
+
+
 def whole(text: str) -> int | None:
     """A whole number as a board prints it."""
     return int(text) if _WHOLE.fullmatch(text) else None
@@ -210,9 +218,9 @@ def whole(text: str) -> int | None:
 
 def real(text: str) -> float | None:
     """A number with or without decimals as a board prints it."""
-    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", text) else None
+    return float(text) if _REAL.fullmatch(text) else None
 
 
 def bits(text: str) -> int | None:
     """Bits as vcgencmd prints them."""
-    return int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text) else None
+    return int(text, 16) if _BITS.fullmatch(text) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from harness.boards.board_state import BoardState, hottest_of
 from harness.boards.energy_meter import Metered, integral
@@ -136,13 +138,11 @@ def _throttling(
     samples: Sequence[Sample], before: BoardState, after: BoardState
 ) -> Iterator[tuple[str, str]]:
     """Each reason to call the run throttled, with its cure."""
-    shown = [sample.throttled for sample in samples if sample.throttled is not None]
-    since = [bits for bits in (*shown, after.throttled) if bits is not None]
-    new = 0 if before.throttled is None else ~before.throttled
+    shown = reduce(or_, (sample.throttled or 0 for sample in samples), 0)
+    new = 0 if before.throttled is None else (shown | (after.throttled or 0)) & ~before.throttled
     count = len(before.cores)
     for bit, reason, cure in _PI_BITS:
-        began = any((bits & new) >> (bit + _SINCE_START) & 1 for bits in since)
-        if began or any(bits >> bit & 1 for bits in shown):
+        if (new >> (bit + _SINCE_START) | shown >> bit) & 1:
             yield reason, cure
     for place in before.core_coolers:
         states = [_at(sample.coolers, place, len(before.coolers)) for sample in samples]
@@ -196,14 +196,14 @@ def _held(state: BoardState) -> dict[int, int]:
 
 def slowest_clock(sample: Sample, state: BoardState) -> float | None:
     """The slowest core's clock as a fraction of its maximum."""
-    return min(
-        (
-            clock / core.maximum_khz
-            for place, core in enumerate(state.cores)
-            if core.maximum_khz and (clock := _at(sample.clocks_khz, place, len(state.cores)))
-        ),
-        default=None,
-    )
+    if len(sample.clocks_khz) != len(state.cores):  # cores came or went since
+        return None
+    fractions = [
+        clock / core.maximum_khz
+        for clock, core in zip(sample.clocks_khz, state.cores, strict=True)
+        if clock and core.maximum_khz
+    ]
+    return min(fractions, default=None)
 
 
 def hottest_celsius(sample: Sample, state: BoardState) -> float | None:

@@ -147,4 +147,4 @@ def _parse(fields: Sequence[str]) -> Sample | None:
 
 
 def _numbers(field: str) -> tuple[int | None, ...]:
-    return () if field == "-" else tuple(whole(word) for word in field.split(","))
+    return () if field == "-" else tuple(map(whole, field.split(",")))

@@ -52,14 +52,21 @@ def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(name: str, mode: int, stop: threading.Event | None) -> Iterator[None]:
-    path = lock_file(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = _open(lock_file(name))
     try:
         _wait(lambda: fcntl.flock(handle, mode | fcntl.LOCK_NB), stop or threading.Event())
         yield
     finally:
         os.close(handle)
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, flags, 0o644)
 
 
 def _wait(attempt: Callable[[], None], stop: threading.Event) -> None:

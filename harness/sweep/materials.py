@@ -32,7 +32,9 @@ class Materials:
         self.host = HostEngine(engine.path)
         self.file_hash = cache(file_digest)
         self.dataset_hash = cache(fingerprint.of_dataset)
+        self.cfg = cache(self._write_cfg)
         self._info = cache(self.host.info)
+        self._multiply_adds = cache(self._count_multiply_adds)
         for model in sweep.models:
             self._write_random_weights(model)
 
@@ -60,7 +62,10 @@ class Materials:
 
     def multiply_adds(self, model: Model) -> int:
         """Of one image."""
-        return sum(int(layer["macs"]) for layer in self._info(model.cfg)["layers"])
+        return self._multiply_adds(model.cfg)
+
+    def _count_multiply_adds(self, cfg: Path) -> int:
+        return sum(int(layer["macs"]) for layer in self._info(cfg)["layers"])
 
     def _write_random_weights(self, model: Model) -> None:
         if model.random_weights and not model.weights.is_file():
@@ -68,7 +73,7 @@ class Materials:
             model.weights.parent.mkdir(parents=True, exist_ok=True)
             write_random_weights(model.weights, layers, SEED)
 
-    def cfg(self, variant: Variant) -> Path:
+    def _write_cfg(self, variant: Variant) -> Path:
         """The cfg of a policy, for the engine and for whoever wants to rerun a cell by hand."""
         path = self.folder / "cfgs" / variant.model.name / f"{variant.policy}.cfg"
         data = variant.cfg_text.encode("latin-1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -82,9 +83,9 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
         result |= _count(board, cell, paths, options, environment)
     # What was profiled is worked out here while the board computes digests.
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) if board.emulated else nullcontext() as beside:
         predicting = None
-        if board.emulated:
+        if beside:
             profiled = profile_engine(
                 board, paths, options, timeout=cell.protocol.timeout, environment=environment
             )

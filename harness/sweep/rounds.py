@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
@@ -17,6 +18,8 @@ from harness.sweep.watched_run import Watched, run_watched
 
 if TYPE_CHECKING:
     from harness.boards.board import Board, Completed
+
+_LAYER = itemgetter(*(name for name in LayerRow.__dataclass_fields__ if name != "predicted_ns"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +98,7 @@ def _samples(bench: Mapping[str, Any]) -> list[int]:
 
 
 def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
-    names = [name for name in LayerRow.__dataclass_fields__ if name != "predicted_ns"]
     try:
-        return [LayerRow(**{name: row[name] for name in names}) for row in bench.get("layers", [])]
+        return [LayerRow(*_LAYER(row)) for row in bench.get("layers", [])]
     except KeyError as error:
         raise HarnessError(f"mpe bench gave a layer without {error}") from None
