@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__, console
-from harness.errors import ConfigurationError, HarnessError
+from harness.errors import ConfigurationError, explained
 from harness.printable import is_utf8, printable_lines
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
@@ -63,9 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
         status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
         sys.stdout.flush()
-    except HarnessError as error:
-        _show(f"error: {error}", debug=options.debug)
-        return error.exit_status
     except KeyboardInterrupt:
         _show("interrupted", debug=options.debug)
         return 130
@@ -74,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback without asking for it
+        if known := explained(error):
+            _show(f"error: {known}", debug=options.debug)
+            return known.exit_status
         _show(f"error: unexpected {type(error).__name__}: {error}", debug=options.debug)
         if not options.debug:
             _show("this is a fault of harness; --debug shows where it arose", debug=False)

@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
+_CURES = {
+    errno.ENAMETOOLONG: "Choose a shorter one: a name has at most 255 bytes, a whole path 4095.",
+    errno.ELOOP: "A symbolic link on the way leads back to itself: mend it, or name another path.",
+    errno.ENOTDIR: "What stands before a slash has to be a folder, and here it is a file.",
+    errno.EISDIR: "That is a folder; name a file.",
+    errno.EACCES: "Look at its permissions, and at those of the folders above it (`namei -l`).",
+    errno.EPERM: "Look at its permissions, and at those of the folders above it (`namei -l`).",
+    errno.EROFS: "Nothing can be written there: name another place.",
+    errno.ENOSPC: "Make room there (`df`), or name another place.",
+    errno.EDQUOT: "Make room there (`quota`), or name another place.",
+}
+
 
 class HarnessError(Exception):
     """What was wrong and where (`message`), and what to do about it (`cure`)."""
@@ -67,3 +83,22 @@ class ThrottledError(HarnessError):
     """Measurements were taken on a throttled board."""
 
     exit_status = 8
+
+
+def cure_of(error: OSError) -> str:
+    """What to do about a file that the system refuses; "" where what it says is all there is to say."""
+    return _CURES.get(error.errno or 0, "")
+
+
+def file_error(path: Path | str, error: OSError, *, doing: str = "cannot be read") -> ConfigurationError:
+    """The error to raise about a file that the system refuses."""
+    return ConfigurationError(f"{path}: {doing}: {error.strerror}", cure=cure_of(error))
+
+
+def explained(error: Exception) -> HarnessError | None:
+    """An error as a user can mend it: what the system says of a file is one; None for a fault of harness."""
+    if isinstance(error, HarnessError):
+        return error
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str | bytes):
+        return file_error(os.fsdecode(error.filename), error, doing="cannot be used")
+    return None

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from harness.errors import ConfigurationError
+from harness.errors import file_error
 
 _RECENT_NS = 2_000_000_000
 _digests: dict[tuple[str, int, int, int], str] = {}
@@ -26,7 +26,7 @@ def file_digest(path: Path) -> str:
                 return _digests[key]
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+        raise file_error(path, error) from None
     # A file may change twice within one tick of its clock, and while it is read.
     if time.time_ns() - status.st_ctime_ns > _RECENT_NS:
         _digests[key] = digest

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from harness.errors import ConfigurationError
+from harness.errors import file_error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes under a temporary name beside the file, then renames.
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, under a temporary name beside `path`; it gets its own when all is written.
 
     Raises ConfigurationError where the folder is missing or cannot be written.
     """
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        # The temporary name does not hold the file's own, which may be as long as a name can be.
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".harness-", delete=False) as file:
             temporary = Path(file.name)
-            file.write(data)
+            yield file
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # a temporary file starts out private
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+        if isinstance(error, OSError):
+            raise file_error(path, error, doing="cannot be written") from None
+        raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """The same for data that is there already."""
+    with written_whole(path) as file:
+        file.write(data)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import ConfigurationError
+from harness.errors import ConfigurationError, cure_of, file_error
 from harness.printable import is_utf8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm")
@@ -113,7 +113,7 @@ def read_names(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").rstrip().splitlines()
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+        raise file_error(path, error) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
@@ -260,8 +260,13 @@ def _find(annotations: Path, name: str) -> Path:
     split = annotations.stem.split("_", 1)[-1]  # instances_val2017 -> val2017
     places = [folder, folder / "images", folder.parent / split, folder.parent / "images"]
     for place in places:
-        if (place / name).is_file():
-            return place / name
+        try:
+            if (place / name).is_file():
+                return place / name
+        except OSError as error:
+            raise ConfigurationError(
+                f"{annotations}: the picture {name} cannot be read: {error.strerror}", cure=cure_of(error)
+            ) from None
     raise ConfigurationError(
         f"{annotations}: the picture {name} is not beside it, nor in "
         + ", ".join(str(place) for place in places[1:])

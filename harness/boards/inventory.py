@@ -30,6 +30,7 @@ where the board is, and who logs in unless `user` does:
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -182,7 +183,7 @@ def _address(node: Node, what: str, **values: object) -> SshAddress:
         values["known_hosts"] = Path("~/.ssh/known_hosts").expanduser()
     for key in ("key", "known_hosts"):
         path = values.get(key)
-        if isinstance(path, Path) and not path.is_file():
+        if isinstance(path, Path) and not stat.S_ISREG(node.mode(path, key=key)):
             raise node.error(f"there is no file {path}", key=key)
     return SshAddress(**values)  # type: ignore[arg-type]
 

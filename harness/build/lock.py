@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import console
-from harness.errors import BuildError
+from harness.errors import BuildError, cure_of
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
     except OSError as error:
         raise BuildError(
             f"{path}: cannot be written: {error.strerror}",
-            cure="Set HARNESS_CACHE to a folder that can be written.",
+            cure=f"{cure_of(error)} HARNESS_CACHE names another cache folder.".strip(),
         ) from None
     with stream:
         try:

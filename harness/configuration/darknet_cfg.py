@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.configuration.document import nearest_file, suggestion
-from harness.errors import ConfigurationError
+from harness.errors import ConfigurationError, file_error
 
 NETWORK_INPUT = -1  # the input of a layer that reads the network's own input
 PRECISIONS = ("fp32", "fp16", "int8")
@@ -125,7 +125,7 @@ def read_cfg(path: Path) -> DarknetCfg:
             f"{path}: there is no such file", cure=f"Did you mean {near}?" if near else ""
         ) from None
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        raise file_error(path, error) from error
     if len(raw) > _LARGEST_FILE:
         raise ConfigurationError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB: not a Darknet cfg")
     # Latin-1 keeps every byte, so that what a policy does not touch stays as it is.

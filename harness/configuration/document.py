@@ -16,7 +16,7 @@ from typing import Literal
 
 import yaml
 
-from harness.errors import ConfigurationError
+from harness.errors import ConfigurationError, cure_of, file_error
 
 Kind = Literal["text", "integer", "number", "boolean", "nothing", "list", "mapping"]
 Scalar = str | int | float | bool | None
@@ -72,6 +72,20 @@ class Node:
         line = self.line if key is None else self.key_lines.get(key, self.line)
         return ConfigurationError(f"{self.file}:{line}: {message}", cure=cure)
 
+    def mode(self, path: Path, *, key: str | None = None) -> int:
+        """The mode of the file or folder at a path that stands here, 0 where there is none.
+
+        Raises ConfigurationError where that cannot be told: the path is too long, or barred.
+        """
+        try:
+            return path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        except OSError as error:
+            raise self.error(
+                f"{path}: cannot be read: {error.strerror}", cure=cure_of(error), key=key
+            ) from None
+
     def describe(self) -> str:
         """What stands here, for "expected …, found …"."""
         if self.kind == "nothing":
@@ -109,7 +123,7 @@ def read_document(path: Path) -> Node:
         cure = f"Did you mean {near}?" if near else ""
         raise ConfigurationError(f"{path}: there is no such file", cure=cure) from None
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        raise file_error(path, error) from error
     if len(raw) > LARGEST_FILE:
         raise ConfigurationError(f"{path}: is larger than {LARGEST_FILE >> 20} MiB: not a configuration file")
     try:

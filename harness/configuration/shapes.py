@@ -6,6 +6,7 @@ Every `read` raises ConfigurationError with file and line when the node has anot
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -143,17 +144,14 @@ class ExistingPath:
     def read(self, node: Node) -> Path:
         written = Text(expected=f"the path of a {self.what}").read(node)
         path = Path(node.file).parent / written
-        try:
-            exists = path.exists()
-        except (OSError, ValueError):  # too long, or a null byte
-            exists = False
-        if not exists:
+        mode = node.mode(path)
+        if not mode:
             near = nearest_file(path)
             cure = f"Did you mean {near}?" if near else ""
             raise node.error(f"there is no {self.what} {path}", cure=cure)
-        if path.is_dir() != self.folder and not (self.folder and path.suffix == ".json"):
+        if stat.S_ISDIR(mode) != self.folder and not (self.folder and path.suffix == ".json"):
             raise node.error(
-                f"expected a {self.what}, but {path} is a {'folder' if path.is_dir() else 'file'}"
+                f"expected a {self.what}, but {path} is a {'folder' if stat.S_ISDIR(mode) else 'file'}"
             )
         return path
 

@@ -121,9 +121,9 @@ def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = f"Make room, or {advice.folder}."
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            cure = f"This folder cannot be written to: {advice.folder}."
+        cure = f"This folder cannot be written to: {advice.folder}."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            cure = f"Make room, or {advice.folder}."
         raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", cure=cure) from error
 
 

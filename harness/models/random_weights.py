@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.files import written_whole
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SEED = 1  # of the weights that sweeps write
 def random_weights_file(cfg: Path) -> Path:
     """Where a sweep keeps the random weights of a cfg, by what is in it."""
     key = hashlib.sha256(b"random weights 1\0" + cfg.read_bytes()).hexdigest()[:16]
-    return cache_directory() / "random_weights" / f"{cfg.stem}-{key}.weights"
+    return cache_directory() / "random_weights" / f"{cfg.stem[:40]}-{key}.weights"
 
 
 def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: int) -> int:
@@ -33,16 +33,13 @@ def write_random_weights(path: Path, layers: Sequence[Mapping[str, Any]], seed: 
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with temporary.open("wb") as file:
+    with written_whole(path) as file:
         file.write(struct.pack("<iiiQ", 0, 2, 0, 0))
         for layer in layers:
             if layer["parameters"]:
                 for values in _layer(layer, rng):
                     file.write(values.astype("<f4").tobytes())
-    size = temporary.stat().st_size
-    temporary.replace(path)
-    return size
+    return path.stat().st_size
 
 
 def _layer(layer: Mapping[str, Any], rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:

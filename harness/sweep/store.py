@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from harness.errors import ConfigurationError
+from harness.errors import ConfigurationError, file_error
 from harness.sweep.ownership import Owner, is_alive, remove_dead
 
 FILE_NAME = "results.sqlite"
@@ -151,8 +151,13 @@ class Store:
             self._database = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-        except (OSError, sqlite3.Error) as error:
-            raise ConfigurationError(f"{folder}: no results can be kept here: {error}") from None
+        except OSError as error:
+            raise file_error(folder, error, doing="no results can be kept here") from None
+        except sqlite3.Error as error:
+            raise ConfigurationError(
+                f"{self.path}: no results can be kept here: {error}",
+                cure="Name another folder with --results; SQLite takes no path of more than some 500 bytes.",
+            ) from None
         self._owner: Owner | None = None
         try:
             self._open()

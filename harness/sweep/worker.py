@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness import console
-from harness.errors import BoardUnreachableError, HarnessError
+from harness.errors import BoardUnreachableError, HarnessError, explained
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
@@ -155,12 +155,9 @@ class Worker:
             return outcome
         except BoardUnreachableError:
             raise
-        except HarnessError as error:
-            if self.debug:
-                console.log(traceback.format_exc())
-            return Outcome(status="failed", error=str(error))
         except Exception as error:  # noqa: BLE001 - one cell's fault must not cost a night's sweep
             if self.debug:
                 console.log(traceback.format_exc())
-            return Outcome(status="failed", error=f"unexpected {type(error).__name__}: {error}")
+            known = explained(error)
+            return Outcome(status="failed", error=str(known or f"unexpected {type(error).__name__}: {error}"))
         return None

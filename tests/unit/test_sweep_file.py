@@ -215,7 +215,7 @@ def test_defaults(tmp_path: Path) -> None:
         (
             f"models: [{{name: n, cfg: {'x' * 5000}, weights: net.weights}}]\n" + REST,
             1,
-            "there is no Darknet",
+            "File name too long",
         ),
         (MODEL + "policies: [{name: p, layers: {13: int8}}]\ntargets: [host]\n", 2, "there is no layer 13"),
         (
