@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +48,7 @@ def run_in_container(
             image.id,
             list(command[1:]),
             entrypoint=[command[0]],
-            name=f"harness-build-{image.target.name}-{secrets.token_hex(4)}",
+            name=docker_engine.container_name("build", image.target.name),
             user=f"{os.getuid()}:{os.getgid()}",
             working_dir=working_directory,
             environment={**(proxies if network else {}), **environment},

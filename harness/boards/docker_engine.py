@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -40,6 +42,12 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
             "docker`, or `dockerd &` without systemd); the user must be root or in the group docker.",
         ) from None
     return client
+
+
+def container_name(*words: str) -> str:
+    """A name that no other container has, of the letters that the engine takes."""
+    words = tuple(re.sub(r"[^A-Za-z0-9.-]", "_", word) for word in words)
+    return "-".join(["harness", *words, secrets.token_hex(4)])
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-import secrets
 import socket
 import tarfile
 import time
@@ -57,7 +56,7 @@ class EmulatedBoard(SshBoard):
                 f"the target {target.name} names no core that QEMU emulates",
                 cure="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
             )
-        self.container_name = f"harness-{target.name}-{secrets.token_hex(4)}"
+        self.container_name = docker_engine.container_name(target.name)
         self._client: DockerClient | None = None
         self._container: Any = None
         self._profiler: BlockProfiler | None = None

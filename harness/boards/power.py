@@ -8,6 +8,7 @@ from typing import Literal
 from harness.boards.user_command import CommandWords, run_user_command
 from harness.configuration.document import Node
 from harness.configuration.shapes import Either, Field, Number, Record, Schema, Shape, made_of
+from harness.printable import printable
 
 PowerAction = Literal["off", "on", "cycle"]
 
@@ -29,7 +30,8 @@ class PowerHook:
         are killed.
         """
         words = [word.replace(_PLACE, action) for word in self.command]
-        run_user_command(words, self.seconds, doing=f"the power command {words[0]} ({action})", key="power")
+        doing = f"the power command {printable(words[0])} ({action})"
+        run_user_command(words, self.seconds, doing=doing, key="power")
 
 
 _COMMAND = CommandWords(

@@ -121,8 +121,7 @@ def _build(
     target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], folder: Path, result: Path
 ) -> None:
     started = time.monotonic()
-    if toolchain.place == "host":
-        check_path(folder, cure="Set HARNESS_CACHE to another folder, or rename the target's own file.")
+    check_path(folder, cure="Set HARNESS_CACHE to another folder, or rename the target's own file.")
     work = folder / "work"
     source = folder / "source"  # a copy: nobody edits it while it is compiled
     _write_sources(source, sources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 
 from harness.build.toolchain import Toolchain
@@ -58,7 +59,7 @@ def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
     """Source file -> its compiler flags, without the paths of this machine."""
     flags = {}
     for entry in json.loads(compile_commands.read_text(encoding="utf-8")):
-        words = entry["command"].split()[1:]
+        words = shlex.split(entry["command"])[1:]
         kept, skip = [], False
         for word in words:
             if skip:
@@ -67,7 +68,7 @@ def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
                 skip = True
             elif not word.startswith(("-I", "-MD")):
                 kept.append(word)
-        flags[Path(entry["file"]).relative_to(source).as_posix()] = " ".join(kept)
+        flags[Path(entry["file"]).relative_to(source).as_posix()] = shlex.join(kept)
     return dict(sorted(flags.items()))
 
 

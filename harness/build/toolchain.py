@@ -22,7 +22,7 @@ from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
 
-_UNUSABLE = '"$*:;<>?[\\|'
+_UNUSABLE = '"$*:;<>?[]\\|'
 _FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 
 
@@ -93,10 +93,13 @@ class HostToolchain(ABC):
 
     @contextlib.contextmanager
     def tools(self, target: Target, folder: Path) -> Iterator[Tools]:  # noqa: ARG002 - all of the disk
+        cmake, ninja = build_tool("cmake"), build_tool("ninja")
+        for program in (cmake, ninja):
+            check_path(program, cure=f"Install {program.name} below another folder.")
         yield HostTools(
             compiler=self.version(target),
-            cmake=str(build_tool("cmake")),
-            ninja=str(build_tool("ninja")),
+            cmake=str(cmake),
+            ninja=str(ninja),
             environment=self.environment(),
         )
 
@@ -167,6 +170,8 @@ class Zig(HostToolchain):
             "TARGET_GLIBC": str(target.glibc),
         }
         check_path(executable, also="'", cure="Install ziglang below another folder.")
+        # Its linker replaces every % in the name of what it writes.
+        check_path(cache_directory(), also="%", cure="Set HARNESS_CACHE to another folder.")
         return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
 
     def environment(self) -> dict[str, str]:
@@ -220,9 +225,14 @@ class SystemCompiler(HostToolchain):
         return lines[0].strip()
 
     def definitions(self, target: Target) -> dict[str, str]:
-        values = {"CXX_EXECUTABLE": self.executable(target), "TARGET_ARCHITECTURE": target.architecture}
+        executable = self.executable(target)
+        check_path(Path(executable), cure="Install the compiler below another folder.")
+        values = {"CXX_EXECUTABLE": executable, "TARGET_ARCHITECTURE": target.architecture}
         values |= {"TARGET_CPU": target.cpu} if target.cpu else {}
-        return values | ({"TARGET_SYSROOT": target.sysroot} if target.sysroot else {})
+        if target.sysroot:
+            check_path(Path(target.sysroot), cure="Give the target's sysroot another name.")
+            values["TARGET_SYSROOT"] = target.sysroot
+        return values
 
 
 TOOLCHAINS: dict[str, HostToolchain] = {

@@ -87,7 +87,11 @@ _SHAPE: Record[Target] = Record(
             shape=Choice(what="architecture", names=lambda: ARCHITECTURES),
             help="without it: this machine's own",
         ),
-        "cpu": Field(shape=Text(expected="a core"), help="clang's name of the core, as in -mtune"),
+        "cpu": Field(
+            # It becomes a word of a command line in CMake's files, where nothing quotes it.
+            shape=Text(expected="a core", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]*"),
+            help="clang's name of the core, as in -mtune",
+        ),
         "qemu_cpu": Field(shape=Text(expected="a core"), help="QEMU's name of the core, where it is another"),
         "features": Field(
             shape=ListOf(what="features", item=Choice(what="feature", names=lambda: FEATURES)),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from harness.build import engine as building
 from harness.build import manifest as manifests
 from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
+from harness.build.toolchain import load_toolchain
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
 from harness.file_digest import file_digest
@@ -77,6 +80,14 @@ def test_a_build_comes_with_its_manifest(checkout: Checkout) -> None:
     assert manifest["glibc_needed"] == build.glibc_needed != ""
     assert manifest["self_test"] == {"how": "not at all"}
     assert manifest["compiler"].startswith("zig ")
+
+
+def test_the_flags_of_a_manifest_are_without_the_paths_of_this_machine(tmp_path: Path) -> None:
+    source = tmp_path / "it's (a) -march=armv9-a folder"
+    words = ["c++", f"-I{source}/include", "-O3", "-DA=two words", "-o", f"{source}/a.o", "-c", "a.cpp"]
+    commands = tmp_path / "compile_commands.json"
+    commands.write_text(json.dumps([{"command": shlex.join(words), "file": str(source / "a.cpp")}]))
+    assert manifests.compiler_flags(commands, source) == {"a.cpp": "-O3 '-DA=two words'"}
 
 
 def test_unchanged_sources_are_not_compiled_again(checkout: Checkout) -> None:
@@ -193,7 +204,9 @@ def test_flags_that_are_no_words_are_refused(checkout: Checkout) -> None:
     ("name", "shown"),
     [
         ("${HOME}", r"\$"),
-        ("[red]", r"\["),
+        ("[red]", r"\[ \]"),
+        ("red]", r"\]"),
+        ("50%", "%"),
         ("a;b", ";"),
         ("a\nb", r"\\n"),
         ("C:\\", r": \\"),
@@ -209,8 +222,35 @@ def test_a_cache_whose_name_cmake_would_misread_is_refused(
 
 
 def test_a_cache_may_have_any_other_name(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / "-rf it's `touch executed` & ü (x) %s #~"))
+    name = "-rf it's `touch executed` & ü (x) { } ^ , = @ ! #~"
+    monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / name))
     assert build_engine(TARGET).engine.is_file()
+
+
+@pytest.mark.parametrize("program", ["cmake", "ninja"])
+def test_a_tool_whose_path_cmake_would_misread_is_refused(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    folder = checkout.folder / "a;b"
+    places = {"cmake": checkout.folder, "ninja": checkout.folder} | {program: folder}
+    monkeypatch.setattr(toolchains, "build_tool", lambda name: places[name] / name)
+    with pytest.raises(BuildError, match=f"no build can have ; in its paths\n.*Install {program} below"):
+        build_engine(TARGET)
+
+
+def test_a_compiler_or_a_sysroot_whose_path_cmake_would_misread_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gcc = load_toolchain("gcc")
+    with pytest.raises(BuildError, match=r"no build can have \$ in its paths\n.*sysroot"):
+        gcc.definitions(replace(TARGET, sysroot="/opt/$(touch executed)"))
+    program = tmp_path / "a;b" / "g++"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", str(program.parent))
+    with pytest.raises(BuildError, match=r"no build can have ; in its paths\n.*Install the compiler"):
+        gcc.definitions(TARGET)
 
 
 def test_a_cache_that_cannot_be_written_is_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_an_unknown_target_names_the_nearest() -> None:
         (TARGET.replace("aarch64", "armv7"), 2, "unknown architecture armv7"),
         (TARGET.replace('"2.31"', "two"), 4, 'expected a version like "2.31"'),
         (TARGET + "features: [neon, sme]\n", 5, "unknown feature sme"),
+        (TARGET.replace("cortex-a55", "a55 $(touch executed)"), 3, "expected a core"),
         ("description: a board\n", 1, "needs the key glibc"),
     ],
 )
