@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 _CURES = {
+    errno.ENOENT: "Is its name right, and is its folder there?",
     errno.ENAMETOOLONG: "Choose a shorter one: a name has at most 255 bytes, a whole path 4095.",
     errno.ELOOP: "A symbolic link on the way leads back to itself: mend it, or name another path.",
     errno.ENOTDIR: "What stands before a slash has to be a folder, and here it is a file.",

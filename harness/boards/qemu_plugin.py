@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import BuildError
+from harness.resources import cache_directory
 
 _VERSION = re.compile(r"version (\d+)\.(\d+)")
 
@@ -33,13 +35,23 @@ def interface(emulator: Path) -> list[str]:
 
 
 def compile_plugin(source: Path, output: Path, emulator: Path) -> None:
-    """Raises BuildError with the compiler's words."""
+    """Writes to `output`, a path in the cache. Raises BuildError with the compiler's words."""
+    # Zig's linker replaces every % in the name of what it writes: names that begin in the cache have none.
+    cache = cache_directory()
     # Undefined symbols are QEMU's, and there when it loads the plugin.
     command = [
         *(sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.2.27"),
         *("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-sanitize=all"),
-        *("-Wl,--allow-shlib-undefined", "-Wl,-z,lazy", *interface(emulator), "-o", str(output), str(source)),
+        *("-Wl,--allow-shlib-undefined", "-Wl,-z,lazy", *interface(emulator)),
+        *("-o", str(output.relative_to(cache)), str(source)),
     ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cache,
+        env=os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), "zig"),
+    )
     if result.returncode != 0:
         raise BuildError(f"QEMU's plugin does not compile: {result.stderr.strip()[-500:]}")

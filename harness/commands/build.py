@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness import console
 from harness.errors import BuildError, ConfigurationError, HarnessError, TargetMismatchError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
         how += f" by {build.compiler} in the image" if build.place == "image" else ""
-        print(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})")
+        print(printable(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})"))
     else:
         _print([build for build, _ in built])
     if not arguments.json:
@@ -165,7 +166,7 @@ def _row(build: EngineBuild, sdk: Sdk | None) -> dict[str, object]:
 
 def _print_sdk(sdk: Sdk) -> None:
     how = "unchanged" if sdk.cached else f"made in {sdk.seconds:.0f} s"
-    print(f"libtensorflow {sdk.version}: {sdk.folder} ({how}, needs glibc {sdk.glibc_needed})")
+    print(printable(f"libtensorflow {sdk.version}: {sdk.folder} ({how}, needs glibc {sdk.glibc_needed})"))
     for name, size in sdk.files.items():
         print(f"  {size:>11,}  {name}")
 
@@ -180,12 +181,12 @@ def _print(builds: list[EngineBuild]) -> None:
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
     for build in builds:
         table.add_row(
-            build.target.name,
-            build.compiler,
+            console.text(build.target.name),
+            console.text(build.compiler),
             "unchanged" if build.cached else f"{build.seconds:.0f}",
             f"{build.bytes / 1e6:.2f}",
             build.glibc_needed,
             build.target.glibc,
-            str(build.engine),
+            console.text(printable(str(build.engine))),
         )
     console.stdout().print(table)

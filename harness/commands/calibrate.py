@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.commands.model_options import add_engine, add_model, engine_options
+from harness.printable import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         print(
-            f"{arguments.out}: ranges of {len(calibration.tensors)} tensors "
+            f"{printable(str(arguments.out))}: ranges of {len(calibration.tensors)} tensors "
             f"from {calibration.images} images ({calibration.method})"
         )
     return 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from harness import console
 from harness.errors import ConfigurationError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
@@ -85,7 +86,8 @@ def _run_targets(arguments: argparse.Namespace, installed: Sequence[str]) -> int
     for target, board in boards:
         findings = []
         if not arguments.json:
-            print(f"{target.name}: {target.description}, on the board {board.name}", flush=True)
+            named = f"{target.name}: {target.description}, on the board {board.name}"
+            print(printable(named), flush=True)
         with contextlib.closing(examine_target(target, board)) as examination:
             for finding in examination:
                 findings.append(finding)
@@ -137,7 +139,7 @@ def _print(findings: Sequence[Finding]) -> None:
     for finding in findings:
         mark = "✓" if finding.ok else "-" if finding.skipped else "✕"
         first, *more = (finding.found or finding.reason).splitlines()
-        print(f"{mark} {finding.requirement.name}: {first}")
+        print(f"{mark} {finding.requirement.name}: {printable(first)}")
         for line in (*more, *finding.cure.splitlines()):
-            print(f"    {line}")
+            print(f"    {printable(line)}")
     sys.stdout.flush()

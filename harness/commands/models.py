@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from harness import console
+from harness.printable import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +61,9 @@ def _list(arguments: argparse.Namespace) -> int:
     width = max(len(model.name) for model in models)
     for model in models:
         print(f"{model.name:{width}}  {model.description}")
-        print(f"{'':{width}}  cfg      {model.cfg}")
+        print(printable(f"{'':{width}}  cfg      {model.cfg}"))
         absent = "" if model.weights.exists() else f"  (absent: harness models fetch {model.name})"
-        print(f"{'':{width}}  weights  {model.weights}{absent}")
+        print(printable(f"{'':{width}}  weights  {model.weights}{absent}"))
     return 0
 
 
@@ -94,7 +95,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.emit_json(result)
     else:
-        print(f"{destination}: {'fetched and verified' if fetched else 'is here already, verified'}")
+        how = "fetched and verified" if fetched else "is here already, verified"
+        print(printable(f"{destination}: {how}"))
     return 0
 
 
@@ -107,5 +109,5 @@ def _random(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.emit_json({"weights": str(arguments.out), "bytes": size, "seed": arguments.seed})
     else:
-        print(f"{arguments.out}: {size:,} bytes of random weights, for timing only")
+        print(printable(f"{arguments.out}: {size:,} bytes of random weights, for timing only"))
     return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.model_options import positive_number
 from harness.errors import ConfigurationError
+from harness.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,11 +139,11 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.emit_json({key: asdict(found) for key, found in fits.items()})
         return 0
-    print(f"# For the key board: of the file of {target.name}.")
+    print(f"# For the key board: of the file of {printable(target.name)}.")
     for key, found in fits.items():
         values = found.coefficients
         print(f"  {key}:\n    compute: {values.compute:.3f}\n    memory: {values.memory:.3f}")
-        print(f"    fitted_on: {values.fitted_on}")
+        print(f"    fitted_on: {json.dumps(values.fitted_on)}")
         print(f"    median_error: {values.median_error:.3f}\n    error_90: {values.error_90:.3f}")
     return 0
 

@@ -13,6 +13,7 @@ import hashlib
 import http
 import http.client
 import os
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -70,8 +71,11 @@ def download(
     that name or the address is none, and BuildError where the download fails: no network, refused, cut too
     often, wrong size, wrong hash.
     """
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigurationError(f"{url}: not an http or https address")
+    if not _is_address(url):
+        raise ConfigurationError(
+            f"{url}: not an http or https address",
+            cure="Blanks and letters beyond ASCII are written as %20, %C3%BC and so on.",
+        )
     wanted = _Wanted(url=url, size=size, sha256=sha256, advice=advice or Advice())
     with _file_errors(destination, wanted.advice):
         if destination.exists():
@@ -86,6 +90,15 @@ def download(
             _fill(file, wanted, advance, pause, timeout)
             part.replace(destination)
     return True
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets, or a port that is no number
+        return False
+    return named and parts.scheme in ("http", "https") and re.fullmatch("[!-~]+", url) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hostile_names import LINE
 from labgrid_processes import BARE, Lab, running_lab
 from ssh_server import free_port, running_server
 
@@ -23,7 +24,7 @@ from harness.boards.labgrid import hold_of, unlock
 from harness.boards.labgrid_coordinator import Place, own_name
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
-PLACES = ("shelf", "it's $(touch executed)", BARE)
+PLACES = ("shelf", LINE, BARE)
 
 
 @pytest.fixture(scope="module")
@@ -135,18 +136,21 @@ def test_two_harnesses_do_not_share_a_place(lab: Lab, tmp_path: Path) -> None:
         assert hold_of(lab.place()).by == "running"
 
 
-def test_what_labgrids_own_client_acquired_is_not_taken_but_can_be_unlocked(lab: Lab, tmp_path: Path) -> None:
-    (entry,) = read_boards(boards_file(lab, tmp_path))
-    lab.client("-p", "shelf", "acquire")
-    assert hold_of(lab.place()).by == "unknown"
+@pytest.mark.parametrize("place", PLACES[:2])
+def test_what_labgrids_own_client_acquired_is_not_taken_but_can_be_unlocked(
+    lab: Lab, tmp_path: Path, place: str
+) -> None:
+    (entry,) = read_boards(boards_file(lab, tmp_path, place))
+    lab.client("-p", place, "acquire")
+    assert hold_of(lab.place(place)).by == "unknown"
     with (
         pytest.raises(BoardUnreachableError, match="by no harness of this machine") as error,
         board_of(entry),
     ):
         pass
     assert "harness boards unlock" in error.value.cure
-    assert unlock(lab.place()) == own_name()
-    assert unlock(lab.place()) is None
+    assert unlock(lab.place(place)) == own_name()
+    assert unlock(lab.place(place)) is None
 
 
 def killed_harness(lab: Lab, folder: Path) -> Path:

@@ -114,7 +114,7 @@ def test_coefficients_are_found_from_a_sweep_that_was_measured(
     }
     assert "coefficients_all_cores" in found
     assert cli.main(["predict", *words]) == 0
-    assert "fitted_on: 5 cells of sweep" in capsys.readouterr().out
+    assert 'fitted_on: "5 cells of sweep"' in capsys.readouterr().out
 
 
 @pytest.mark.data

@@ -144,9 +144,23 @@ def test_no_server_is_one_clear_error(server: Server, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_protocols_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "file:///etc/passwd",
+            "http:///w",
+            "http://[::1/w",
+            "http://a:b/w",
+            "http://a:0/w",
+            "http://a:65536/w",
+        ),
+        *("http://a/b c", "http://a/\n", "http://a/\x1b[31m", "http://a/ü", "http://ü/a", "w", ""),
+    ],
+)
+def test_what_is_no_address_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigurationError, match="not an http or https address"):
-        download("file:///etc/passwd", tmp_path / "w", size=1, sha256=SHA256)
+        download(url, tmp_path / "w", size=1, sha256=SHA256)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(server: Server, tmp_path: Path) -> None:
