@@ -17,6 +17,6 @@ def resource(*parts: str) -> Path:
 def cache_directory() -> Path:
     """Where builds, images and downloads are kept: $HARNESS_CACHE, else the user's cache folder."""
     if chosen := os.environ.get("HARNESS_CACHE"):
-        return Path(chosen)
+        return Path(chosen).absolute()  # compilers run in other folders
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "harness"
+    return (Path(base).absolute() if base else Path.home() / ".cache") / "harness"

@@ -95,7 +95,10 @@ _KEEPER = r"""
 umask 077
 trap '' HUP USR1
 mkdir -p "$folder" || exit 1
-if ! [ -O "$folder" ]; then echo "it belongs to another user" >&2; exit 1; fi
+if ! [ -O "$folder" ]; then
+  ls -d "$folder" >/dev/null && echo "it belongs to another user" >&2
+  exit 1
+fi
 chmod 700 "$folder" || exit 1
 for part in objects partial lock sessions ended; do mkdir -p "$folder/$part" || exit 1; done
 for each in "$folder/sessions"/* "$folder/lock/held"/*; do
@@ -157,7 +160,7 @@ class Session:
 
     def _complaint(self, said: str) -> str:
         with self._channel.makefile_stderr("rb") as errors:
-            text = errors.read(2000).decode("utf-8", "replace").strip() or said.strip()
+            text = errors.read(1 << 14).decode("utf-8", "replace").strip() or said.strip()
         return printable(text) or "the shell there says nothing"
 
     def close(self) -> None:

@@ -163,6 +163,10 @@ def test_a_folder_that_cannot_be_made_is_an_error(address: SshAddress) -> None:
     Path(address.folder).write_text("a file")
     with pytest.raises(HarnessError, match="cannot be used: mkdir"), connect(address):
         pass
+    long = "/".join(["a" * 200] * 25)
+    too_long = replace(address, folder=f"{address.folder} long/{long}")
+    with pytest.raises(HarnessError, match=r"cannot be used: .*: File name too long"), connect(too_long):
+        pass
 
 
 def test_a_program_that_was_data_before_can_be_run(address: SshAddress, tmp_path: Path) -> None:

@@ -227,6 +227,20 @@ def test_a_cache_may_have_any_other_name(checkout: Checkout, monkeypatch: pytest
     assert build_engine(TARGET).engine.is_file()
 
 
+def test_a_cache_may_be_relative_to_where_harness_runs(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wrong := checkout.folder / "$(touch executed)").mkdir()
+    monkeypatch.setenv("HARNESS_CACHE", "relative")
+    monkeypatch.chdir(wrong)
+    with pytest.raises(BuildError, match=r"executed\)/relative/build/desk-zig: no build can have \$"):
+        build_engine(TARGET)
+    monkeypatch.chdir(checkout.folder)
+    engine = build_engine(TARGET).engine
+    assert engine.is_absolute()
+    assert engine.is_relative_to(checkout.folder / "relative")
+
+
 @pytest.mark.parametrize("program", ["cmake", "ninja"])
 def test_a_tool_whose_path_cmake_would_misread_is_refused(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, program: str

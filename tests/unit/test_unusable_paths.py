@@ -77,6 +77,16 @@ def test_weights_are_not_fetched_to_a_folder_that_cannot_be(
     assert "choose another folder with --to" in shown
 
 
+def test_a_results_folder_that_sqlite_finds_too_long_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = "/".join(["d" * 200] * 3)
+    assert cli.main(["run", "--matrix", "sweep.yaml", "--results", deep]) == ConfigurationError.exit_status
+    shown = capsys.readouterr().err
+    assert f"{deep}/results.sqlite: no results can be kept here" in shown
+    assert "SQLite takes no path of more than some 500 bytes" in shown
+
+
 @pytest.mark.parametrize("words", COMMANDS)
 def test_links_that_lead_in_circles_and_folders_that_are_files_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], words: str
