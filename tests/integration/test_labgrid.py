@@ -53,7 +53,7 @@ def _nothing_is_held_afterwards(lab: Lab) -> Iterator[None]:
 
 def boards_file(lab: Lab, folder: Path, place: str = "shelf", wait: float = 0) -> Path:
     entry = {
-        "name": "desk",
+        "name": LINE,
         "target": "host",
         "place": place,
         "key": str(lab.server.address.key),
@@ -181,8 +181,8 @@ def test_what_a_killed_harness_left_is_shown_and_unlocked(
     assert cli.main(["boards", "--boards", file, "--json"]) == 5
     row = json.loads(capsys.readouterr().out)["boards"][0]
     assert (row["kind"], row["status"], row["detail"]) == ("labgrid", "left over", f"held by {own_name()}")
-    assert cli.main(["boards", "unlock", "--boards", file, "desk", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"board": "desk", "released_from": own_name()}
+    assert cli.main(["boards", "unlock", "--boards", file, LINE, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"board": LINE, "released_from": own_name()}
     assert cli.main(["boards", "--boards", file, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)["boards"][0]
     assert (row["status"], row["address"]) == ("answers", f"place shelf of {lab.coordinator}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigurationError
-from harness.files import write_atomically
+from harness.files import write_atomically, written_whole
 
 
 def test_the_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -38,3 +38,18 @@ def test_a_folder_in_the_way_is_an_error_and_leaves_nothing(tmp_path: Path) -> N
     with pytest.raises(ConfigurationError, match="cannot be written"):
         write_atomically(tmp_path / "a", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_interrupted_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def interrupted() -> None:
+        with written_whole(path) as file:
+            file.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
