@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CURES = {
     errno.ENOENT: "Is its name right, and is its folder there?",
