@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,11 @@ from tiny_sweep import write_tiny_sweep
 
 from harness import cli
 from harness.boards import profiling_missing
+from harness.build import engine as building
+from harness.build import manifest as manifests
+from harness.build import toolchain as toolchains
+from harness.build.engine import build_engine
+from harness.configuration.targets import load_target
 from harness.models import registry
 from harness.prediction.llvm import find_llvm
 from harness.resources import resource
@@ -156,6 +162,50 @@ def test_a_board_behind_a_jump_host(
             assert listed["boards"][0]["status"] == "does not answer"
         assert nothing_was_executed(place, server)
         assert not [*gate.folder.rglob("executed")]
+
+
+CMAKE = """\
+cmake_minimum_required(VERSION 3.20)
+project(mpe LANGUAGES CXX)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+add_compile_options(${MPE_EXTRA_FLAGS})
+file(GLOB sources src/*.cpp)
+add_executable(mpe ${sources})
+target_include_directories(mpe PRIVATE include)
+"""
+SOURCES = {
+    "CMakeLists.txt": CMAKE,
+    "include/said.h": "void say(const char* text);\n",
+    "src/said.cpp": '#include "said.h"\n#include <cstdio>\nvoid say(const char* text) { std::puts(text); }\n',
+    "src/main.cpp": '#include "said.h"\nint main() { say(TEXT); }\n',
+}
+
+
+def test_a_build_ends_where_every_folder_has_such_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler, CMake and Ninja are real, and there is little to compile."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    tree, here, home = (tmp_path / f"{name} {PATH}" for name in ("tree", "here", "home"))
+    for name, text in SOURCES.items():
+        (tree / "engine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / "engine" / name).write_text(text)
+    shutil.copytree(resource("toolchains"), tree / "toolchains")
+    for folder in (here, home):
+        folder.mkdir()
+    for module in (manifests, toolchains):
+        monkeypatch.setattr(module, "resource", tree.joinpath)
+    monkeypatch.setattr(building, "self_test", lambda *_: {"how": "not at all"})
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / (BUILT + " { } , ^ = @ ! %s --")))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    flag = """'-DTEXT="it is $(touch executed) `touch executed` | &"'"""
+    built = build_engine(load_target("host"), toolchain="gcc", flags=flag)
+    said = subprocess.run([built.engine], capture_output=True, text=True, check=True).stdout
+    assert said == "it is $(touch executed) `touch executed` | &\n"
+    assert list(json.loads(built.manifest.read_text())["flags"]) == ["src/main.cpp", "src/said.cpp"]
+    assert not list(tmp_path.rglob("executed"))
 
 
 LONG = "n" * 300
