@@ -61,6 +61,15 @@ class Board(Protocol):
         """Where it keeps its clocks, temperatures and governors."""
         ...
 
+    @property
+    def undo(self) -> str:
+        """The path there of a script, if any, that puts back what was set there and is no file of ours.
+
+        The board runs it when the connection ends, however that ends. This machine does not: there it stays
+        for whoever looks for it next (harness.boards.governor).
+        """
+        ...
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,16 +1,17 @@
-"""Holds a board's clock still while it is measured: the governor of cpufreq, always put back."""
+"""Holds a board's clock still while it is measured: the governor of cpufreq, put back by the board itself."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness import console
 from harness.boards.board import Board, Completed, RunTimeoutError
 from harness.boards.sensors import BoardPaths
-from harness.errors import HarnessError
-from harness.printable import one_line
+from harness.errors import BoardUnreachableError, HarnessError
+from harness.printable import one_line, printable
 
 GOVERNOR_SECONDS = 30.0
 STEADY = "performance"  # the governor that does not move the clock by itself
@@ -20,18 +21,8 @@ _SUDO_CURE = (
     "leave `sudo` out of the boards file"
 )
 
-# The marker's first line is the boot it belongs to: after a restart a board has its governors anew.
-_COMMON = r"""
+_PUT = r"""
 exec 2>/dev/null
-sys=$1 proc=$2 marker=$3 sudo=$4 governor=$5
-case $marker in /*) ;; *) marker=${HOME:-.}/$marker ;; esac
-boot=
-IFS= read -r boot <"$proc/sys/kernel/random/boot_id"
-mine() {
-  known=
-  [ -f "$marker" ] && IFS= read -r known <"$marker"
-  [ -f "$marker" ] && [ "$known" = "boot $boot" ]
-}
 refused=
 put() {
   printf '%s\n' "$1" >"$2" && return
@@ -39,10 +30,44 @@ put() {
 }
 """
 
-# An older marker is kept: what it names was there before the session that died. A new one gets its name when
-# it is whole, and before anything is changed.
+# The script that undoes it begins with this, and goes on with a line for each core. Somebody else may have
+# run and removed it meanwhile: then the governors are the next one's to set.
+_BACK = (
+    _PUT
+    + r"""
+failed=0
+back() {
+  [ -e "$0" ] || exit 0
+  file=$sys/devices/system/cpu/$1/cpufreq/scaling_governor
+  [ -e "$file" ] || return  # the core is off line
+  now=
+  IFS= read -r now <"$file"
+  [ "$now" = "$2" ] && return
+  put "$2" "$file" </dev/null
+  IFS= read -r now <"$file"
+  [ "$now" = "$2" ] || failed=1
+}
+"""
+)
+
+# The first line of the script that undoes it is the boot it belongs to: after a restart a board has its
+# governors anew, and a power cut may have left anything in the file.
+_MINE = r"""
+boot=
+IFS= read -r boot <"$proc/sys/kernel/random/boot_id"
+mine() {
+  known=
+  [ -f "$undo" ] && IFS= read -r known <"$undo"
+  [ "$known" = "# boot $boot" ]
+}
+"""
+
+# An older script is kept: what it puts back was there before the harness that died. A new one gets its name
+# when it is whole, and before anything is changed.
 _HOLD = (
-    _COMMON
+    "sys=$1 proc=$2 undo=$3 sudo=$4 governor=$5 back=$6\n"
+    + _PUT
+    + _MINE
     + r"""
 cores=
 for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
@@ -52,17 +77,19 @@ done
 if ! mine; then
   (
     umask 077
-    [ -d "$marker" ] && exit 1
-    rm -f "$marker.new" || exit
+    [ -d "$undo" ] && exit 1
+    rm -f "$undo.new" || exit
     set -C
-    exec >"$marker.new" || exit
-    echo "boot $boot" || exit
+    exec >"$undo.new" || exit
+    printf '%s\n' "# boot $boot" "$back" || exit
     for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
       old=
       IFS= read -r old <"$core/cpufreq/scaling_governor"
-      [ -z "$old" ] || echo "${core##*/} $old" || exit
+      case ${core##*/cpu},$old in *, | *[!0-9A-Za-z_,-]*) continue ;; esac
+      echo "back ${core##*/} $old" || exit
     done
-  ) && mv -f "$marker.new" "$marker" || { rm -f "$marker.new"; echo unmarked; exit; }
+    echo 'exit "$failed"'
+  ) && mv -f "$undo.new" "$undo" || { rm -f "$undo.new"; echo unmarked; exit; }
 fi
 for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
   file=$core/cpufreq/scaling_governor
@@ -78,26 +105,12 @@ printf 'refused %s\n' "$refused"
 )
 
 _RESTORE = (
-    _COMMON
+    "proc=$1 undo=$2\n"
+    + _MINE
     + r"""
-[ -f "$marker" ] || exit 0
-if mine; then
-  failed=
-  while read -r core old; do
-    case $core in cpu[0-9]*) ;; *) continue ;; esac
-    case $core in */*) continue ;; esac
-    file=$sys/devices/system/cpu/$core/cpufreq/scaling_governor
-    [ -e "$file" ] || continue  # the core is off line
-    now=
-    IFS= read -r now <"$file"
-    [ "$now" = "$old" ] && continue
-    put "$old" "$file" </dev/null
-    IFS= read -r now <"$file"
-    [ "$now" = "$old" ] || failed=yes
-  done <"$marker"
-  [ -z "$failed" ] || exit 1
-fi
-rm -f "$marker"
+[ -f "$undo" ] || exit 0
+if mine; then sh "$undo" || exit; fi
+rm -f "$undo"
 """
 )
 
@@ -121,34 +134,36 @@ def by_hand(governor: str) -> str:
 def held_governor(board: Board, paths: BoardPaths, governor: str = STEADY) -> Iterator[HeldGovernor]:
     """Sets the governor of all cores where this user may, and puts back what was there in the end.
 
-    A file on the board remembers what was there, for `restore_governors` should this process die. Where the
-    paths say so, the board's sudo is asked for what this user may not do. Where the governors cannot be put
-    back, as when the board is gone, there is a warning and no error: the measurement stands.
+    What puts it back is written to `board.undo` before: should this process die, or the connection, the board
+    itself runs that. Where the paths say so, the board's sudo is asked for what this user may not do. Where
+    the governors cannot be put back, there is a warning and no error: the measurement stands.
     """
     try:
         yield _hold(board, paths, governor)
     finally:
         try:
-            restored = restore_governors(board, paths)
+            restored, why = restore_governors(board, paths), ""
+        except BoardUnreachableError:  # then the board puts them back by itself
+            restored, why = True, ""
         except HarnessError as error:
             restored, why = False, f" ({error.message})"
-        else:
-            why = ""
         if not restored:
             console.warn(
-                f"{board.name}: its governors could not be put back{why}; the next session tries again, "
-                "and a restart of the board does it too"
+                f"{board.name}: its governors could not be put back{why}; that is tried again when the "
+                "connection ends, and a restart of the board does it too"
             )
 
 
 def restore_governors(board: Board, paths: BoardPaths) -> bool:
-    """Puts back what a session that died had changed, if one had; whether all is as it was."""
-    return _run(board, _RESTORE, paths).status == 0
+    """Puts back what was changed, also by a harness that died, if anything was; whether all is as it was."""
+    return _run(board, _RESTORE, paths.proc, board.undo).status == 0
 
 
 def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
     try:
-        said = _run(board, _HOLD, paths, governor).stdout
+        sudo = "yes" if paths.sudo else ""
+        back = f"sys={shlex.quote(paths.sys)} sudo={sudo}{_BACK}"
+        said = _run(board, _HOLD, paths.sys, paths.proc, board.undo, sudo, governor, back).stdout
     except RunTimeoutError:
         return HeldGovernor(
             governor=governor,
@@ -169,7 +184,7 @@ def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
             governor=governor,
             held=False,
             reason="what was there cannot be remembered on the board, so nothing was changed",
-            cure=f"make {paths.governors} writable there; it is relative to the home folder",
+            cure=f"make {printable(board.undo)} writable there",
         )
     if not {line.removeprefix("core ") for line in found} - {governor}:
         return HeldGovernor(governor=governor, held=True)
@@ -185,6 +200,5 @@ def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
     )
 
 
-def _run(board: Board, script: str, paths: BoardPaths, governor: str = "") -> Completed:
-    arguments = (paths.sys, paths.proc, paths.governors, "yes" if paths.sudo else "", governor)
+def _run(board: Board, script: str, *arguments: str) -> Completed:
     return board.run(["sh", "-c", script, "sh", *arguments], timeout=GOVERNOR_SECONDS)

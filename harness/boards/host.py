@@ -30,6 +30,7 @@ class HostBoard:
         self.name = "host"
         self.target = target
         self.sensors = BoardPaths()
+        self.undo = str(Path.home() / ".harness-undo")
         self._running: set[int] = set()  # process groups
 
     def __enter__(self) -> Self:

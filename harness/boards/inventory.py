@@ -246,7 +246,6 @@ _SENSORS: Record[BoardPaths] = Record(
         "proc": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/proc"),
         "vcgencmd": Field(shape=Text(expected="a program"), help="Raspberry Pi's vcgencmd"),
         "tegrastats": Field(shape=Text(expected="a program"), help="a Jetson's tegrastats"),
-        "governors": Field(shape=Text(expected="a path"), help="the file that remembers governors"),
     },
 )
 

@@ -15,7 +15,6 @@ class BoardPaths:
     proc: str = "/proc"
     vcgencmd: str = "vcgencmd"  # Raspberry Pi's; empty: it is not asked
     tegrastats: str = "tegrastats"  # Jetson's; empty: it is not started
-    governors: str = ".harness-governors"  # what held_governor remembers; in the home folder, or absolute
     sudo: bool = False  # whether its sudo may be asked, without a password, for what its user may not set
     meter: EnergyMeter | None = None  # on this machine, says what power the board takes
 

@@ -1,17 +1,19 @@
 """A session on a board: whatever happens, what it started and wrote there ends with the connection.
 
 Every connection has a keeper there, a shell that reads from it. At the end of its input, however that came
-(closed, cut, or whoever had it was killed), the keeper kills the process groups that were started, gives the
-lock back and removes temporary files. A connection can also fall silent without an end: so this side sends a
-line now and then, and a keeper that has not had one for a while ends the session as well. A session whose
-keeper is gone too, as after a restart of the board, is ended by the next one.
+(closed, cut, or whoever had it was killed), the keeper kills the process groups that were started, puts back
+what the session had set elsewhere, gives the lock back and removes temporary files. A connection can also
+fall silent without an end: so this side sends a line now and then, and a keeper that has not had one for a
+while ends the session as well. A session whose keeper is gone too, as after a restart of the board, is ended
+by the next one.
 
 The working folder there:
 
     objects/SHA256/NAME      what was deployed (harness.boards.deployment)
     partial/SHA256           what has arrived of files whose sending was cut
     lock/held/SESSION        the lock's holder, if any (harness.boards.board_lock)
-    sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, and temporary files
+    sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, temporary files, and `undo`: a
+                             script that puts back what the session has set elsewhere, such as governors
     ended/SESSION/           the same while it is being removed
 
 A session is called after its keeper: PID-START-BOOT, with its start in ticks since boot, so that nothing is
@@ -69,8 +71,24 @@ kill_all() {  # process group
   done
 }
 
+# Whatever it waits for, as a sudo that asks, must not keep the lock.
+undo() {  # session
+  script=$folder/ended/$1/undo
+  [ -f "$script" ] || return 0
+  sh "$script" </dev/null >/dev/null 2>&1 &
+  undoing=$!
+  tries=100
+  while [ -n "$(started "$undoing")" ] && [ "$tries" -gt 0 ]; do
+    tries=$((tries - 1))
+    sleep 0.1 2>/dev/null || sleep 1
+  done
+  kill -KILL "$undoing" 2>/dev/null
+  rm -f "$script"
+}
+
 # Moved away first, so that nothing is started any more that would be missed. The lock is given back last:
-# its next holder is alone. Several may do this to one session at once.
+# its next holder is alone. Several may do this to one session at once. After a restart nothing that
+# it had set is left.
 end() {  # session
   mv -f "$folder/sessions/$1" "$folder/ended/." 2>/dev/null
   if [ "${1#*-*-}" = "$boot" ]; then
@@ -81,6 +99,7 @@ end() {  # session
       # Without its first process a group still has its number to itself.
       if [ "${now:-${entry#*-}}" = "${entry#*-}" ]; then kill_all "${entry%-*}"; fi
     done
+    undo "$1"
   fi
   for entry in "$folder/ended/$1/uploads"/*; do
     if [ -f "$entry" ]; then mv -f "$entry" "$folder/partial/."; fi

@@ -139,6 +139,10 @@ class SshBoard:
         """How much of what is deployed may stay on the board."""
         return self.address.keep_bytes if self.address else 0
 
+    @property
+    def undo(self) -> str:
+        return f"{self.session.path}/undo"
+
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
         if self._deployment is None:

@@ -77,7 +77,7 @@ def hostile_place(server: Server, folder: Path) -> Place:
         name=LINE,
         key=key.name,
         folder=f"{server.folder}/{PATH}",
-        sensors={"sys": sensors.sys, "proc": sensors.proc, "vcgencmd": sensors.vcgencmd, "governors": PATH},
+        sensors={"sys": sensors.sys, "proc": sensors.proc, "vcgencmd": sensors.vcgencmd},
     )
     known_hosts = folder / f"{PATH}.hosts"
     known_hosts.write_text(f"{server.address.known_as} {entry.pop('host_key')}\n")

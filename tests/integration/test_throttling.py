@@ -26,7 +26,7 @@ from harness.errors import ThrottledError
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
-SENSOR_KEYS = ("sys", "proc", "vcgencmd", "governors")
+SENSOR_KEYS = ("sys", "proc", "vcgencmd")
 RERUNS = 1
 ROUNDS = 2
 RUNS = {"quiet": ROUNDS, "once": ROUNDS + 1, "always": ROUNDS * (1 + RERUNS)}  # of the engine

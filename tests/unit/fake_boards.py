@@ -32,6 +32,7 @@ class FakeBoard:
 
     emulated = False
     sensors = BoardPaths()
+    undo = "/there/undo"
 
     def __init__(self, name: str = "fake", target: Target | None = None) -> None:
         self.name = name
@@ -83,6 +84,7 @@ class ShellBoard(HostBoard):
         for name in _APPLETS if shell == "busybox" else ("sh",):
             (programs / name).symlink_to(found)
         self.programs = programs
+        self.undo = str(programs / f"undo {HOSTILE}")
 
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
@@ -194,5 +196,4 @@ def _paths(root: Path, vcgencmd: str = "no-such-program") -> BoardPaths:
         sys=str(root / "sys"),
         proc=str(root / "proc"),
         vcgencmd=vcgencmd,
-        governors=str(root / f"remembered {HOSTILE}"),
     )

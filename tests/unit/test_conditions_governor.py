@@ -49,9 +49,9 @@ def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -
     with held_governor(board, paths, "performance") as held:
         assert (held.held, held.reason, held.cure) == (True, "", "")
         assert governors(paths) == ["performance"] * 4
-        assert Path(paths.governors).stat().st_mode & 0o777 == 0o600
+        assert Path(board.undo).stat().st_mode & 0o777 == 0o600
     assert governors(paths) == BEFORE
-    assert not Path(paths.governors).exists()
+    assert not Path(board.undo).exists()
     assert not list(Path.cwd().iterdir())  # nothing in a path was executed
 
 
@@ -83,14 +83,29 @@ class DyingBoard(ShellBoard):
         return super().run(argv, timeout=timeout, environment=environment)
 
 
-def test_a_later_session_puts_back_what_one_that_died_left(
+def left_held(board: ShellBoard, paths: BoardPaths, folder: Path) -> None:
+    """As a harness leaves a board that was lost while its governors were held."""
+    dying = DyingBoard("dash", folder / "other programs")
+    dying.undo = board.undo
+    with held_governor(dying, paths) as held:
+        assert held.held
+    assert governors(paths) == ["performance"] * 4
+
+
+def test_what_a_lost_connection_leaves_is_put_back_by_its_script(
     tmp_path: Path, board: ShellBoard, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held_governor(DyingBoard("dash", tmp_path / "other programs"), paths) as held:
-        assert held.held
-    assert "could not be put back (host: gone)" in capsys.readouterr().err
-    assert governors(paths) == ["performance"] * 4
-    # Another session holds first: what the first one found is not forgotten.
+    left_held(board, paths, tmp_path)
+    assert capsys.readouterr().err == ""  # the board does it by itself: by this
+    assert board.run(["sh", board.undo], timeout=20).status == 0
+    assert governors(paths) == BEFORE
+
+
+def test_a_later_harness_puts_back_what_one_that_died_left(
+    tmp_path: Path, board: ShellBoard, paths: BoardPaths
+) -> None:
+    left_held(board, paths, tmp_path)
+    # Another one holds first: what the first one found is not forgotten.
     with held_governor(board, paths, "powersave") as held:
         assert held.held
         assert governors(paths) == ["powersave"] * 4
@@ -99,15 +114,32 @@ def test_a_later_session_puts_back_what_one_that_died_left(
     assert governors(paths) == BEFORE
 
 
+def test_what_cannot_be_put_back_is_a_warning(
+    board: ShellBoard, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held_governor(board, paths):
+        governor_file(paths, 2).unlink()
+        governor_file(paths, 2).symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
+    assert "governors could not be put back; that is tried again" in capsys.readouterr().err
+    assert Path(board.undo).exists()
+
+
 def test_after_a_restart_of_the_board_nothing_is_put_back(
     tmp_path: Path, board: ShellBoard, paths: BoardPaths
 ) -> None:
-    with held_governor(DyingBoard("dash", tmp_path / "other programs"), paths):
-        pass
+    left_held(board, paths, tmp_path)
     write(folder_of(paths), {"proc/sys/kernel/random/boot_id": "another\n"})
     assert restore_governors(board, paths)
     assert governors(paths) == ["performance"] * 4
-    assert not Path(paths.governors).exists()
+    assert not Path(board.undo).exists()
+
+
+def test_a_script_that_was_removed_meanwhile_changes_nothing(board: ShellBoard, paths: BoardPaths) -> None:
+    with held_governor(board, paths):
+        text = Path(board.undo).read_text()
+        gone = board.run(["sh", "-c", text, "/nowhere/undo"], timeout=20)
+        assert gone.status == 0
+        assert governors(paths) == ["performance"] * 4
 
 
 def test_a_board_without_governors_says_so(board: ShellBoard, tmp_path: Path) -> None:
@@ -131,37 +163,29 @@ def test_what_cannot_be_remembered_is_not_changed(
 ) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    for marker in (str(tmp_path / "nowhere" / "marker"), str(folder)):
-        with held_governor(board, replace(paths, governors=marker)) as held:
+    for undo in (str(tmp_path / "nowhere" / "undo"), str(folder)):
+        board.undo = undo
+        with held_governor(board, paths) as held:
             assert not held.held
             assert "cannot be remembered" in held.reason
-            assert marker in held.cure
+            assert undo in held.cure
             assert governors(paths) == BEFORE
     assert not list(folder.iterdir())
 
 
-def test_the_file_is_in_the_home_folder_unless_its_path_is_absolute(
-    board: ShellBoard, paths: BoardPaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with held_governor(board, replace(paths, governors="it's here")):
-        assert (tmp_path / "home" / "it's here").read_text().splitlines()[1:] == [
-            *(f"cpu{core} ondemand" for core in range(3)),
-            "cpu3 schedutil",
-        ]
-    assert not (tmp_path / "home" / "it's here").exists()
+def test_a_governor_that_is_none_is_not_remembered(board: ShellBoard, paths: BoardPaths) -> None:
+    for core, name in enumerate(("$(touch executed)", "", "a;touch executed")):
+        governor_file(paths, core).write_text(f"{name}\n")
+    with held_governor(board, paths) as held:
+        assert held.held
+    assert governors(paths) == ["performance"] * 3 + BEFORE[3:]
+    assert not list(Path.cwd().iterdir())
 
 
-def test_a_damaged_file_changes_nothing_elsewhere(
-    board: ShellBoard, paths: BoardPaths, tmp_path: Path
-) -> None:
-    boot = (Path(paths.proc) / "sys/kernel/random/boot_id").read_text()
-    write(tmp_path, {"cpufreq/scaling_governor": "mine\n"})
-    up = "/".join([".."] * 5)
-    Path(paths.governors).write_text(f"boot {boot}cpu0/{up} yours\n\ncpu9 x\n$(touch executed)\ncpu0 ondem")
-    restore_governors(board, paths)
-    assert (tmp_path / "cpufreq/scaling_governor").read_text() == "mine\n"
-    assert governors(paths)[1:] == BEFORE[1:]
+def test_a_damaged_script_of_another_boot_is_not_run(board: ShellBoard, paths: BoardPaths) -> None:
+    Path(board.undo).write_text("# bo\0\ntouch executed\n")
+    assert restore_governors(board, paths)
+    assert not Path(board.undo).exists()
     assert not list(Path.cwd().iterdir())
 
 

@@ -55,7 +55,7 @@ BENCH: dict[str, Any] = {
 class ScriptedBoard(FakeBoard):
     """A board that answers from a script and notes what it was asked."""
 
-    sensors = BoardPaths(sys="/nowhere", proc="/nowhere", vcgencmd="", governors="/nowhere/governors")
+    sensors = BoardPaths(sys="/nowhere", proc="/nowhere", vcgencmd="")
 
     def __init__(self, *, emulated: bool = False, **answers: object) -> None:
         super().__init__()

@@ -1,0 +1,199 @@
+"""The board itself puts its governors back, however a connection ends during a measured run.
+
+OpenSSH's server on this machine, with a made-up /sys tree.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_boards import folder_of, raspberry_pi
+from proxy import Proxy
+from ssh_server import Server, running_server
+
+from harness.boards.board_lock import held
+from harness.boards.governor import held_governor
+from harness.boards.sensors import BoardPaths
+from harness.boards.ssh import SshAddress, SshBoard
+from harness.configuration.matrix import Protocol
+from harness.configuration.targets import load_target
+from harness.errors import BoardUnreachableError
+from harness.sweep.watched_run import run_watched
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture
+def address(server: Server, tmp_path: Path) -> SshAddress:
+    """With a folder of the test's own."""
+    return replace(server.address, folder=str(tmp_path / 'the board\'s "folder" $(id)\n*ü'))
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> BoardPaths:
+    return raspberry_pi(tmp_path)
+
+
+def connect(address: SshAddress, paths: BoardPaths) -> SshBoard:
+    return SshBoard("shelf", load_target("pi4"), address, sensors=paths)
+
+
+def governors(paths: BoardPaths) -> set[str]:
+    return {path.read_text().strip() for path in folder_of(paths).glob("sys/**/scaling_governor")}
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come true"
+        time.sleep(0.02)
+
+
+def sessions(address: SshAddress) -> list[Path]:
+    return [path for part in ("sessions", "ended") for path in Path(address.folder, part).glob("*")]
+
+
+def measure(board: SshBoard) -> None:
+    """Until the connection is lost."""
+    with held(board, timeout=0):
+        run_watched(board, ["sleep", "60"], Protocol(cool_seconds=0), {}, board.scratch("samples"))
+
+
+@pytest.mark.parametrize("how", ["cut", "closed"])
+def test_after_a_connection_that_is_lost_during_a_run(
+    address: SshAddress, paths: BoardPaths, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy = Proxy(address.port)
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            measure(board)
+        except BoardUnreachableError as error:
+            raised.append(error)
+
+    try:
+        with connect(replace(address, port=proxy.port), paths) as board:
+            worker = threading.Thread(target=work)
+            worker.start()
+            wait_until(lambda: governors(paths) == {"performance"})
+            if how == "cut":
+                proxy.cut()
+            else:  # as by Ctrl-C in another thread
+                board.__exit__(None, None, None)
+                assert governors(paths) == {"ondemand"}
+            worker.join()
+            assert len(raised) == 1
+    finally:
+        proxy.close()
+    wait_until(lambda: not sessions(address))
+    assert governors(paths) == {"ondemand"}
+    assert "could not be put back" not in capsys.readouterr().err
+
+
+HARNESS = """
+import sys
+from pathlib import Path
+from harness.boards.host_keys import parse_host_key
+from harness.boards.sensors import BoardPaths
+from harness.boards.ssh import SshAddress
+from test_governor_put_back import connect, measure
+
+port, user, key, host_key, folder, sys_folder, proc = sys.argv[1:]
+host_key = parse_host_key(Path(host_key).read_text())
+address = SshAddress(
+    host="127.0.0.1", port=int(port), user=user, key=Path(key), host_key=host_key, folder=folder
+)
+with connect(address, BoardPaths(sys=sys_folder, proc=proc, vcgencmd="")) as board:
+    measure(board)
+"""
+
+
+def start_harness(server: Server, address: SshAddress, paths: BoardPaths) -> subprocess.Popen[bytes]:
+    """A process that has a measured run under way."""
+    options = [str(address.port), address.user, str(address.key), str(server.folder / "host.pub")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", HARNESS, *options, address.folder, paths.sys, paths.proc],
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    wait_until(lambda: governors(paths) == {"performance"}, seconds=30)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_after_a_harness_that_is_killed_during_a_run(
+    server: Server, address: SshAddress, paths: BoardPaths, number: signal.Signals
+) -> None:
+    with start_harness(server, address, paths) as process:
+        process.send_signal(number)
+        process.wait()
+        wait_until(lambda: not sessions(address))
+        assert governors(paths) == {"ondemand"}
+
+
+def kill_with_its_keeper(server: Server, address: SshAddress, paths: BoardPaths) -> Path:
+    """Kills a harness during a run, and what would tidy up after it there; its session."""
+    with start_harness(server, address, paths) as process:
+        (path,) = sessions(address)
+        os.killpg(int(path.name.split("-")[0]), signal.SIGKILL)
+        process.kill()
+        process.wait()
+    assert governors(paths) == {"performance"}
+    return path
+
+
+def test_where_the_keeper_is_killed_too_the_next_session_does_it(
+    server: Server, address: SshAddress, paths: BoardPaths
+) -> None:
+    kill_with_its_keeper(server, address, paths)
+    with connect(address, BoardPaths()) as board:
+        assert governors(paths) == {"ondemand"}
+        assert sessions(address) == [Path(board.session.path)]
+
+
+def test_who_waits_for_the_lock_does_it_before_it_has_the_lock(
+    server: Server, address: SshAddress, paths: BoardPaths
+) -> None:
+    with connect(address, BoardPaths()) as board:
+        with start_harness(server, address, paths) as process:
+            (path,) = [path for path in sessions(address) if str(path) != board.session.path]
+            os.killpg(int(path.name.split("-")[0]), signal.SIGKILL)
+            process.kill()
+            process.wait()
+        with held(board, timeout=0):
+            assert governors(paths) == {"ondemand"}
+
+
+def test_after_a_restart_of_the_board_there_is_nothing_to_put_back(
+    server: Server, address: SshAddress, paths: BoardPaths
+) -> None:
+    left = kill_with_its_keeper(server, address, paths)
+    process, start, _ = left.name.split("-", 2)
+    left.rename(left.with_name(f"{process}-{start}-6e1ed56a-0000-4000-8000-000000000001"))
+    with connect(address, BoardPaths()) as board:
+        assert sessions(address) == [Path(board.session.path)]
+    assert governors(paths) == {"performance"}  # whatever it is now, it is the restarted board's own
+
+
+def test_a_script_that_hangs_does_not_keep_the_session_from_ending(
+    address: SshAddress, paths: BoardPaths
+) -> None:
+    with connect(address, paths) as board, held(board, timeout=0), held_governor(board, paths):
+        Path(board.undo).write_text("sleep 1000\n")
+        board.__exit__(None, None, None)
+        assert not sessions(address)
+        assert not list(Path(address.folder, "lock").glob("*/*"))
