@@ -44,6 +44,7 @@ printf '%s\n' "$3" "$(date -u '+%Y-%m-%d %H:%M:%S UTC')" >"$claim/$2" || exit 1
 for attempt in 1 2 3; do
   if mv -f "$claim" "$folder/lock/." 2>/dev/null; then echo taken; exit 0; fi
   for each in "$folder/lock/held"/*; do
+    if [ "${each##*/}" = "$2" ]; then echo taken; exit 0; fi
     if alive "${each##*/}"; then
       echo busy
       cat "$each" 2>/dev/null
@@ -57,7 +58,7 @@ echo busy
 )
 
 _GIVE_BACK = r"""
-rm -f "$1/lock/held/$2"
+rm -f "$1/lock/held/$2" || exit
 rmdir "$1/lock/held" 2>/dev/null
 :
 """
@@ -78,14 +79,31 @@ def held(board: SshBoard, *, timeout: float, pause: Callable[[float], object] = 
     """Holds the lock of a connected board; says whom it waits for where it has to.
 
     `pause` waits so many seconds between two attempts; what it raises ends the waiting. Raises
-    BoardBusyError where another harness has the lock for longer than `timeout` seconds.
+    BoardBusyError where another harness has the lock for longer than `timeout` seconds. Where it cannot be
+    given back the connection is closed, so that the board does it by itself; what was done meanwhile stands.
     """
     _take(board, timeout, pause)
     try:
         yield
     finally:
-        with contextlib.suppress(BoardUnreachableError):  # then the board gives it back by itself
-            board.run(give_back_command(board.session.folder, board.session.name), timeout=ANSWER_SECONDS)
+        _give_back(board)
+
+
+def _give_back(board: SshBoard) -> None:
+    why = ""
+    try:
+        session = board.session
+        result = board.run(give_back_command(session.folder, session.name), timeout=ANSWER_SECONDS)
+        if result.status == 0:
+            return
+        why = printable(result.stderr.strip())
+    except BoardUnreachableError:
+        pass
+    except HarnessError as error:
+        why = error.message
+    if why:
+        console.warn(f"{printable(board.name)}: the lock there could not be given back: {why}; disconnected")
+    board.lose()
 
 
 def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> None:

@@ -116,6 +116,10 @@ class SshBoard:
             self._session = Session(connection.transport, str(folder), self._shown)
         self._deployment = Deployment(self, self.keep_bytes)
 
+    def lose(self) -> None:
+        """Closes the connection: the board ends the session, and is unreachable until it is entered again."""
+        self._disconnect()
+
     def _disconnect(self) -> None:
         session, self._session = self._session, None
         if session is not None:

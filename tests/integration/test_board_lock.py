@@ -9,15 +9,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ssh_server import Server, running_server
 
 from harness.boards import session
-from harness.boards.board_lock import held
+from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.board_lock import held, take_command
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.targets import load_target
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
@@ -265,6 +267,60 @@ def test_a_lock_that_cannot_be_taken_is_no_busy_board(address: SshAddress) -> No
             held(board, timeout=0),
         ):
             pass
+
+
+def slow(board: SshBoard, command: str) -> Callable[..., Completed]:
+    """A board's `run` where commands with these words do not end in time."""
+    original = board.run
+
+    def run(argv: Sequence[str], **options: Any) -> Completed:
+        if any(command in word for word in argv):
+            raise RunTimeoutError("sh: did not end within 60 s on shelf")
+        return original(argv, **options)
+
+    return run
+
+
+def test_a_lock_that_is_not_given_back_in_time_is_given_back_by_the_board(
+    address: SshAddress, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(address) as board, connect(address) as other:
+        monkeypatch.setattr(board, "run", slow(board, "rmdir"))
+        with held(board, timeout=0):
+            measured = True
+        assert measured
+        assert "could not be given back: sh: did not end within 60 s" in capsys.readouterr().err
+        with pytest.raises(BoardUnreachableError), held(board, timeout=0):
+            pass
+        with held(other, timeout=0):
+            assert left(address)[0] == other.session.path
+        with board, held(board, timeout=0):  # connected anew
+            pass
+
+
+def test_a_lock_whose_file_cannot_be_removed_closes_the_connection(
+    address: SshAddress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(address) as board:
+        with held(board, timeout=0):
+            file = Path(address.folder, "lock", "held", board.session.name)
+            file.unlink()
+            file.mkdir()
+        assert "could not be given back: rm: " in capsys.readouterr().err
+        with pytest.raises(BoardUnreachableError, match="using it"):
+            board.run(["true"], timeout=5)
+        file.rmdir()
+
+
+def test_a_session_that_has_the_lock_already_does_not_wait_for_itself(address: SshAddress) -> None:
+    with connect(address) as board:
+        session = board.session
+        for _ in range(2):
+            take = take_command(session.folder, session.name, "me")
+            assert board.run(take, timeout=20).stdout == "taken\n"
+        with held(board, timeout=0):
+            pass
+        assert not list(Path(address.folder, "lock").glob("*/*"))
 
 
 def test_without_a_connection_there_is_no_lock(address: SshAddress) -> None:
