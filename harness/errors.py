@@ -65,10 +65,8 @@ class BoardRefusedError(BoardUnreachableError):
     """A board lets nobody in, or is not the one that is known: trying again is of no use."""
 
 
-class BoardBusyError(HarnessError):
-    """Another harness measures on a board, and did not end in time."""
-
-    exit_status = 5
+class BoardBusyError(BoardUnreachableError):
+    """Another harness measures on a board, and did not end in time: that is nobody's fault."""
 
 
 class CellsFailedError(HarnessError):

@@ -12,6 +12,7 @@ A boards file names devices that answer to SSH:
         port: 22
         folder: harness                  # relative to the home folder there, or absolute
         keep_mb: 2000                    # of what was deployed there; the least recently used goes first
+        wait_seconds: 3600               # while another harness measures on it; then it counts as unreachable
         sudo: true                       # ask its sudo, which must need no password, to set governors
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
@@ -260,6 +261,9 @@ _BOARD = Record(
         "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),
         "keep_mb": Field(
             shape=Integer(least=1, most=10**8), help="how much of what was deployed stays there, in MB"
+        ),
+        "wait_seconds": Field(
+            shape=Number(least=0, most=1e6), help="how long another harness may keep it, 3600 without"
         ),
         "sudo": Field(shape=Boolean(), help="whether its sudo is asked to set governors"),
         "jump": Field(

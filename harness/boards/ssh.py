@@ -49,6 +49,7 @@ class SshAddress:
     folder: str = "harness"  # relative to the home folder, or absolute
     jump: SshAddress | None = None  # the host through which it is reached
     keep_bytes: int = 2 << 30  # of deployed files; what was not used for longest is removed first
+    wait_seconds: float = 3600.0  # that another harness may keep the board
 
     @property
     def known_as(self) -> str:
@@ -146,6 +147,11 @@ class SshBoard:
     @property
     def undo(self) -> str:
         return f"{self.session.path}/undo"
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long to wait while another harness measures there."""
+        return self.address.wait_seconds if self.address else 0.0
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""

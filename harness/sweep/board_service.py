@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness import console
-from harness.errors import BoardRefusedError, BuildError, ConfigurationError, HarnessError
+from harness.errors import BoardBusyError, BoardRefusedError, BuildError, ConfigurationError, HarnessError
 from harness.sweep.board_activity import Lane, State
 from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
@@ -76,15 +76,16 @@ class BoardService:
         Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
         """
         self.boards.drop(lane.name)
+        busy = isinstance(error, BoardBusyError)  # which no cell is to blame for, and no power cycle helps
         lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
-        pause = self.schedule.lost(task, lane.name, error, begun=begun, lasting=lasting)
+        pause = self.schedule.lost(task, lane.name, error, begun=begun and not busy, lasting=lasting)
         if pause is None:
             console.warn(f"{lane.name}: given up: {error}")
             lane.enter(State.QUARANTINED, error.message)
             return False
         console.warn(f"{lane.name}: tried again in {pause:g} s: {error}")
         lane.enter(State.RETRYING, error.message, seconds=pause)
-        if failures == POWER_CYCLE_AFTER:
+        if failures == POWER_CYCLE_AFTER and not busy:
             self._power_cycle(lane.name)
         return not self.worker.stop.wait(pause)
 

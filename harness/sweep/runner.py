@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from harness.boards.board import Board
 
 Watch = Callable[[Sequence[Lane], Left], console.View]
-LOCK_SECONDS = 3600.0  # that another harness may keep a board
 
 
 def run_sweep(
@@ -325,7 +324,7 @@ class _Execution:
             if self.worker.stop.wait(seconds):
                 raise Interrupted
 
-        return held(board, timeout=LOCK_SECONDS, pause=pause)
+        return held(board, timeout=board.wait_seconds, pause=pause)
 
     def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed

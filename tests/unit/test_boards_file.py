@@ -101,6 +101,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, energy: {{command: [x], unit: kWh}}}}", r":2: unknown unit kWh"),
         (f"boards:\n- {{{BOARD}, energy: {{unit: watts}}}}", r":2: an energy meter needs the key command"),
         (f"boards:\n- {{{BOARD}, keep_mb: 0}}", r":2: expected a whole number from 1"),
+        (f"boards:\n- {{{BOARD}, wait_seconds: -1}}", r":2: expected a number from 0"),
         (f"boards:\n- {{{BOARD}, sudo: yes}}", r":2: expected true or false"),
         (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, power: []}}", r":2: expected a command as a list of words"),
@@ -227,15 +228,19 @@ def test_an_energy_meter_is_read(tmp_path: Path) -> None:
     assert board_of(board).sensors.meter == wanted
 
 
-def test_what_stays_on_a_board_and_its_sudo_are_read(tmp_path: Path) -> None:
-    (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, keep_mb: 250, sudo: true}}]"))
+def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(tmp_path: Path) -> None:
+    (board,) = read_boards(
+        write(tmp_path, f"boards: [{{{BOARD}, keep_mb: 250, wait_seconds: 7.5, sudo: true}}]")
+    )
     assert board.address.keep_bytes == 250_000_000
+    assert board_of(board).wait_seconds == 7.5
     assert board_of(board).sensors == BoardPaths(sudo=True)
     sensors = "{vcgencmd: /opt/vc/bin/vcgencmd}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, sensors: {sensors}, sudo: true}}]"))
     assert board_of(board).sensors == BoardPaths(vcgencmd="/opt/vc/bin/vcgencmd", sudo=True)
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}}}]"))
     assert board.address.keep_bytes == 2 << 30
+    assert board_of(board).wait_seconds == 3600
     assert board_of(board).sensors == BoardPaths()
 
 
