@@ -20,6 +20,8 @@ def connection_to(address: SshAddress) -> Any:
     """
     from fabric import Config, Connection
 
+    from harness.boards.remote_runner import RemoteRunner
+
     connect: dict[str, object] = dict.fromkeys(
         ("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_SECONDS
     )
@@ -35,7 +37,7 @@ def connection_to(address: SshAddress) -> Any:
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs=connect,
         # What is not in the boards file must not change what is connected to.
-        config=Config(overrides={"load_ssh_configs": False}, lazy=True),
+        config=Config(overrides={"load_ssh_configs": False, "runners": {"remote": RemoteRunner}}, lazy=True),
     )
     # Fabric accepts every unknown key unless told otherwise.
     pin(connection.client, address=address.known_as, key=address.host_key, known_hosts=address.known_hosts)

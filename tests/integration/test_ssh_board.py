@@ -56,6 +56,19 @@ def test_much_output_comes_back_whole(board: SshBoard) -> None:
     assert result.stdout.splitlines() == [str(number) for number in range(1, 300001)]
 
 
+def test_letters_come_back_whole_wherever_the_output_is_cut(board: SshBoard) -> None:
+    script = r"""yes 'ü€𝄞' | head -n 30000 | tr -d '\n'; printf '\377|\303'"""
+    result = board.run(["sh", "-c", script], timeout=60)
+    assert result.stdout == "ü€𝄞" * 30000 + "\ufffd|\ufffd"
+
+
+def test_much_output_takes_little_of_the_processor(board: SshBoard) -> None:
+    begun = time.process_time()
+    result = board.run(["sh", "-c", "head -c 16000000 /dev/zero | tr '\\0' 5"], timeout=120)
+    assert result.stdout == "5" * 16_000_000
+    assert time.process_time() - begun < 3  # 0.1; 20 where all of it is joined with every piece that comes
+
+
 def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
