@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.boards.sensors import BoardPaths
-from harness.errors import ConfigurationError, HarnessError
+from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
 
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 
+# Leads a process group, and kills it when this process has ended, however it did: the kernel then closes the
+# pipe that this reads from. PR_SET_PDEATHSIG would reach the program alone, and not what it has started, as
+# the sampler's shell starts the engine; a program that keeps the machine's lock would keep it if it hung.
+_GUARD = 'read -r _; rm -rf -- "$@"; kill -KILL 0'
+
+
 class HostBoard:
-    """Runs programs on this machine, each as a process group of its own."""
+    """Runs programs on this machine, each in a process group of its own, which ends with this process."""
 
     emulated = False
 
@@ -32,16 +39,21 @@ class HostBoard:
         self.sensors = BoardPaths()
         self.undo = str(Path.home() / ".harness-undo")
         self._running: set[int] = set()  # process groups
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends what still runs, as when another thread gives up the sweep."""
-        for group in list(self._running):
-            _kill_group(group)
+        while self._running:
+            _kill_group(self._running.pop())
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """The files' own paths."""
@@ -53,31 +65,41 @@ class HostBoard:
     def run(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
     ) -> Completed:
-        try:
-            process = subprocess.Popen(
-                list(argv),
+        with (
+            self._group() as group,
+            _started(
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
+                process_group=group,
                 env=os.environ | environment if environment else None,
-            )
-        except OSError as error:
-            raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
-        self._running.add(process.pid)
-        with process:
+            ) as process,
+        ):
+            if group not in self._running:  # ended before the program was in it
+                _kill_group(group)
             try:
                 stdout, stderr = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
             finally:
-                self._running.discard(process.pid)
                 if process.returncode is None:  # out of time, or interrupted
-                    _kill_group(process.pid)
+                    _kill_group(group)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
+
+    @contextlib.contextmanager
+    def _group(self) -> Iterator[int]:
+        """A process group; what is in it is killed in the end."""
+        folder = [self._folder.name] if self._folder else []
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        words = ["sh", "-c", _GUARD, "sh", *folder]
+        with _started(words, stdin=subprocess.PIPE, process_group=0, **quiet) as guard:
+            self._running.add(guard.pid)
+            try:
+                yield guard.pid
+            finally:
+                self._running.discard(guard.pid)
+                _kill_group(guard.pid)
 
     def profile(
         self,
@@ -100,7 +122,9 @@ class HostBoard:
             return completed, read_count(output) if completed.status == 0 else 0
 
     def scratch(self, name: str) -> str:
-        return str(Path(tempfile.gettempdir()) / f"harness-{os.getpid()}-{name}")
+        if self._folder is None:
+            raise BoardUnreachableError(f"{self.name} is closed")
+        return str(Path(self._folder.name) / name)
 
     def fetch(self, remote: str, local: Path) -> None:
         try:
@@ -108,6 +132,13 @@ class HostBoard:
         except OSError as error:
             raise HarnessError(f"{remote}: cannot be read on {self.name}: {error.strerror}") from None
         write_atomically(local, data)
+
+
+def _started(argv: Sequence[str], **more: Any) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(list(argv), encoding="utf-8", errors="replace", **more)
+    except OSError as error:
+        raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
 
 
 def _kill_group(group: int) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,23 @@ import pytest
 from harness.boards.board import RunTimeoutError
 from harness.boards.host import HostBoard
 from harness.configuration.targets import load_target
-from harness.errors import ConfigurationError, HarnessError
+from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+
+RUNS_FOR_EVER = """
+import sys
+from harness.boards.host import HostBoard
+from harness.configuration.targets import load_target
+with HostBoard(load_target("host")) as board:
+    log = board.scratch("log")
+    board.run(["sh", "-c", 'echo >"$1"; sleep 60 & echo $$ $! "$1" >"$2.new"; mv "$2.new" "$2"; wait', "sh",
+               log, sys.argv[1]], timeout=60)
+"""
 
 
 @pytest.fixture
-def board() -> HostBoard:
-    return HostBoard(load_target("host"))
+def board() -> Iterator[HostBoard]:
+    with HostBoard(load_target("host")) as board:
+        yield board
 
 
 def test_a_program_gets_its_variables(board: HostBoard) -> None:
@@ -45,15 +59,45 @@ def test_out_of_time_the_program_and_its_children_are_killed(board: HostBoard, t
     assert wait_until_gone(int(pid.read_text()))
 
 
-def test_leaving_ends_what_another_thread_runs(board: HostBoard) -> None:
+def test_what_a_program_leaves_running_is_killed(board: HostBoard) -> None:
+    result = board.run(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], timeout=20)
+    assert (result.status, wait_until_gone(int(result.stdout))) == (0, True)
+
+
+def test_leaving_ends_what_another_thread_runs() -> None:
     results = []
-    thread = threading.Thread(target=lambda: results.append(board.run(["sleep", "60"], timeout=60)))
-    with board:
+    with HostBoard(load_target("host")) as board:
+        thread = threading.Thread(target=lambda: results.append(board.run(["sleep", "60"], timeout=60)))
         thread.start()
         while not board._running:
-            time.sleep(0.01)
+            time.sleep(0.001)
     thread.join(timeout=10)
     assert [result.status for result in results] == [-signal.SIGKILL]
+
+
+def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    with subprocess.Popen([sys.executable, "-c", RUNS_FOR_EVER, str(said)]) as harness:
+        while not said.exists():
+            assert harness.poll() is None
+            time.sleep(0.01)
+        harness.kill()
+    shell, child, log = said.read_text().split()
+    assert wait_until_gone(int(shell))
+    assert wait_until_gone(int(child))
+    assert not Path(log).parent.exists()
+
+
+def test_files_of_ones_own_are_in_a_private_folder_that_goes() -> None:
+    with HostBoard(load_target("host")) as board:
+        path = Path(board.scratch("samples"))
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        with pytest.raises(RunTimeoutError):
+            board.run(["sh", "-c", 'echo 1 >"$1"; exec sleep 60', "sh", str(path)], timeout=1)
+        assert path.read_text() == "1\n"
+    assert not path.parent.exists()
+    with pytest.raises(BoardUnreachableError, match="host is closed"):
+        board.scratch("samples")
 
 
 def test_a_program_that_is_not_there_is_named(board: HostBoard) -> None:
