@@ -61,6 +61,10 @@ class BoardUnreachableError(HarnessError):
     exit_status = 5
 
 
+class BoardFaultError(BoardUnreachableError):
+    """A board answers, but does not do its part, as where its disk is full: another one may."""
+
+
 class BoardRefusedError(BoardUnreachableError):
     """A board lets nobody in, or is not the one that is known: trying again is of no use."""
 

@@ -87,7 +87,7 @@ class BoardService:
         lane.enter(State.RETRYING, error.message, seconds=pause)
         if failures == POWER_CYCLE_AFTER and not busy:
             self._power_cycle(lane.name)
-        return not self.worker.stop.wait(pause)
+        return self.schedule.rest(lane.name, pause, self.worker.stop)
 
     def _power_cycle(self, board: str) -> None:
         try:

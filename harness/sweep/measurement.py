@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from harness.boards.block_profiler import profiling_missing
 from harness.boards.board import library_path
-from harness.errors import HarnessError
+from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.runtimes.engine import EngineOptions, bench_arguments, forward_arguments
+from harness.sweep.board_fault import boards_fault
 from harness.sweep.cell import Cell
 from harness.sweep.course import course
 from harness.sweep.rounds import measured_in_rounds, output, run_engine
@@ -48,11 +49,14 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     the board, and returns the outcome.
 
     `expected` are the host's digests of the sample images. Raises HarnessError with the cause where a process
-    fails or says what it must not, and where an int8 network computes other bits than on the host.
+    fails or says what it must not, and where an int8 network computes other bits than on the host; what the
+    board does not do, as to store the files, is a BoardFaultError.
     """
     named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
-    paths = board.deploy(named | {library.name: library for library in files.libraries})
-    environment = library_path(paths[library.name] for library in files.libraries)
+    with boards_fault(but=ConfigurationError):  # which is of a file here
+        paths = board.deploy(named | {library.name: library for library in files.libraries})
+    with boards_fault():
+        environment = library_path(paths[library.name] for library in files.libraries)
     options = engine_options(cell, paths.get("calibration"))
     if cell.options.tune:
         if board.emulated:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from harness.boards.board import RunTimeoutError
 from harness.errors import HarnessError
 from harness.runtimes.engine import EngineOptions, bench_arguments, failure
+from harness.sweep.board_fault import boards_fault
 from harness.sweep.cell import Cell
 from harness.sweep.statistics import drift
 from harness.sweep.store import LayerRow
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from harness.boards.board import Board, Completed
 
 _LAYER = itemgetter(*(name for name in LayerRow.__dataclass_fields__ if name != "predicted_ns"))
+CANNOT_EXECUTE = (126, 127)  # a shell's statuses for a program that it, or its loader, cannot start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +78,15 @@ def measured_in_rounds(
 def run_engine(
     board: Board, argv: Sequence[str], timeout: float, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    completed = board.run(argv, timeout=timeout, environment=environment)
+    with boards_fault(but=RunTimeoutError):
+        completed = board.run(argv, timeout=timeout, environment=environment)
     return output(completed, f"mpe {argv[1]} on {board.name}")
 
 
 def output(completed: Completed, command: str) -> dict[str, Any]:
     if completed.status != 0:
-        raise failure(completed.status, completed.stderr, command=command)
+        with boards_fault() if completed.status in CANNOT_EXECUTE else nullcontext():
+            raise failure(completed.status, completed.stderr, command=command)
     try:
         data = json.loads(completed.stdout)
     except json.JSONDecodeError as error:

@@ -317,7 +317,7 @@ class _Execution:
 
     def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
         """Keeps other harnesses from measuring on a device."""
-        if board.emulated or not isinstance(board, SshBoard):
+        if not isinstance(board, SshBoard):
             return contextlib.nullcontext()
 
         def pause(seconds: float) -> None:
@@ -328,6 +328,7 @@ class _Execution:
 
     def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed
+        device = "" if cell.emulated or cell.target.is_host else board
         engine = engines[cell.target.name, cell.build]
         assert isinstance(engine, Engine)
 
@@ -341,16 +342,7 @@ class _Execution:
                 libraries=self.materials.libraries(cell),
             )
             expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
-            opened = self.boards.get(board)
-            rounds = measure(opened, cell, files, expected)
-            while True:
-                with self._alone_on(opened):
-                    try:
-                        next(rounds)
-                    except StopIteration as end:
-                        outcome: Outcome = end.value
-                        return outcome
-                yield
+            return (yield from measure(self.boards.get(board), cell, files, expected))
 
         return Job(
             name=cell.name,
@@ -358,5 +350,6 @@ class _Execution:
             key=key,
             perform=perform,
             alone=cell.target.is_host,
-            board="" if cell.emulated or cell.target.is_host else board,
+            board=device,
+            turn=lambda: self._alone_on(self.boards.get(device)) if device else contextlib.nullcontext(),
         )

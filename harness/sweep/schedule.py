@@ -1,9 +1,10 @@
 """Which board measures which cell next: the longest first, one at a time on a board.
 
 A cell may run on any board of its target. A board that fails gives its cell back and is tried again after a
-pause, each time a longer one; when it goes on failing it is quarantined, and its cells go to the others. A
-cell that was lost with boards too often is given up: it may be what breaks them. Cells that are measured in
-turns are one task.
+pause, each time a longer one; when it goes on failing it is quarantined, and its cells go to the others. Of
+what is left it takes first what it has not failed with, for others to have the rest. A cell is given up when
+too many boards vanished with it, as it may be what breaks them, or when all that are left fail with it.
+Cells that are measured in turns are one task.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import heapq
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.errors import HarnessError
+from harness.errors import BoardBusyError, BoardFaultError, HarnessError
 from harness.sweep.machine_lock import Interrupted
 
 Item = TypeVar("Item")
@@ -35,13 +37,18 @@ class Task(Generic[Item]):
     items: Sequence[Item]
     target: str
     cost: float  # of the same unit in all tasks; longer ones are taken first
-    losses: int = 0
+    losses: Counter[str] = field(default_factory=Counter)  # by the boards that failed while they had it
+    vanished: int = 0  # of these, how often the board was gone, for which a cell may be the cause
 
     def single(self) -> list[Task[Item]]:
         """Its cells as tasks of their own."""
-        return [
-            Task([item], self.target, self.cost / len(self.items), losses=self.losses) for item in self.items
-        ]
+        cost = self.cost / len(self.items)
+        return [Task([item], self.target, cost, self.losses.copy(), self.vanished) for item in self.items]
+
+    def is_hopeless(self, boards: Iterable[str]) -> bool:
+        """Whether none of the boards that are left is to be lost with it, or bothered, any more."""
+        losses = [self.losses[board] for board in boards]
+        return self.vanished >= LOSSES or (all(losses) and sum(losses) >= LOSSES)
 
 
 @dataclass
@@ -50,9 +57,19 @@ class _Queue(Generic[Item]):
 
     ready: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
     later: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
-    boards: int = 0
+    boards: set[str] = field(default_factory=set)  # without those in quarantine
     left: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def pop(self, board: str) -> Task[Item]:
+        """The longest of the ready tasks that the board has not failed with, else of all."""
+        passed = []
+        while self.ready and board in self.ready[0][2].losses:
+            passed.append(heapq.heappop(self.ready))
+        found = heapq.heappop(self.ready) if self.ready else passed.pop(0)
+        for entry in passed:
+            heapq.heappush(self.ready, entry)
+        return found[2]
 
 
 class Schedule(Generic[Item]):
@@ -75,8 +92,8 @@ class Schedule(Generic[Item]):
         self._failures: dict[str, int] = {}  # of each board, one after another
         self._numbers = itertools.count()  # keeps tasks of the same length in their order
         self._queues: dict[str, _Queue[Item]] = {}
-        for target in boards.values():
-            self._queues.setdefault(target, _Queue()).boards += 1
+        for board, target in boards.items():
+            self._queues.setdefault(target, _Queue()).boards.add(board)
         for task in tasks:
             queue = self._queues[task.target]
             queue.left += 1
@@ -99,11 +116,21 @@ class Schedule(Generic[Item]):
                     _, number, task = heapq.heappop(queue.later)
                     heapq.heappush(queue.ready, (-task.cost, number, task))
                 if queue.ready:
-                    return heapq.heappop(queue.ready)[2]
+                    return queue.pop(board)
                 # Not for ever: nobody wakes a board that waits when the sweep is stopped.
                 due = queue.later[0][0] - now if queue.later else 0.5
                 queue.changed.wait(min(max(due, 0.01), 0.5))
         return None
+
+    def rest(self, board: str, seconds: float, stop: threading.Event) -> bool:
+        """Waits before a board is tried again, no longer than there is anything left for it; False when asked
+        to stop."""
+        queue = self._queues[self._boards[board]]
+        until = time.monotonic() + seconds
+        with queue.changed:
+            while queue.left and not stop.is_set() and (left := until - time.monotonic()) > 0:
+                queue.changed.wait(min(left, 0.5))
+        return not stop.is_set()
 
     def done(self, task: Task[Item], board: str) -> None:
         """A task has ended, and its board has shown that it works."""
@@ -119,23 +146,28 @@ class Schedule(Generic[Item]):
     def lost(
         self, task: Task[Item], board: str, error: HarnessError, *, begun: bool, lasting: bool = False
     ) -> float | None:
-        """A board failed; `begun`: while it worked on the task, one of whose cells may be at fault then: each
-        is for itself from now on; `lasting`: in a way that does not pass.
+        """A board failed; `begun`: while it worked on the task; `lasting`: in a way that does not pass. Where
+        the board is gone one of the task's cells may be the cause: each is for itself from now on.
 
         Returns the seconds after which to try the board again, or None: it is quarantined.
         """
         failures = self._failures[board] = self._failures.get(board, 0) + 1
-        task.losses += begun
-        if task.losses >= LOSSES:
-            self._abandon(task, HarnessError(f"lost with its board {task.losses} times, at last: {error}"))
-            self._end(task)
-        else:
-            parts = task.single() if begun and len(task.items) > 1 else [task]
-            queue = self._queues[task.target]
-            with queue.changed:
+        queue = self._queues[task.target]
+        gone = begun and not isinstance(error, (BoardBusyError, BoardFaultError))
+        if begun:
+            task.losses[board] += 1
+        task.vanished += gone
+        with queue.changed:
+            hopeless = begun and task.is_hopeless(queue.boards)
+            if not hopeless:
+                parts = task.single() if gone and len(task.items) > 1 else [task]
                 queue.left += len(parts) - 1
                 for part in parts:
                     self.postpone(part, 0.0)
+        if hopeless:
+            times = task.losses.total()
+            self._abandon(task, HarnessError(f"lost with its board {times} times, at last: {error}"))
+            self._end(task)
         pauses = self._pauses.get(board, PAUSES)
         if failures <= len(pauses) and not lasting:
             with self._queues[task.target].changed:
@@ -147,7 +179,7 @@ class Schedule(Generic[Item]):
     def _quarantine(self, board: str, error: HarnessError) -> None:
         queue = self._queues[self._boards[board]]
         with queue.changed:
-            queue.boards -= 1
+            queue.boards.remove(board)
             given_up = [] if queue.boards else [entry[2] for entry in [*queue.ready, *queue.later]]
             if given_up:
                 queue.ready.clear()

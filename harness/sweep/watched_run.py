@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import console
+from harness.boards.board import RunTimeoutError
 from harness.boards.board_state import BoardState, read_state
 from harness.boards.command_line import completed as by_shell
 from harness.boards.conditions import Conditions, assess, merged
@@ -14,6 +15,7 @@ from harness.boards.energy_meter import metered
 from harness.boards.governor import STEADY, HeldGovernor, held_governor
 from harness.boards.sampler import Sample, sampled, take_samples
 from harness.boards.temperature_gate import Cooling, wait_until_cool
+from harness.sweep.board_fault import boards_fault
 
 if TYPE_CHECKING:
     from harness.boards.board import Board, Completed
@@ -58,20 +60,24 @@ def run_watched(
     """Runs `argv` to its end under the protocol's conditions, and again while it is throttled, at most
     `protocol.reruns` times. `log` is a file on the board that is free to use; it is removed.
 
-    What fails is not run again: its status is the caller's to judge. Raises what `Board.run` raises.
+    What fails is not run again: its status is the caller's to judge. Raises RunTimeoutError as `Board.run`
+    does, and BoardFaultError where anything but `argv` fails.
     """
     core = _another_core(board)
     interval = max(INTERVAL_SECONDS, protocol.min_seconds / MOST_SAMPLES)
     command = sampled(argv, log, board.sensors, interval, core)
     for attempt in range(1, protocol.reruns + 2):
-        cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
-        with held_governor(board, board.sensors, STEADY) as governor:
-            before = read_state(board, board.sensors)
+        with boards_fault():
+            cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
+        with boards_fault(but=RunTimeoutError), held_governor(board, board.sensors, STEADY) as governor:
+            with boards_fault():
+                before = read_state(board, board.sensors)
             with metered(board.sensors.meter) as energy:
                 ended = board.run(command, timeout=protocol.timeout, environment=environment)
             ended = by_shell(ended.status, ended.stdout, ended.stderr)
-            samples = take_samples(board, log)
-            conditions = assess(samples, before, read_state(board, board.sensors), governor, energy)
+            with boards_fault():
+                samples, after = take_samples(board, log), read_state(board, board.sensors)
+            conditions = assess(samples, before, after, governor, energy)
         found = Watched(
             completed=ended,
             conditions=conditions,

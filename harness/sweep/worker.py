@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.errors import BoardUnreachableError, HarnessError, explained
+from harness.sweep.board_fault import boards_fault
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
@@ -29,6 +30,8 @@ class Job:
     kind: str = ""  # of an evaluation
     alone: bool = False  # measures this machine: nothing else may load it
     board: str = ""  # measures this device: nothing else may run there
+    # Held during each of its turns. That it cannot be had is the fault of the board.
+    turn: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 def at_once(perform: Callable[[], Outcome]) -> Callable[[], Work]:
@@ -121,7 +124,8 @@ class Worker:
                 for job, work in list(running.values()):
                     if self.stop.is_set():
                         raise Interrupted
-                    outcome = self._advance(work)
+                    with boards_fault(), job.turn():
+                        outcome = self._advance(work)
                     if outcome is None:
                         continue
                     if self.stop.is_set() and outcome.status != "done":
@@ -147,7 +151,8 @@ class Worker:
             console.warn(f"{job.name}: {outcome.error}")
 
     def _advance(self, work: Work) -> Outcome | None:
-        """Goes on until the work yields (None), ends or fails."""
+        """Goes on until the work yields (None), ends or fails. Raises BoardUnreachableError alone, which is
+        not the work's fault."""
         try:
             next(work)
         except StopIteration as end:

@@ -1,106 +1,198 @@
-"""Boards that measure a sweep's cells: what a board's failure comes to, for it and for its cells."""
+"""Boards among which some are faulty: the others do all cells, and what none can do fails with its cause."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from fake_boards import FakeBoard
+from networks import write_sweep
 
-from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
+from harness.configuration.schema import read_sweep
+from harness.errors import BoardBusyError, BoardFaultError, BoardUnreachableError, HarnessError
 from harness.sweep.board_activity import Lane, State
 from harness.sweep.board_service import BoardService, Keyed
+from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
+from harness.sweep.plan import cells
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
 from harness.sweep.store import Outcome, Store
-from harness.sweep.worker import Job, Worker, at_once
+from harness.sweep.worker import Job, Work, Worker
 
-ATTEMPTS = 4
+FULL = "full: there is not enough room: 60 MB are needed, 1 MB is free"
+Perform = Callable[[str, str], Outcome]  # measures a cell on a board
+
+
+@pytest.fixture(autouse=True)
+def own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    with Store(tmp_path / "results") as store:
-        yield Worker(store, store.begin_run(sweep="s", file="s.yaml", fresh=False))
-
-
-class CountingFleet(Fleet):
-    """Counts how often a board's power is switched off and on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cycles: Counter[str] = Counter()
-
-    def power_cycle(self, board: str) -> None:
-        self.cycles[board] += 1
+def cell(tmp_path: Path) -> Cell:
+    text = "models: [{name: net, cfg: net.cfg, weights: random}]\npolicies: [fp32]\ntargets: [pi4]\n"
+    return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
 
 
 class Service:
-    """Boards of one target, of which some fail with an error whatever they are to measure."""
+    """Boards that measure cells, each known by its key, in tasks of some."""
 
-    def __init__(self, worker: Worker, cells: int, failing: dict[str, HarnessError], *boards: str) -> None:
-        self.fleet = CountingFleet()
-        self.measured: Counter[str] = Counter()
-        self.given_up: dict[str, str] = {}
-        self.failed = threading.Event()  # the first time
-        self.lanes = [Lane(name, "pi4") for name in (*failing, *boards)]
+    def __init__(self, store: Store, cell: Cell, perform: Perform) -> None:
+        self.store = store
+        self.cell = cell
+        self.perform = perform
+        self.ran: Counter[str] = Counter()
+        self.switched: list[str] = []
+        self.worker = Worker(store, store.begin_run(sweep="s", file="s.yaml", fresh=False))
 
-        def job_for(keyed: Keyed, board: str) -> Job:
-            def perform() -> Outcome:
-                if error := failing.get(board):
-                    self.failed.set()
-                    raise error
-                self.failed.wait(20)
-                self.measured[board] += 1
-                return Outcome(status="done")
+    def run(
+        self, boards: Sequence[str], numbers: int, together: int = 1, pauses: Sequence[float] = (0.0,) * 5
+    ) -> dict[str, Lane]:
+        keys = [f"c{number}" for number in range(numbers)]
+        tasks = [
+            Task[Keyed]([(key, self.cell) for key in keys[first : first + together]], "pi4", 1.0)
+            for first in range(0, numbers, together)
+        ]
+        targets = dict.fromkeys(boards, "pi4")
+        service = BoardService(
+            worker=self.worker,
+            boards=Boards(self.worker, FakeBoard),
+            fleet=cast("Fleet", self),
+            schedule=Schedule(tasks, targets, self._abandon, dict.fromkeys(boards, pauses)),
+            job_for=self._job,
+            cost=lambda _: 1.0,
+            advance=lambda _: None,
+        )
+        lanes = {board: Lane(board, "pi4") for board in boards}
+        threads = [threading.Thread(target=service.serve, args=[lane]) for lane in lanes.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        return lanes
 
-            return Job(name=keyed[0], table="cells", key=keyed[0], perform=at_once(perform))
+    def power_cycle(self, board: str) -> None:
+        self.switched.append(board)
 
-        def abandon(task: Task[Keyed], error: HarnessError) -> None:
-            self.given_up |= {key: str(error) for key, _ in task.items}
+    def outcomes(self, numbers: int) -> list[tuple[str, str]]:
+        found = [self.store.outcome("cells", f"c{number}") for number in range(numbers)]
+        return [(outcome.status, outcome.error) for outcome in found if outcome]
 
-        names = {lane.name: "pi4" for lane in self.lanes}
-        pauses = dict.fromkeys(names, [0.0] * (ATTEMPTS - 1))
-        tasks: list[Task[Keyed]] = [Task([(str(n), None)], "pi4", 1.0) for n in range(cells)]  # type: ignore[list-item]
-        with Boards(worker, FakeBoard) as opened:
-            service = BoardService(
-                worker=worker,
-                boards=opened,
-                fleet=self.fleet,
-                schedule=Schedule(tasks, names, abandon, pauses),
-                job_for=job_for,
-                cost=lambda _: 1.0,
-                advance=lambda _: None,
-            )
-            threads = [threading.Thread(target=service.serve, args=(lane,)) for lane in self.lanes]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+    def _abandon(self, task: Task[Keyed], error: HarnessError) -> None:
+        for keyed in task.items:
+            self.worker.give_up(self._job(keyed, ""), error)
+
+    def _job(self, keyed: Keyed, board: str) -> Job:
+        def perform() -> Work:
+            self.ran[board] += 1
+            yield
+            return self.perform(board, keyed[0])
+
+        return Job(name=keyed[0], table="cells", key=keyed[0], perform=perform, board=board)
 
 
-def test_cells_of_a_board_that_another_harness_keeps_go_to_others(worker: Worker) -> None:
-    service = Service(worker, 5, {"busy": BoardBusyError("busy: somebody has it")}, "free")
-    assert service.measured == {"free": 5}
-    assert not service.given_up
+@pytest.fixture
+def service(tmp_path: Path, cell: Cell) -> Iterator[Callable[[Perform], Service]]:
+    with Store(tmp_path / "results") as store:
+        yield lambda perform: Service(store, cell, perform)
+
+
+def failing(error: HarnessError, *boards: str, cells: str = "") -> Perform:
+    def perform(board: str, key: str) -> Outcome:
+        if board in boards and (not cells or key == cells):
+            raise error
+        return Outcome(status="done")
+
+    return perform
+
+
+def full_on(*boards: str, cells: str = "") -> Perform:
+    return failing(BoardFaultError(FULL), *boards, cells=cells)
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_a_faulty_board_swallows_no_cells(service: Callable[[Perform], Service], together: int) -> None:
+    found = service(full_on("full"))
+    lanes = found.run(("one", "full", "two"), 30, together)
+    assert found.outcomes(30) == [("done", "")] * 30
+    assert found.ran["full"] <= 6 * together  # at first, and after each pause
+    assert lanes["full"].activity.failed == 0
+    assert found.ran["one"] + found.ran["two"] == 30
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_with_one_board_that_is_always_full_all_cells_say_so(
+    service: Callable[[Perform], Service], together: int
+) -> None:
+    found = service(full_on("full"))
+    lanes = found.run(["full"], 30, together)
+    ends = found.outcomes(30)
+    assert len(ends) == 30
+    assert all(status == "failed" and error.endswith(FULL) for status, error in ends)
+    assert found.ran["full"] <= 6 * together
+    assert found.switched == ["full"]
+    assert lanes["full"].activity.state is State.QUARANTINED
+    assert lanes["full"].activity.what == FULL
+
+
+def test_a_cell_that_fits_on_no_board_fails_alone(service: Callable[[Perform], Service]) -> None:
+    found = service(full_on("one", "two", cells="c4"))
+    lanes = found.run(("one", "two"), 10, pauses=(0.0,) * 1000)
+    ends = found.outcomes(10)
+    status, error = ends.pop(4)
+    assert status == "failed"
+    assert re.fullmatch(rf"lost with its board \d+ times, at last: {FULL}", error)
+    assert ends == [("done", "")] * 9
+    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+
+
+def test_what_the_engine_itself_does_is_the_cells(service: Callable[[Perform], Service]) -> None:
+    def perform(board: str, key: str) -> Outcome:
+        raise HarnessError(f"mpe bench on {board}: ended by SIGKILL")
+
+    found = service(perform)
+    lanes = found.run(("one", "two"), 10)
+    ends = found.outcomes(10)
+    assert len(ends) == 10
+    assert all(status == "failed" and "ended by SIGKILL" in error for status, error in ends)
+    assert sum(found.ran.values()) == 10
+    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+
+
+def test_who_is_tried_again_late_is_not_waited_for(service: Callable[[Perform], Service]) -> None:
+    found = service(full_on("full"))
+    lanes = found.run(("one", "full"), 10, pauses=(600.0,))
+    assert found.outcomes(10) == [("done", "")] * 10
+    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+
+
+def test_cells_of_a_board_that_another_harness_keeps_go_to_others(
+    service: Callable[[Perform], Service],
+) -> None:
+    found = service(failing(BoardBusyError("busy: somebody has it"), "busy"))
+    found.run(("busy", "free"), 5)
+    assert found.outcomes(5) == [("done", "")] * 5
 
 
 def test_a_board_that_stays_busy_is_left_out_and_neither_it_nor_its_cells_are_to_blame(
-    worker: Worker,
+    service: Callable[[Perform], Service],
 ) -> None:
-    assert ATTEMPTS > LOSSES
-    service = Service(worker, 1, {"busy": BoardBusyError("busy: somebody has it", cure="Wait.")})
-    assert service.given_up == {"0": "busy: somebody has it\n  Wait."}
-    assert service.lanes[0].activity.state is State.QUARANTINED
-    assert not service.fleet.cycles
+    found = service(failing(BoardBusyError("busy: somebody has it", cure="Wait."), "busy"))
+    lanes = found.run(["busy"], 1, pauses=(0.0,) * LOSSES)
+    assert found.outcomes(1) == [("failed", "busy: somebody has it\n  Wait.")]
+    assert lanes["busy"].activity.state is State.QUARANTINED
+    assert not found.switched
 
 
-def test_a_board_that_goes_on_failing_is_switched_off_and_on(worker: Worker) -> None:
-    service = Service(worker, 2, {"broken": BoardUnreachableError("gone")})
-    assert service.fleet.cycles == {"broken": 1}
-    assert set(service.given_up) == {"0", "1"}
+def test_a_board_that_goes_on_failing_is_switched_off_and_on(service: Callable[[Perform], Service]) -> None:
+    found = service(failing(BoardUnreachableError("gone"), "broken"))
+    found.run(["broken"], 2)
+    assert found.switched == ["broken"]
+    assert [status for status, _ in found.outcomes(2)] == ["failed"] * 2

@@ -14,11 +14,18 @@ from fake_boards import FakeBoard
 from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
-from harness.boards.board import Completed
+from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import load_target
-from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.errors import (
+    BoardFaultError,
+    BoardRefusedError,
+    BoardUnreachableError,
+    ConfigurationError,
+    HarnessError,
+    TargetMismatchError,
+)
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
@@ -305,6 +312,72 @@ def test_every_failure_has_its_cause(
 ) -> None:
     with pytest.raises(kind, match=message):
         measured(ScriptedBoard(bench=bench), cell, files)
+
+
+class BrokenBoard(ScriptedBoard):
+    """A board that raises an error when it is to deploy, to run the engine, or to do anything else."""
+
+    def __init__(self, what: str, error: HarnessError) -> None:
+        super().__init__()
+        self.what = what
+        self.error = error
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        if self.what == "deploy":
+            raise self.error
+        return super().deploy(files)
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> Completed:
+        if self.what == ("engine" if {"bench", "forward"} & {*argv} else "sensors"):
+            raise self.error
+        return super().run(argv, timeout=timeout, environment=environment)
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize(
+    ("what", "error", "kind"),
+    [
+        ("deploy", HarnessError("no room", cure="Free some."), BoardFaultError),
+        ("deploy", RunTimeoutError("sha256sum did not end"), BoardFaultError),
+        ("deploy", BoardRefusedError("another host key"), BoardRefusedError),
+        ("deploy", ConfigurationError("net.weights: cannot be read"), ConfigurationError),
+        ("engine", HarnessError("it was not started"), BoardFaultError),
+        ("engine", BoardUnreachableError("gone"), BoardUnreachableError),
+        ("engine", RunTimeoutError("mpe did not end"), RunTimeoutError),
+        ("sensors", HarnessError("its shell did not say"), BoardFaultError),
+        ("sensors", RunTimeoutError("sh did not end"), BoardFaultError),
+    ],
+)
+def test_what_the_board_does_not_do_is_its_own_fault(
+    cell: Cell, files: Files, what: str, error: HarnessError, kind: type[HarnessError], emulated: bool
+) -> None:
+    board = BrokenBoard(what, error)
+    board.emulated = emulated
+    if emulated and what == "sensors":  # which are not read there
+        assert measured(board, cell, files).status == "done"
+        return
+    with pytest.raises(HarnessError) as raised:
+        measured(board, cell, files)
+    assert type(raised.value) is kind
+    assert str(raised.value) == str(error)
+
+
+@pytest.mark.parametrize("status", [126, 127])
+def test_an_engine_that_cannot_be_executed_is_the_boards_fault(cell: Cell, files: Files, status: int) -> None:
+    refused = Completed(status=status, stdout="", stderr="sh: 1: /there/mpe: Permission denied\n")
+    with pytest.raises(BoardFaultError, match="Permission denied"):
+        measured(ScriptedBoard(bench=refused), cell, files)
+
+
+def test_a_folder_from_which_no_library_can_be_loaded_is_the_boards_fault(cell: Cell, files: Files) -> None:
+    class Awkward(ScriptedBoard):
+        def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+            return {name: f"/a:b/{path.name}" for name, path in files.items()}
+
+    with pytest.raises(BoardFaultError, match="no library can be loaded from"):
+        measured(Awkward(), cell, replace(files, libraries=[Path("libone.so")]))
 
 
 def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:

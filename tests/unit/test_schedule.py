@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import BoardUnreachableError, HarnessError
+from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.sweep.machine_lock import Interrupted
 from harness.sweep.schedule import Schedule, Task
 
 DEAD = BoardUnreachableError("dead")
+FULL = BoardFaultError("full")
 
 
 class Sweep:
@@ -116,10 +117,71 @@ def test_with_the_last_board_of_a_target_its_cells_are_given_up_with_the_cause()
 
 def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
     sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"}, (0.0,) * 9)
-    for _ in range(3):
+    sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
+    sweep.schedule.done(sweep.take("a"), "a")  # the other one, with which nothing went wrong
+    for _ in range(2):
+        assert not sweep.given_up
         sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
     assert sweep.given_up == {0: "lost with its board 3 times, at last: dead"}
-    assert sweep.take("a").items == [1]
+    assert sweep.is_over("a")
+
+
+def test_what_a_board_failed_with_is_for_the_others_first() -> None:
+    sweep = Sweep({"pi4": [9.0, 5.0, 1.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 9)
+    first, second = sweep.take("a"), sweep.take("b")
+    sweep.schedule.lost(first, "a", FULL, begun=True)
+    assert sweep.take("a").items == [2]
+    sweep.schedule.lost(second, "b", FULL, begun=True)
+    assert sweep.take("b") is first
+    assert sweep.take("a") is second
+    sweep.schedule.lost(second, "a", FULL, begun=True)
+    assert sweep.take("a") is second  # there is nothing else
+
+
+def test_a_faulty_board_spoils_no_cell_that_another_may_do() -> None:
+    sweep = Sweep({"pi4": [9.0, 9.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 4, together=2)
+    pauses = []
+    while None not in pauses:
+        pauses.append(sweep.schedule.lost(sweep.take("a"), "a", FULL, begun=True))
+    assert len(pauses) == 5
+    assert not sweep.given_up
+    whole = sweep.take("b")
+    assert whole.items == [0, 1]  # they are not what is wrong
+    for _ in range(3):
+        assert not sweep.given_up
+        sweep.schedule.lost(whole, "b", FULL, begun=True)
+    assert sweep.given_up == dict.fromkeys((0, 1), "lost with its board 8 times, at last: full")
+
+
+def test_a_cell_that_no_board_can_do_is_given_up_and_the_boards_go_on() -> None:
+    sweep = Sweep({"pi4": [9.0, 5.0, 4.0, 3.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 3)
+    done: list[int] = []
+    for board in itertools.cycle("ab"):
+        if len(done) + len(sweep.given_up) == 4:
+            break
+        task = sweep.take(board)
+        if task.items == [0]:
+            assert sweep.schedule.lost(task, board, FULL, begun=True) is not None
+        else:
+            done += task.items
+            sweep.schedule.done(task, board)
+    assert done == [1, 2, 3]
+    assert sweep.given_up == {0: "lost with its board 3 times, at last: full"}
+
+
+def test_a_failed_board_is_not_waited_for_when_others_have_done_everything() -> None:
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
+    sweep.schedule.lost(sweep.take("a"), "a", FULL, begun=True)
+    with ThreadPoolExecutor(1) as pool:
+        resting = pool.submit(sweep.schedule.rest, "a", 600.0, sweep.stop)
+        sweep.schedule.done(sweep.take("b"), "b")
+        assert resting.result(timeout=10)
+    began = time.monotonic()
+    sweep = Sweep({"pi4": [1.0]}, {"a": "pi4"})
+    assert sweep.schedule.rest("a", 0.1, sweep.stop)
+    assert time.monotonic() - began >= 0.1
+    sweep.stop.set()
+    assert not sweep.schedule.rest("a", 600.0, sweep.stop)
 
 
 def test_cells_measured_in_turns_are_for_themselves_once_they_were_lost() -> None:
@@ -161,7 +223,7 @@ def test_who_waits_is_told_to_stop() -> None:
 
 @given(
     cells=st.integers(0, 25),
-    faults=st.lists(st.sampled_from(["done", "lost", "unreachable", "refused", "busy"]), max_size=80),
+    faults=st.lists(st.sampled_from(["done", "lost", "full", "unreachable", "refused", "busy"]), max_size=80),
     names=st.integers(1, 4),
     together=st.integers(1, 3),
 )
@@ -184,8 +246,9 @@ def test_every_cell_ends_once_whatever_boards_do(
                 done.extend(task.items)
                 sweep.schedule.done(task, board)
             else:
-                begun, lasting = event == "lost", event == "refused"
-                if sweep.schedule.lost(task, board, DEAD, begun=begun, lasting=lasting) is None:
+                begun, lasting = event in ("lost", "full"), event == "refused"
+                error = FULL if event == "full" else DEAD
+                if sweep.schedule.lost(task, board, error, begun=begun, lasting=lasting) is None:
                     return
 
     with ThreadPoolExecutor(names) as pool:

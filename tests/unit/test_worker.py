@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BoardUnreachableError, HarnessError
+from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.sweep import machine_lock
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store
@@ -167,6 +168,43 @@ def test_with_their_board_all_jobs_are_given_back_but_those_that_had_ended(worke
     assert sorted(closed) == ["b", "c"]
     assert worker.store.settled("cells", "a", worker.run)
     assert [worker.store.claim("cells", key, worker.run) for key in "bc"] == [Claim.MINE] * 2
+
+
+def test_each_turn_of_a_job_holds_what_it_needs(worker: Worker) -> None:
+    said: list[str] = []
+
+    @contextlib.contextmanager
+    def turn() -> Iterator[None]:
+        said.append("taken")
+        yield
+        said.append("given back")
+
+    def work() -> Work:
+        said.append("first")
+        yield
+        said.append("second")
+        raise HarnessError("the engine's own fault")
+
+    assert worker.attempt(replace(job("a"), perform=work, turn=turn)) is Claim.MINE
+    assert said == ["taken", "first", "given back", "taken", "second", "given back"]
+    outcome = worker.store.outcome("cells", "a")
+    assert outcome
+    assert (outcome.status, outcome.error) == ("failed", "the engine's own fault")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_turn_that_cannot_be_had_or_ended_is_the_boards_fault(worker: Worker, when: str) -> None:
+    @contextlib.contextmanager
+    def turn() -> Iterator[None]:
+        if when == "before":
+            raise HarnessError("no lock", cure="Free some space.")
+        yield
+        raise HarnessError("no lock", cure="Free some space.")
+
+    with pytest.raises(BoardFaultError, match="no lock\n  Free some space"):
+        worker.attempt(replace(job("a"), turn=turn))
+    assert worker.store.outcome("cells", "a") is None
+    assert worker.store.claim("cells", "a", worker.run) is Claim.MINE  # the claim was given up
 
 
 def test_a_measurement_has_the_machine_to_itself() -> None:
