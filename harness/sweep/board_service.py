@@ -12,12 +12,12 @@ from harness.sweep.board_activity import Lane, State
 from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
 from harness.sweep.machine_lock import Interrupted
+from harness.sweep.plan import Keyed
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Claim
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
-Keyed = tuple[str, Cell]
 POWER_CYCLE_AFTER = 3  # failures of a board, one after another
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from harness.configuration.matrix import Step, Sweep, variants
 from harness.configuration.targets import Target
 from harness.sweep.cell import Cell
+
+MOST_TOGETHER, LEAST_TOGETHER = 8, 2  # cells that take turns
+
+Keyed = tuple[str, Cell]
 
 
 def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ...]:
@@ -38,12 +44,44 @@ def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ..
     )
 
 
-def in_turns(pending: Mapping[str, Cell]) -> list[list[tuple[str, Cell]]]:
+def in_turns(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[list[Keyed]]:
     """Cells with their keys, those together that take turns: they differ in their policy alone, and have
-    several rounds. What their board drifts meanwhile hits them alike, and they are what is compared."""
-    together: dict[object, list[tuple[str, Cell]]] = {}
+    several rounds. What their board drifts meanwhile hits them alike, and they are what is compared.
+
+    Of more than MOST_TOGETHER such cells those that follow each other are together: a board that is lost
+    costs the rounds of a few cells. They are fewer where else some of a target's `boards` (how many, by its
+    name) would have nothing to do, but not fewer than LEAST_TOGETHER.
+    """
+    together: dict[object, list[Keyed]] = {}
     for key, cell in pending.items():
         where = (cell.target, cell.runtime, cell.build, cell.threads, cell.options, cell.step)
         alike = (cell.model.name, where) if cell.protocol.rounds > 1 else key
         together.setdefault(alike, []).append((key, cell))
-    return list(together.values())
+    of_target: dict[str, list[_Group]] = {}
+    groups = [_Group(cells, math.ceil(len(cells) / MOST_TOGETHER)) for cells in together.values()]
+    for group in groups:
+        of_target.setdefault(group.cells[0][1].target.name, []).append(group)
+    for target, its_groups in of_target.items():
+        idle = boards.get(target, 1) - sum(group.parts for group in its_groups)
+        while idle > 0 and (large := [group for group in its_groups if group.can_be_smaller]):
+            max(large, key=lambda group: len(group.cells) / group.parts).parts += 1
+            idle -= 1
+    return [part for group in groups for part in group.split()]
+
+
+@dataclass
+class _Group:
+    """Cells that take turns where `parts` is 1."""
+
+    cells: Sequence[Keyed]
+    parts: int
+
+    @property
+    def can_be_smaller(self) -> bool:
+        return len(self.cells) // (self.parts + 1) >= LEAST_TOGETHER
+
+    def split(self) -> Iterator[list[Keyed]]:
+        """Parts of as much the same size as can be."""
+        count = len(self.cells)
+        for part in range(self.parts):
+            yield list(self.cells[part * count // self.parts : (part + 1) * count // self.parts])

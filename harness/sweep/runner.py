@@ -8,6 +8,7 @@ machine to itself.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache, cached_property
@@ -24,14 +25,14 @@ from harness.configuration.targets import Target
 from harness.errors import HarnessError
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.sweep.board_activity import Backlog, Lane, Left, State
-from harness.sweep.board_service import BoardService, Keyed
+from harness.sweep.board_service import BoardService
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.environment import environment, processor
 from harness.sweep.fleet import Fleet
 from harness.sweep.machine_lock import Interrupted
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
-from harness.sweep.plan import cells, in_turns
+from harness.sweep.plan import Keyed, cells, in_turns
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Outcome, Place, Run, Store
@@ -258,7 +259,7 @@ class _Execution:
             self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
         tasks = [
             Task(items, items[0][1].target.name, sum(self._cost(cell) for _, cell in items))
-            for items in in_turns(pending)
+            for items in in_turns(pending, Counter(targets.values()))
         ]
         total = len(pending) + len(evaluations)
         lanes = [Lane(board, target) for board, target in targets.items()]

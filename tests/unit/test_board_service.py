@@ -16,10 +16,10 @@ from networks import write_sweep
 from harness.configuration.schema import read_sweep
 from harness.errors import BoardBusyError, BoardFaultError, BoardUnreachableError, HarnessError
 from harness.sweep.board_activity import Lane, State
-from harness.sweep.board_service import BoardService, Keyed
+from harness.sweep.board_service import BoardService
 from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
-from harness.sweep.plan import cells
+from harness.sweep.plan import Keyed, cells
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
 from harness.sweep.store import Outcome, Store

@@ -244,7 +244,7 @@ def test_policies_alone_take_turns(tmp_path: Path) -> None:
         "policies: [int8, fp32]\ntargets: [host, pi4]\nthreads: [1, 2]\n"
     )
     planned = cells(read_sweep(write_sweep(tmp_path, text)), lambda target: target.name == "pi4")
-    groups = in_turns({str(number): cell for number, cell in enumerate(planned)})
+    groups = in_turns({str(number): cell for number, cell in enumerate(planned)}, {"host": 1, "pi4": 4})
     together = [[(cell.target.name, cell.threads, cell.policy) for _, cell in group] for group in groups]
     assert together == [
         [("host", 1, "int8"), ("host", 1, "fp32")],
