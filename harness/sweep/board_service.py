@@ -16,6 +16,7 @@ from harness.sweep.plan import Keyed
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Claim
+from harness.sweep.store_errors import StoreError
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
 POWER_CYCLE_AFTER = 3  # failures of a board, one after another
@@ -48,6 +49,8 @@ class BoardService:
                     begun = True
                     lane.enter(State.WAITING)
                     claims = self.worker.attempt_together(jobs)
+                except StoreError:
+                    raise
                 except HarnessError as error:
                     failures += 1
                     if not self._try_again(lane, task, error, begun=begun, failures=failures):

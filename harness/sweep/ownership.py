@@ -3,6 +3,9 @@
 Every process that claims cells holds a lock on a file of its own in the results folder. The kernel drops
 the lock the moment the process is gone, so a dead owner is known at once: no heartbeat, no time-out, and no
 process number that another process may have got since.
+
+A file is made and locked, and others are looked at and removed, within transactions of the store, which
+exclude each other: nobody sees one that is not locked yet.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ class Owner:
         self.name = uuid.uuid4().hex
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / self.name
-        unlocked = folder / f".{self.name}"
-        self._handle = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-        os.write(self._handle, f"{os.getpid()}\n".encode())
-        # Only a locked file bears an owner's name: nobody can take it for a dead one's.
-        unlocked.rename(self._path)
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            os.write(self._handle, f"{os.getpid()}\n".encode())
+        except OSError:  # as where the disk is full
+            self.close()
+            raise
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -54,5 +58,5 @@ def remove_dead(folder: Path) -> None:
     """Deletes the files of owners that are gone."""
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
-            if not path.name.startswith(".") and not is_alive(folder, path.name):
+            if not is_alive(folder, path.name):
                 path.unlink(missing_ok=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import os
 import sqlite3
 import threading
 import time
@@ -23,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from harness.errors import ConfigurationError, file_error
+from harness.errors import ConfigurationError
 from harness.sweep.ownership import Owner, is_alive, remove_dead
+from harness.sweep.store_errors import StoreError, is_busy, no_store, store_errors
 
 FILE_NAME = "results.sqlite"
 VERSION = 4
@@ -146,26 +146,18 @@ class Store:
         self.path = folder / FILE_NAME
         self._owners = folder / "owners"
         self._lock = threading.RLock()
-        try:
+        with store_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-        except OSError as error:
-            raise file_error(folder, error, doing="no results can be kept here") from None
-        except sqlite3.Error as error:
-            raise ConfigurationError(
-                f"{self.path}: no results can be kept here: {error}",
-                cure="Name another folder with --results; SQLite takes no path of more than some 500 bytes.",
-            ) from None
         self._owner: Owner | None = None
         try:
-            self._open()
-        except sqlite3.DatabaseError as error:
+            with store_errors(folder):
+                self._open()
+        except BaseException:
             self._database.close()
-            raise ConfigurationError(
-                f"{self.path}: is no store of results ({error})", cure="Name another folder with --results."
-            ) from None
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -176,15 +168,22 @@ class Store:
     def close(self) -> None:
         """Gives up this process's claims, and clears away what dead processes left."""
         with self._lock:
-            if self._owner:
-                with self._transaction():
+            try:
+                if self._owner:
+                    # Without it the claims count for nothing, even where there is no room to remove them.
                     self._owner.close()
                     self._owner = None
-                    owners = self._database.execute("SELECT DISTINCT owner FROM claims").fetchall()
-                    dead = [row for row in owners if not is_alive(self._owners, row[0])]
-                    self._database.executemany("DELETE FROM claims WHERE owner = ?", dead)
-                    remove_dead(self._owners)
-            self._database.close()
+                    with contextlib.suppress(StoreError):
+                        self._clear()
+            finally:
+                self._database.close()
+
+    def _clear(self) -> None:
+        with self._transaction():
+            owners = self._database.execute("SELECT DISTINCT owner FROM claims").fetchall()
+            dead = [row for row in owners if not is_alive(self._owners, row[0])]
+            self._database.executemany("DELETE FROM claims WHERE owner = ?", dead)
+            remove_dead(self._owners)
 
     def begin_run(
         self,
@@ -238,7 +237,7 @@ class Store:
 
     def settled(self, table: Table, key: str, run: Run) -> bool:
         """Whether nothing is left to do for a key in this run."""
-        with self._lock:
+        with self._access():
             row = self._database.execute(
                 f"SELECT status, revision FROM {table} WHERE key = ?",
                 (key,),
@@ -310,7 +309,7 @@ class Store:
 
     def outcome(self, table: Table, key: str) -> Outcome | None:
         """What is known under a key, without samples and layers; None where that is nothing."""
-        with self._lock:
+        with self._access():
             row = self._database.execute(
                 f"SELECT status, error, result FROM {table} WHERE key = ?",
                 (key,),
@@ -319,7 +318,7 @@ class Store:
 
     def samples_ns(self, key: str) -> list[int]:
         """The raw samples of a cell."""
-        with self._lock:
+        with self._access():
             rows = self._database.execute(
                 "SELECT nanoseconds FROM samples WHERE cell = ? ORDER BY position", (key,)
             ).fetchall()
@@ -327,7 +326,7 @@ class Store:
 
     def layers(self, key: str) -> list[LayerRow]:
         """The profile of a cell."""
-        with self._lock:
+        with self._access():
             rows = self._database.execute(
                 'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, '
                 "conversion_nanoseconds, bytes, predicted_nanoseconds FROM layers WHERE cell = ? "
@@ -338,7 +337,7 @@ class Store:
 
     def has_results(self, target: str) -> bool:
         """Whether any cell of a target was ever measured."""
-        with self._lock:
+        with self._access():
             row = self._database.execute(
                 "SELECT 1 FROM plan JOIN cells ON cells.key = plan.cell "
                 "WHERE plan.target = ? AND cells.status = 'done' LIMIT 1",
@@ -348,7 +347,7 @@ class Store:
 
     def last_run(self) -> tuple[int, str] | None:
         """The number and the sweep's name of the last run that got as far as a plan."""
-        with self._lock:
+        with self._access():
             row = self._database.execute(
                 "SELECT id, sweep FROM runs WHERE id IN (SELECT run FROM plan) ORDER BY id DESC LIMIT 1"
             ).fetchone()
@@ -356,7 +355,7 @@ class Store:
 
     def places(self, run: int) -> list[Place]:
         """The cells of a run."""
-        with self._lock:
+        with self._access():
             rows = self._database.execute(
                 "SELECT cell, accuracy, model, policy, target, runtime, toolchain, threads, options, "
                 "emulated, step, note FROM plan WHERE run = ? ORDER BY position",
@@ -367,7 +366,7 @@ class Store:
 
     def environment(self, run: int) -> dict[str, str]:
         """What was known of the machine when a run began."""
-        with self._lock:
+        with self._access():
             return dict(
                 self._database.execute("SELECT name, value FROM environment WHERE run = ?", (run,)).fetchall()
             )
@@ -384,14 +383,20 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
+        with self._access():
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # SQLite may have ended it, as where the disk is full
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _access(self) -> Iterator[None]:
+        with self._lock, store_errors(self.folder):
+            yield
 
     def _open(self) -> None:
         deadline = time.monotonic() + BUSY_SECONDS
@@ -399,8 +404,8 @@ class Store:
             try:
                 self._database.execute("PRAGMA journal_mode = WAL")
                 break
-            except sqlite3.OperationalError:
-                if time.monotonic() > deadline or not os.access(self.path, os.W_OK):
+            except sqlite3.OperationalError as error:
+                if time.monotonic() > deadline or not is_busy(error):
                     raise
                 time.sleep(0.02)
         self._database.execute("PRAGMA synchronous = FULL")
@@ -408,6 +413,8 @@ class Store:
         with self._transaction():
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version == 0:
+                if self._database.execute("SELECT 1 FROM sqlite_schema").fetchone():
+                    raise no_store(self.folder, "another program's database")
                 for statement in _SCHEMA.split(";"):
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA user_version = {VERSION}")
