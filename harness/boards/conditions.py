@@ -140,7 +140,6 @@ def _throttling(
     """Each reason to call the run throttled, with its cure."""
     shown = reduce(or_, (sample.throttled or 0 for sample in samples), 0)
     new = 0 if before.throttled is None else (shown | (after.throttled or 0)) & ~before.throttled
-    count = len(before.cores)
     for bit, reason, cure in _PI_BITS:
         if (new >> (bit + _SINCE_START) | shown >> bit) & 1:
             yield reason, cure
@@ -153,9 +152,9 @@ def _throttling(
         counts = [sensor.value for sensor in (event, later) if sensor.value is not None]
         if event.label == later.label and len(counts) == 2 and counts[0] < counts[1]:
             yield f"{event.label} counted over-current or under-voltage", _CURE_SUPPLY
+    readings = [sample.clocks_khz for sample in samples if len(sample.clocks_khz) == len(before.cores)]
     for place, clock in _held(before).items():
-        lows = [low for sample in samples if (low := _at(sample.clocks_khz, place, count))]
-        lowest = min(lows, default=clock)
+        lowest = min((low for clocks in readings if (low := clocks[place])), default=clock)
         if lowest < CLOCK_KEPT * clock:
             fell = f"fell from {clock // 1000} to {lowest // 1000} MHz under the governor {STEADY}"
             yield f"core {before.cores[place].index} {fell}", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"

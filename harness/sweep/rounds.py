@@ -32,8 +32,15 @@ class Round:
 
     bench: Mapping[str, Any]
     samples: Sequence[int]
-    layers: Sequence[LayerRow]
     watched: Watched | None  # None: emulated
+
+    @property
+    def layers(self) -> list[LayerRow]:
+        """Its profile. Raises HarnessError where that is incomplete."""
+        try:
+            return [LayerRow(*_LAYER(row)) for row in self.bench.get("layers", [])]
+        except KeyError as error:
+            raise HarnessError(f"mpe bench gave a layer without {error}") from None
 
 
 def measured_in_rounds(
@@ -66,7 +73,7 @@ def measured_in_rounds(
         else:
             watched = run_watched(board, argv, protocol, environment, board.scratch("samples"))
             bench = output(watched.completed, f"mpe bench on {board.name}")
-        rounds.append(Round(bench=bench, samples=_samples(bench), layers=_layers(bench), watched=watched))
+        rounds.append(Round(bench=bench, samples=_samples(bench), watched=watched))
         rounds = rounds[-protocol.rounds :]
         if number >= protocol.rounds and (
             board.emulated or not drift([sample for each in rounds for sample in each.samples]).significant
@@ -101,10 +108,3 @@ def _samples(bench: Mapping[str, Any]) -> list[int]:
     if not samples or min(samples) <= 0:
         raise HarnessError("mpe bench gave no samples, or one without duration")
     return samples
-
-
-def _layers(bench: Mapping[str, Any]) -> list[LayerRow]:
-    try:
-        return [LayerRow(*_LAYER(row)) for row in bench.get("layers", [])]
-    except KeyError as error:
-        raise HarnessError(f"mpe bench gave a layer without {error}") from None

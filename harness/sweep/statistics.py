@@ -124,7 +124,8 @@ def drift(samples: Sequence[float]) -> Drift:
     earlier, later, apart = _all_pairs(bins)
     differences = points[later] - points[earlier]
     slope = _median(differences / apart)
-    p_value = _mann_kendall(points, int(np.sign(differences).sum()))
+    score = np.count_nonzero(differences > 0) - np.count_nonzero(differences < 0)
+    p_value = _mann_kendall(points, int(score))
     change = slope * (bins - 1) / _median(values)
     return Drift(
         change=change, p_value=p_value, significant=p_value < SIGNIFICANT and abs(change) >= _NOTABLE

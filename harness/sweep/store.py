@@ -249,18 +249,12 @@ class Store:
 
     def claim(self, table: Table, key: str, run: Run) -> Claim:
         """Tries to take up the work for a key. Claims of dead owners are taken over."""
+        return self.claim_together([(table, key)], run)[0]
+
+    def claim_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[Claim]:
+        """The same for several keys in one transaction, each for itself."""
         with self._transaction():
-            if self.settled(table, key, run):
-                return Claim.SETTLED
-            if self._owner is None:
-                self._owner = Owner(self._owners)
-            row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
-            if row and (row[0] == self._owner.name or is_alive(self._owners, row[0])):
-                return Claim.BUSY
-            self._database.execute(
-                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (key, self._owner.name, time.time())
-            )
-            return Claim.MINE
+            return [self._claim(table, key, run) for table, key in work]
 
     def release(self, key: str) -> None:
         """Gives up a claim without a result."""
@@ -269,6 +263,15 @@ class Store:
 
     def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
         """Writes all that is known of a cell and ends its claim, in one transaction."""
+        result = _dump(outcome.result)  # before other threads have to wait for it
+        samples = [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)]
+        layers = [
+            (
+                *(key, row.index, row.type, row.precision, row.executed),
+                *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
+            )
+            for row in outcome.layers
+        ]
         with self._transaction():
             self._release(key)
             for table in ("samples", "layers"):
@@ -276,24 +279,12 @@ class Store:
             self._database.execute(
                 "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(key, outcome.status, outcome.error, _dump(outcome.result)),
+                    *(key, outcome.status, outcome.error, result),
                     *(self._last_revision() + 1, run.id, time.time()),
                 ),
             )
-            self._database.executemany(
-                "INSERT INTO samples VALUES (?, ?, ?)",
-                [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)],
-            )
-            self._database.executemany(
-                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        *(key, row.index, row.type, row.precision, row.executed),
-                        *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
-                    )
-                    for row in outcome.layers
-                ],
-            )
+            self._database.executemany("INSERT INTO samples VALUES (?, ?, ?)", samples)
+            self._database.executemany("INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", layers)
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
         """The same for what is computed on the host."""
@@ -370,6 +361,19 @@ class Store:
             return dict(
                 self._database.execute("SELECT name, value FROM environment WHERE run = ?", (run,)).fetchall()
             )
+
+    def _claim(self, table: Table, key: str, run: Run) -> Claim:
+        if self.settled(table, key, run):
+            return Claim.SETTLED
+        if self._owner is None:
+            self._owner = Owner(self._owners)
+        row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
+        if row and (row[0] == self._owner.name or is_alive(self._owners, row[0])):
+            return Claim.BUSY
+        self._database.execute(
+            "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (key, self._owner.name, time.time())
+        )
+        return Claim.MINE
 
     def _release(self, key: str) -> None:
         self._database.execute("DELETE FROM claims WHERE key = ?", (key,))

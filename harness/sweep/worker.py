@@ -95,8 +95,9 @@ class Worker:
         if missing:
             # The machine first, then the claim: who waits for the machine does not keep a job from others.
             with self._quiet(jobs[missing[0]]):
-                for place in missing:
-                    claims[place] = self.store.claim(jobs[place].table, jobs[place].key, self.run)
+                wanted = [(jobs[place].table, jobs[place].key) for place in missing]
+                for place, claim in zip(missing, self.store.claim_together(wanted, self.run), strict=True):
+                    claims[place] = claim
                 self._perform([jobs[place] for place in missing if claims[place] is Claim.MINE])
         return claims
 
