@@ -3,9 +3,10 @@
 Every connection has a keeper there, a shell that reads from it. At the end of its input, however that came
 (closed, cut, or whoever had it was killed), the keeper kills the process groups that were started, puts back
 what the session had set elsewhere, gives the lock back and removes temporary files. A connection can also
-fall silent without an end: so this side sends a line now and then, and a keeper that has not had one for a
-while ends the session as well. A session whose keeper is gone too, as after a restart of the board, is ended
-by the next one.
+fall silent without an end: so this side sends a line now and then, and the keeper answers each. A keeper that
+has not had one for a while ends the session as well, and this side closes a connection when answers are
+missing, so that nothing here waits for a board that is gone. A session whose keeper is gone too, as after a
+restart of the board, is ended by the next one.
 
 The working folder there:
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from harness.boards.command_line import STARTED, quoted
@@ -32,10 +34,11 @@ from harness.errors import HarnessError
 from harness.printable import printable
 
 if TYPE_CHECKING:
-    from paramiko import Channel, Transport
+    from paramiko import Transport
 
 BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 20  # the keeper gives up after one to two times this, whole seconds for `sleep`
+UNANSWERED_SECONDS = 60.0  # this side gives up later: a board whose cores are all at work answers late
 ANSWER_SECONDS = 20.0
 _NAME = re.compile(r"[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64}\n")
 
@@ -112,7 +115,7 @@ end() {  # session
 
 _KEEPER = r"""
 umask 077
-trap '' HUP USR1
+trap '' HUP USR1 PIPE
 mkdir -p "$folder" || exit 1
 if ! [ -O "$folder" ]; then
   ls -d "$folder" >/dev/null && echo "it belongs to another user" >&2
@@ -142,7 +145,10 @@ for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part
   done
 ) </dev/null >/dev/null 2>&1 &
 echo "$session"
-while read -r _; do kill -USR1 "$!"; done
+while read -r _; do
+  kill -USR1 "$!"
+  echo
+done
 end "$session"
 kill -KILL "-$$"  # with what is left of its own group
 """
@@ -162,7 +168,9 @@ class Session:
     def __init__(self, transport: Transport, folder: str, board: str) -> None:
         """Raises HarnessError where the board's folder cannot be used, else what paramiko raises."""
         self.folder = folder
+        self.silence = ""  # why this side has closed the connection, if it has
         self._stop = threading.Event()
+        self._transport = transport
         self._channel = transport.open_session(timeout=ANSWER_SECONDS)
         self._channel.settimeout(ANSWER_SECONDS)
         self._channel.exec_command(quoted(keeper_command(folder)))
@@ -173,9 +181,11 @@ class Session:
                 f"{board}: the folder {printable(folder)} cannot be used: {self._complaint(said)}",
                 cure="Give a folder of the user's own, on storage that can be written, in the boards file.",
             )
+        self._channel.settimeout(BEAT_SECONDS)
         self.name = said.strip()
         self.path = f"{folder}/sessions/{self.name}"
-        threading.Thread(target=_beat, args=(self._channel, self._stop), daemon=True).start()
+        for work in (self._beat, self._listen):
+            threading.Thread(target=work, daemon=True).start()
 
     def _complaint(self, said: str) -> str:
         with self._channel.makefile_stderr("rb") as errors:
@@ -190,9 +200,23 @@ class Session:
             self._channel.status_event.wait(ANSWER_SECONDS)
             self._channel.close()
 
+    def _beat(self) -> None:
+        """Says now and then that this side is there, for as long as there is a connection."""
+        with contextlib.suppress(Exception):
+            while not self._stop.wait(BEAT_SECONDS):
+                self._channel.sendall(b"\n")
 
-def _beat(channel: Channel, stop: threading.Event) -> None:
-    """Says now and then that this side is there, for as long as there is a connection."""
-    with contextlib.suppress(Exception):
-        while not stop.wait(BEAT_SECONDS):
-            channel.sendall(b"\n")
+    def _listen(self) -> None:
+        """Closes a connection that has fallen silent. Whoever waits for something there hears of that."""
+        heard = time.monotonic()
+        with contextlib.suppress(Exception):
+            while not self._stop.is_set():
+                try:
+                    if not self._channel.recv(1000):
+                        return
+                    heard = time.monotonic()
+                except TimeoutError:  # by a clock that may be set meanwhile
+                    if time.monotonic() - heard >= UNANSWERED_SECONDS:
+                        self.silence = f"no answer for {UNANSWERED_SECONDS:g} s"
+                        self._transport.close()
+                        return

@@ -319,6 +319,8 @@ class SshBoard:
             raise self._gone(doing, _reason(error)) from None
 
     def _gone(self, doing: str, reason: str = "the connection was lost") -> BoardUnreachableError:
+        if self._session is not None and self._session.silence:
+            reason = self._session.silence
         return BoardUnreachableError(f"{self._shown} ({self.address}): {doing}: {reason}")
 
 

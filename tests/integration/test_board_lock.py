@@ -249,6 +249,7 @@ def test_a_connection_that_falls_silent_is_given_up(
 def test_a_connection_that_is_heard_of_is_kept(address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
     monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(session, "UNANSWERED_SECONDS", 1.0)
     with connect(address) as board:
         assert board.run(["sleep", "3"], timeout=20).status == 0
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
+from harness.boards import session
 from harness.boards.host_keys import parse_host_key
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.targets import load_target
@@ -95,6 +99,24 @@ def test_a_jump_host_that_does_not_let_us_in_is_named(servers: tuple[Server, Ser
         through(replace(gate.address, key=tmp_path / "stranger"), behind.address),
     ):
         pass
+
+
+def test_a_jump_host_that_falls_silent_in_a_run_loses_the_board(
+    servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(session, "UNANSWERED_SECONDS", 1.5)
+    gate, behind = servers
+    proxy = Proxy(gate.address.port)
+    try:
+        with through(replace(gate.address, port=proxy.port), behind.address) as board:
+            threading.Timer(0.5, proxy.stall, (60,)).start()
+            started = time.monotonic()
+            with pytest.raises(BoardUnreachableError, match="running sleep: no answer for"):
+                board.run(["sleep", "55"], timeout=50)
+        assert time.monotonic() - started < 20
+    finally:
+        proxy.close()
 
 
 def test_a_board_that_the_jump_host_does_not_reach_is_unreachable(servers: tuple[Server, Server]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
-from harness.boards import ssh
+from harness.boards import session, ssh
 from harness.boards.board import RunTimeoutError
 from harness.boards.host_keys import parse_host_key
 from harness.boards.ssh import SshAddress, SshBoard
@@ -81,6 +81,27 @@ def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
             proxy.stall(3)
             with pytest.raises(BoardUnreachableError, match="no answer in time"):
                 board.fetch("/etc/hostname", file)
+    finally:
+        proxy.close()
+
+
+def test_a_connection_that_falls_silent_in_a_run_is_lost(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(session, "UNANSWERED_SECONDS", 1.5)
+    proxy = Proxy(server.address.port)
+    try:
+        with connect(replace(server.address, port=proxy.port)) as board:
+            threading.Timer(0.5, proxy.stall, (60,)).start()
+            started = time.monotonic()
+            with pytest.raises(BoardUnreachableError, match=r"running sleep: no answer for 1\.5 s"):
+                board.run(["sleep", "55"], timeout=50)
+            assert time.monotonic() - started < 15
+            with pytest.raises(BoardUnreachableError, match="running true: no answer"):
+                board.run(["true"], timeout=5)
+            started = time.monotonic()
+        assert time.monotonic() - started < 15
     finally:
         proxy.close()
 
