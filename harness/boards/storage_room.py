@@ -20,7 +20,8 @@ HOUSEKEEPING_SECONDS = 300.0  # hashing and removing, also of large files on slo
 _ROOM = re.compile("(?P<free>[0-9]{1,15}) (?P<left>-?[0-9]{1,15})")
 
 # All in KiB. `df` is read from its per cent sign back, as names before it may hold blanks. What is removed is
-# moved away first and looked at again: a session may have begun to use it.
+# moved away first and looked at again: a session may have begun to use it. What was used before the board's
+# clock went back would seem to be used last for as long: it counts as used now.
 _MAKE_ROOM = r"""
 cd "$1" || exit 1
 session=$2 keep=$3 need=$4
@@ -37,6 +38,12 @@ used() {
   done
   return 1
 }
+if true >"$session/now"; then
+  for old in objects/* partial/*; do
+    if [ "$old" -nt "$session/now" ]; then touch -c "$old"; fi
+  done
+  rm -f "$session/now"
+fi 2>/dev/null
 total=$(($(size objects) + $(size partial)))
 for old in $(ls -dtr objects/* partial/* 2>/dev/null); do
   case ${old#*/} in *[!0-9a-f]*) continue ;; esac

@@ -333,6 +333,24 @@ def test_what_was_not_used_for_longest_is_removed_first(address: SshAddress, tmp
     assert not Path(paths["b"]).parent.exists()
 
 
+def test_after_the_boards_clock_went_back_what_was_used_before_is_no_newer_than_the_rest(
+    address: SshAddress, tmp_path: Path
+) -> None:
+    address = replace(address, keep_bytes=1 << 20)
+    names = list("abcde")
+    paths: dict[str, Path] = {}
+    for name in names:
+        file = tmp_path / name
+        file.write_bytes(name.encode() * 300_000)
+        with connect(address) as board:
+            paths[name] = Path(board.deploy({name: file})[name])
+        if name == "b":
+            for path in (paths["a"], paths["b"]):
+                os.utime(path.parent, (time.time() + 2 * 365 * 86400,) * 2)
+        time.sleep(0.02)
+    assert [name for name in names if paths[name].exists()] == ["c", "d", "e"]
+
+
 def test_what_sessions_use_is_kept(address: SshAddress, tmp_path: Path) -> None:
     address = replace(address, keep_bytes=1 << 20)
     files = {str(number): tmp_path / str(number) for number in range(8)}
