@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from harness import console
 from harness.boards.user_command import CommandWords, run_user_command
 from harness.configuration.document import Node
 from harness.configuration.shapes import Choice, Either, Field, Number, Record, Schema, Shape, made_of
@@ -48,8 +49,9 @@ class EnergyMeter:
         printed = run_user_command(self.command, self.seconds, doing=self.name, key="energy")
         found = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", printed.strip())
         if found is None or float(found[0]) > _LARGEST:
+            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # and to no report
             raise HarnessError(
-                f'{self.name} printed "{one_line(printed)[:40]}", which are no {self.unit}',
+                f"{self.name} printed no number of {self.unit}",
                 cure=f"It has to print a number, {UNITS[self.unit]}, and nothing else.",
             )
         return float(found[0])

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from harness import console
 from harness.configuration.document import Node
 from harness.configuration.shapes import Schema
 from harness.errors import HarnessError
 from harness.printable import one_line
 
+_KINDS = {"nothing": "nothing", "integer": "an integer"}  # a text that is found there is not shown either
 _LONGEST = 1 << 16  # bytes from the end of what a command printed
 
 
@@ -24,7 +26,8 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
 
     Raises HarnessError where it cannot be started, fails, or takes too long: then it and what it started are
     killed. `doing` is what it is called, `key` what it stands under in the boards file. Its words are not
-    shown, they may hold a password.
+    shown, they may hold a password; what it printed last may as well, and errors are kept with results, so
+    that is shown on standard error alone.
     """
     # To files: a pipe would be waited for as long as anything that was left behind holds it open.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -52,8 +55,9 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
         printed = _end_of(output)
         if status != 0:
             said = (_end_of(errors).strip() or printed.strip()).splitlines() or ["it printed nothing"]
+            console.warn(f"{doing} said: {one_line(said[-1])}")
             raise HarnessError(
-                f"{doing} failed with status {status}: {one_line(said[-1])}",
+                f"{doing} failed with status {status}",
                 cure=f"Try the command that stands under `{key}` in the boards file by hand.",
             )
     return printed
@@ -76,7 +80,7 @@ class CommandWords:
         scalars = ("text", "integer", "number", "boolean")
         if node.kind != "list" or not node.items or any(item.kind not in scalars for item in node.items):
             raise node.error(
-                f"expected a command as a list of words, found {node.describe()}",
+                f"expected a command as a list of words, found {_KINDS.get(node.kind, f'a {node.kind}')}",
                 cure=f"For example {self.example}.",
             )
         words = tuple(item.source for item in node.items)

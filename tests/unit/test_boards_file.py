@@ -116,6 +116,18 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, said: str
         read_boards(write(tmp_path, text))
 
 
+@pytest.mark.parametrize("key", ["power", "energy"])
+@pytest.mark.parametrize(
+    ("command", "found"), [("'snmpset -c hunter2 {action}'", "a text"), ("4711", "an integer"), ("{}", "")]
+)
+def test_what_stands_for_a_command_is_not_shown(tmp_path: Path, key: str, command: str, found: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_boards(write(tmp_path, f"boards:\n- {{{BOARD}, {key}: {command}}}"))
+    assert f"found {found}" in str(caught.value) or not found
+    assert "hunter2" not in str(caught.value)
+    assert "4711" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "name", ["shelf 1", "it's", '"quoted"', "$(id) `id`", "Küche-☕", "[bold]x[/]", "-n"]
 )

@@ -57,9 +57,10 @@ def test_a_counter_that_does_not_rise_is_a_warning(tmp_path: Path, after: str, w
     ("command", "said"),
     [
         (("/nowhere/read-plug", "secret"), "the command read-plug cannot be started: No such file"),
-        (("sh", "-c", "echo 'no plug' >&2; exit 3", "secret"), "failed with status 3: no plug: Try the"),
-        (("sh", "-c", "printf 'five\\033[31m watts'", "secret"), 'printed "five [31m watts", which are no'),
-        (("sh", "-c", "true", "secret"), 'printed ""'),
+        (("sh", "-c", "echo 'no plug' >&2; exit 3", "secret"), "failed with status 3: Try the"),
+        (("sh", "-c", "echo 'login: secret' >&2; exit 1"), "failed with status 1: Try the"),
+        (("sh", "-c", "printf 'five\\033[31m secret watts'"), "printed no number of"),
+        (("sh", "-c", "true", "secret"), "printed no number of"),
         (
             ("sh", "-c", "sleep 30", "secret"),
             "did not end within 0.2 s: Give it more `seconds` under `energy`",
@@ -76,6 +77,22 @@ def test_a_meter_that_fails_is_a_warning_with_a_cure(
     assert found.warning.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("echo 'no plug' >&2; exit 3", "warning: the command sh said: no plug\n"),
+        (r"printf 'five\033[31m watts'", 'warning: the command sh printed "five [31m watts"\n'),
+    ],
+)
+def test_what_a_meter_that_fails_printed_is_shown_on_standard_error_alone(
+    script: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = measured(meter(script), 0.1)
+    assert capsys.readouterr().err == shown
+    assert "plug" not in found.warning
+    assert "five" not in found.warning
+
+
 def test_a_meter_that_fails_later_gives_no_half_a_figure(tmp_path: Path) -> None:
     script = 'if [ -e "$0" ]; then echo gone; else echo 5; fi'
     with metered(meter(script, str(tmp_path / "gone"))) as found:
@@ -83,7 +100,7 @@ def test_a_meter_that_fails_later_gives_no_half_a_figure(tmp_path: Path) -> None
         (tmp_path / "gone").touch()
         time.sleep(0.2)
     assert found.joules is None
-    assert "gone" in found.warning
+    assert "printed no number of watts" in found.warning
 
 
 def test_a_run_too_short_for_two_readings_is_a_warning() -> None:
@@ -122,7 +139,7 @@ def test_whatever_it_prints_is_a_number_or_refused(text: str) -> None:
         assert 0 <= float(text.strip()) <= 1e12
         assert text.strip().isascii()
     else:
-        assert "which are no joules" in found.warning
+        assert "printed no number of joules" in found.warning
 
 
 POINTS = st.lists(

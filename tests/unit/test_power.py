@@ -22,18 +22,22 @@ def test_words_arrive_as_they_are_with_the_action_in_its_place(tmp_path: Path, a
     assert out.read_text() == f"a b|$HOME|*||{action}|port={action};{action}|{{other}}"
 
 
-def test_what_it_says_last_is_shown_and_its_words_are_not() -> None:
+def test_what_it_says_last_is_shown_and_its_words_are_not(capsys: pytest.CaptureFixture[str]) -> None:
     script = "echo first; echo 'no such outlet' >&2; exit 3"
-    with pytest.raises(HarnessError, match=r"sh \(off\) failed with status 3: no such outlet") as error:
+    with pytest.raises(HarnessError, match=r"sh \(off\) failed with status 3\n") as error:
         PowerHook(command=("sh", "-c", script, "password", "{action}")).switch("off")
-    assert "password" not in str(error.value)
+    shown = capsys.readouterr().err
+    assert "sh (off) said: no such outlet\n" in shown
+    assert "password" not in f"{error.value}{shown}"
 
 
-def test_a_command_that_says_nothing_or_no_text_fails_clearly() -> None:
-    with pytest.raises(HarnessError, match="status 1: it printed nothing"):
-        PowerHook(command=("sh", "-c", "exit 1", "{action}")).switch("on")
-    with pytest.raises(HarnessError, match="status 1: \ufffd"):
-        PowerHook(command=("sh", "-c", r"printf '\377\n'; exit 1", "{action}")).switch("on")
+def test_a_command_that_says_nothing_or_no_text_fails_clearly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for script, said in (("exit 1", "it printed nothing"), (r"printf '\377\n'; exit 1", "\ufffd")):
+        with pytest.raises(HarnessError, match="status 1"):
+            PowerHook(command=("sh", "-c", script, "{action}")).switch("on")
+        assert f"said: {said}" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
