@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__, console
+from harness.ending import Ended, ended_by_signals
 from harness.errors import ConfigurationError, explained
 from harness.printable import is_utf8, printable_lines
 
@@ -61,8 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for word in words:
             if not is_utf8(word):  # JSON and the store could not hold it
                 raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
-        status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
-        sys.stdout.flush()
+        with ended_by_signals():
+            status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
+            sys.stdout.flush()
+    except Ended as end:
+        _show(str(end), debug=options.debug)
+        return end.exit_status
     except KeyboardInterrupt:
         _show("interrupted", debug=options.debug)
         return 130

@@ -6,6 +6,7 @@ none was written twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -122,21 +123,53 @@ def test_the_survivor_of_two_sweeps_does_what_the_other_left(sweep: Path) -> Non
     check_whole(sweep)
 
 
-def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(sweep: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
+def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(
+    sweep: Path, number: signal.Signals, status: int, said: str
+) -> None:
     process = start(sweep)
     while len(results(sweep)) < 3:
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert stderr.endswith("harness: interrupted\n")
+    assert process.returncode == status, stderr
+    assert stderr.endswith(f"harness: {said}\n")
     assert query(sweep, "SELECT * FROM claims") == []
     kept = results(sweep)
     assert {row[2] for row in kept} == {"done"}
     check_cells(run(sweep))
     assert kept <= results(sweep)
     check_whole(sweep)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_an_engine_that_is_measured_ends_with_the_sweep(sweep: Path, number: signal.Signals) -> None:
+    sweep.write_text(SWEEP.replace("min_seconds: 0.05", "min_seconds: 60, rounds: 1"))
+    process = start(sweep)
+    while not measured(sweep):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    deadline = time.monotonic() + 1
+    while engines := measured(sweep):
+        assert time.monotonic() < deadline, engines
+        time.sleep(0.01)
+
+
+def measured(sweep: Path) -> list[int]:
+    """The processes, shells among them, that have to do with running `mpe bench` for a sweep here."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"bench" in words and os.fsencode(sweep.parent / "tiny.weights") in words:
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_the_same_again_measures_nothing_and_fresh_measures_all(sweep: Path) -> None:

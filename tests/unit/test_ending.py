@@ -1,0 +1,124 @@
+"""Ends by signal, through real processes: what a command holds is given back, and the status says which."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# A command that holds something, and takes its time to give it back.
+COMMAND = """
+import signal, sys, time
+from pathlib import Path
+from harness import cli, console
+from harness.commands import schema
+
+def run(arguments):
+    with console.progress("working", None):
+        try:
+            Path("held").touch()
+            time.sleep(60)
+        finally:
+            Path("ending").touch()
+            time.sleep(0.5)
+            print("given back", file=sys.stderr, flush=True)
+            Path("held").unlink()
+
+schema.run = run
+sys.exit(cli.main(["schema"]))
+"""
+
+CONTROLLED = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+
+
+def start(folder: Path, *ignored: signal.Signals) -> subprocess.Popen[str]:
+    def ignore() -> None:  # and what a shell ignores for its background jobs is as in its others
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=ignore,  # noqa: PLW1509 - no threads here
+    )
+    wait_for(folder / "held")
+    return process
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, 129, "ended by SIGHUP"),
+    ],
+)
+@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_held_is_given_back_whatever_else_comes(
+    number: signal.Signals, status: int, said: str, again: signal.Signals, tmp_path: Path
+) -> None:
+    process = start(tmp_path)
+    process.send_signal(number)
+    wait_for(tmp_path / "ending")
+    process.send_signal(again)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert stderr.endswith(f"given back\nharness: {said}\n")
+    assert not (tmp_path / "held").exists()
+
+
+def test_ctrl_c_also_ends_the_giving_back(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    wait_for(tmp_path / "ending")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "given back" not in stderr
+    assert (tmp_path / "held").exists()
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    process = start(tmp_path, signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert not (tmp_path / "ending").exists()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+
+
+def test_a_terminal_that_is_closed_ends_the_command(tmp_path: Path) -> None:
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CONTROLLED + COMMAND],
+        cwd=tmp_path,
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(end)
+    wait_for(tmp_path / "held")
+    shown = b""
+    while b"working" not in shown:  # a bar, which goes on being drawn
+        shown += os.read(terminal, 1000)
+    os.close(terminal)
+    assert process.wait(timeout=30) == 129
+    assert not (tmp_path / "held").exists()
