@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import CellsFailedError, ThrottledError
+from harness.errors import CellsFailedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
     from harness.configuration.matrix import Sweep
@@ -39,7 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="show what every board does: a table on a terminal, else a line on stderr for each change",
+        help="show what every board does: a table on a terminal, else a line on stderr for each change; "
+        "not with --quiet",
     )
 
 
@@ -47,6 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.configuration.schema import read_sweep
     from harness.sweep.fleet import Fleet
 
+    if arguments.watch and arguments.quiet:
+        raise ConfigurationError(
+            "--watch does not go with --quiet: one shows what the other leaves out",
+            cure="Leave one of them out.",
+        )
     sweep = read_sweep(arguments.matrix)
     if arguments.sustained is not None:
         sweep = replace(sweep, protocol=sweep.protocol.sustained_for(arguments.sustained))

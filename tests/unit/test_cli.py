@@ -161,6 +161,16 @@ def test_a_wrong_sweep_file_is_one_message(tmp_path: Path, capsys: pytest.Captur
     assert shown == f"harness: error: {sweep}:2: unknown key polices in a sweep\n  Did you mean policies?\n"
 
 
+def test_boards_are_not_watched_quietly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = write_sweep(tmp_path, SWEEP)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", "--matrix", str(sweep), "--watch", "--quiet"]) == 2
+    assert "--watch does not go with --quiet" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 def test_targets_and_schema_are_data(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
