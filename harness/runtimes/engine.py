@@ -242,10 +242,10 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     if messages:
         return ConfigurationError(messages[-1])
     if status < 0:
-        name = signal.Signals(-status).name
-        if name == "SIGILL":
+        if -status == signal.SIGILL:
             return TargetMismatchError(f"{command}: this processor lacks an instruction that the engine uses")
-        return HarnessError(f"{command}: ended by {name}")
+        known = {each.value: each.name for each in signal.Signals}
+        return HarnessError(f"{command}: ended by {known.get(-status, f'signal {-status}')}")
     rest = stderr.strip().splitlines()
     return HarnessError(f"{command}: ended with status {status}: {rest[-1] if rest else 'nothing was said'}")
 

@@ -168,6 +168,9 @@ def test_an_executable_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_how_a_process_ended_is_told() -> None:
     assert isinstance(failure(-4, "", command="mpe bench"), TargetMismatchError)
     assert "SIGSEGV" in str(failure(-11, "", command="mpe bench"))
+    assert str(failure(-32, "", command="mpe bench")) == "mpe bench: ended by signal 32"
+    for number in range(1, 65):  # as a shell's statuses from 129 to 192 are read
+        assert failure(-number, "", command="mpe bench").message
     assert "status 3: oops" in str(failure(3, "mpe: warning: x\noops\n", command="mpe bench"))
     assert str(failure(1, "mpe: warning: x\nmpe: bad cfg\n", command="mpe bench")) == "bad cfg"
     assert str(failure(1, "mpe: a\u2028b.cfg: bad\n", command="mpe bench")) == "a\u2028b.cfg: bad"
