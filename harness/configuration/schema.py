@@ -25,9 +25,11 @@ Instead of threads and options, steps compare sets of them one after the other:
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from harness.configuration.core_list import parse_cores
 from harness.configuration.document import Node, read_document
 from harness.configuration.matrix import (
     Build,
@@ -58,6 +60,8 @@ from harness.configuration.shapes import (
 )
 from harness.configuration.targets import TargetShape
 from harness.models.random_weights import random_weights_file
+
+P = TypeVar("P", bound=Protocol)
 
 RUNTIMES = ("engine",)
 TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
@@ -194,6 +198,27 @@ _BUILD = Either(
     ),
 )
 
+
+class _Cores:
+    """A list of cores, as the engine takes it."""
+
+    _line = Line(expected="a list of cores, for example 0-3")
+
+    def read(self, node: Node) -> str:
+        text = self._line.read(node)
+        try:
+            parse_cores(text)
+        except ValueError as error:
+            raise node.error(
+                f'expected {self._line.expected}, found "{text[:40]}": {error}',
+                cure="Give cores and ranges with commas between them, as 0-3 or 0,2.",
+            ) from None
+        return text
+
+    def schema(self) -> Schema:
+        return self._line.schema()
+
+
 _THREADS = Integer(least=1, most=256)
 _OPTION_FIELDS = {
     "isa": Field(shape=Line(expected="the name of an instruction set"), help="as mpe caps lists them"),
@@ -207,7 +232,7 @@ _OPTION_FIELDS = {
         "there; else by a model of costs",
     ),
     "cores": Field(
-        shape=Line(expected="a list of cores, for example 0-3"),
+        shape=_Cores(),
         help="the first ones for a thread each to stay on; else the system moves threads as it likes",
     ),
     "quantizer": Field(
@@ -233,6 +258,25 @@ _STEP = Record(
     },
     make=_make_step,
 )
+
+
+def _protocol_of(kind: Callable[..., P]) -> Callable[..., P]:
+    """A record's `make` for a protocol, whose rounds must have the time that they are asked to take."""
+
+    def make(node: Node, **values: Any) -> P:
+        protocol = kind(**values)
+        seconds = protocol.min_seconds / protocol.rounds
+        if seconds >= protocol.timeout:
+            raise node.error(
+                f"a round is to take {seconds:g} s or more (min_seconds by rounds), and is ended after "
+                f"{protocol.timeout:g} s (timeout)",
+                cure="Raise timeout, or the number of rounds, or lower min_seconds.",
+                key="timeout" if "timeout" in node.entries else "min_seconds",
+            )
+        return protocol
+
+    return make
+
 
 _PROTOCOL_FIELDS = {
     "warmup": Field(shape=Integer(least=0, most=10_000), help="inferences before the first sample"),
@@ -293,7 +337,7 @@ MATRIX = Record(
             shape=Record(
                 what="the protocol",
                 fields=_PROTOCOL_FIELDS | _CONDITIONS | {"count_instructions": _COUNT},
-                make=made_of(Protocol),
+                make=_protocol_of(Protocol),
             ),
             help="how a cell is measured",
         ),
@@ -301,7 +345,7 @@ MATRIX = Record(
             shape=Record(
                 what="the emulated protocol",
                 fields=_PROTOCOL_FIELDS | {"images": _IMAGES},
-                make=made_of(EmulatedProtocol),
+                make=_protocol_of(EmulatedProtocol),
             ),
             help="how a cell is measured on an emulated board",
         ),
