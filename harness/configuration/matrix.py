@@ -97,7 +97,7 @@ class Protocol:
     timeout: float = 600.0  # seconds for one process on the board
     cool_below: float = 65.0  # degrees Celsius that a board is let cool down to before
     cool_seconds: float = 300.0  # but no longer than this
-    reruns: int = 2  # of a round during which the board was throttled; and rounds more for a cell that drifts
+    reruns: int = 2  # of a cell: of rounds during which the board was throttled, and more where times drift
     # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
     count_instructions: bool = False
     sustained: bool = False  # one long run, whose course over time is kept

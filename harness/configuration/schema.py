@@ -295,7 +295,7 @@ _CONDITIONS = {
     ),
     "reruns": Field(
         shape=Integer(least=0, most=100),
-        help="of a round whose board was throttled, and rounds in place of others where times drift; 2",
+        help="of a cell's rounds whose board was throttled, and in place of others where times drift; 2",
     ),
 }
 _COUNT = Field(

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import console
+from harness.configuration.core_list import parse_cores
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
 
 # Tensors on disk and in memory at once stay below this, however many images are asked for.
@@ -42,6 +43,11 @@ class EngineOptions:
     quantizer: str | None = None  # "builtin" or "tensorflow"
     calibration: str | PurePath | None = None
     bn_epsilon: float | None = None
+
+    @property
+    def cores_in_use(self) -> Sequence[int]:
+        """Those that its threads stay on; without a choice the system moves them, from the first ones on."""
+        return parse_cores(self.cores)[: self.threads] if self.cores else range(self.threads)
 
     def arguments(self) -> list[str]:
         """The options as `mpe` takes them."""

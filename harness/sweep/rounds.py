@@ -51,7 +51,8 @@ def measured_in_rounds(
     environment: Mapping[str, str],
 ) -> Generator[None, None, list[Round]]:
     """Rounds one after another, as many as the protocol says. Where times drift from the first of them to the
-    last, the oldest is replaced by a new one, at most as many as there may be reruns."""
+    last, the oldest is replaced by a new one. With runs that are made again these are at most `reruns`.
+    """
     protocol = cell.protocol
     argv = bench_arguments(
         paths["engine"],
@@ -64,14 +65,20 @@ def measured_in_rounds(
         profile=True,
     )
     rounds: list[Round] = []
+    made_again = 0
     for number in range(1, protocol.rounds + protocol.reruns + 1):
+        reruns = protocol.reruns - made_again - max(number - protocol.rounds, 0)
+        if reruns < 0:
+            break
         if number > 1:
             yield
         watched = None
         if board.emulated:
             bench = run_engine(board, argv, protocol.timeout, environment)
         else:
-            watched = run_watched(board, argv, protocol, environment, board.scratch("samples"))
+            log, cores = board.scratch("samples"), options.cores_in_use
+            watched = run_watched(board, argv, protocol, environment, log, reruns=reruns, cores=cores)
+            made_again += watched.attempts - 1
             bench = output(watched.completed, f"mpe bench on {board.name}")
         rounds.append(Round(bench=bench, samples=_samples(bench), watched=watched))
         rounds = rounds[-protocol.rounds :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,18 +55,25 @@ def facts(runs: Sequence[Watched]) -> dict[str, Any]:
 
 
 def run_watched(
-    board: Board, argv: Sequence[str], protocol: Protocol, environment: Mapping[str, str], log: str
+    board: Board,
+    argv: Sequence[str],
+    protocol: Protocol,
+    environment: Mapping[str, str],
+    log: str,
+    *,
+    reruns: int,
+    cores: Collection[int],
 ) -> Watched:
-    """Runs `argv` to its end under the protocol's conditions, and again while it is throttled, at most
-    `protocol.reruns` times. `log` is a file on the board that is free to use; it is removed.
+    """Runs `argv`, which uses these cores, to its end under the protocol's conditions, and again while it is
+    throttled, at most `reruns` times. `log` is a file on the board that is free to use; it is removed.
 
     What fails is not run again: its status is the caller's to judge. Raises RunTimeoutError as `Board.run`
     does, and BoardFaultError where anything but `argv` fails.
     """
-    core = _another_core(board)
+    core = _another_core(board, cores)
     interval = max(INTERVAL_SECONDS, protocol.min_seconds / MOST_SAMPLES)
     command = sampled(argv, log, board.sensors, interval, core)
-    for attempt in range(1, protocol.reruns + 2):
+    for attempt in range(1, reruns + 2):
         with boards_fault():
             cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
         with boards_fault(but=RunTimeoutError), held_governor(board, board.sensors, STEADY) as governor:
@@ -93,7 +100,7 @@ def run_watched(
     return found
 
 
-def _another_core(board: Board) -> int | None:
-    """For the sampler: the last one, as work begins on the first; None where there is but one."""
-    cores = board.target.board.cores if board.target.board else 1
-    return cores - 1 if cores > 1 else None
+def _another_core(board: Board, used: Collection[int]) -> int | None:
+    """For the sampler: the last one that is not used; None where all are."""
+    count = board.target.board.cores if board.target.board else 1
+    return max(set(range(count)) - set(used), default=None)

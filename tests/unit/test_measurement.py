@@ -29,11 +29,12 @@ from harness.errors import (
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
-from harness.sweep import measurement
+from harness.sweep import measurement, rounds
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import cells, in_turns
 from harness.sweep.store import Outcome
+from harness.sweep.watched_run import Watched, run_watched
 
 ROW = {
     "index": 0,
@@ -261,6 +262,62 @@ def test_rounds_of_a_cell_that_drifts_are_replaced(cell: Cell, files: Files) -> 
     assert outcome.result["runs"] == len(warm)
     board = answering(warming, warming, warming)
     assert list(measured(board, in_rounds(cell, rounds=1, reruns=2), files).samples_ns) == warming
+
+
+@pytest.mark.parametrize(
+    ("again", "allowed"),
+    [
+        ([0, 0, 0, 0, 0], [2, 2, 2, 1, 0]),  # two rounds are replaced
+        ([1, 0, 0, 0], [2, 1, 1, 0]),  # one is made again, and one replaced
+        ([0, 2, 0], [2, 2, 0]),
+    ],
+)
+def test_a_cells_reruns_are_for_all_its_rounds(
+    cell: Cell, files: Files, monkeypatch: pytest.MonkeyPatch, again: list[int], allowed: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def run(*arguments: Any, reruns: int, cores: Sequence[int]) -> Watched:
+        asked.append(reruns)
+        watched = run_watched(*arguments, reruns=reruns, cores=cores)
+        return replace(watched, attempts=1 + again[len(asked) - 1])
+
+    monkeypatch.setattr(rounds, "run_watched", run)
+    drifting = [[1000 - 100 * number - sample for sample in range(30)] for number in range(len(again))]
+    outcome = measured(answering(*drifting), in_rounds(cell, reruns=2), files)
+    assert asked == allowed
+    assert list(outcome.samples_ns) == [sample for samples in drifting[-3:] for sample in samples]
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "expected"),
+    [
+        (1, None, 3),  # of a Raspberry Pi's four
+        (3, None, 3),
+        (4, None, None),
+        (1, "3", 2),
+        (2, "3,1", 2),
+        (1, "0-3", 3),
+        (4, "0-3", None),
+        (1, "2", 3),
+    ],
+)
+def test_sampling_keeps_off_the_cores_that_are_measured(
+    cell: Cell, files: Files, threads: int, cores: str | None, expected: int | None
+) -> None:
+    class Asked(ScriptedBoard):
+        masks: tuple[str, ...] = ()
+
+        def run(
+            self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        ) -> Completed:
+            if "bench" in argv:
+                self.masks += (argv[5],)
+            return super().run(argv, timeout=timeout, environment=environment)
+
+    board = Asked()
+    measured(board, replace(cell, threads=threads, options=replace(cell.options, cores=cores)), files)
+    assert board.masks == ("" if expected is None else f"{1 << expected:x}",)
 
 
 def test_a_sustained_cell_keeps_its_course(cell: Cell, files: Files) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.boards.temperature_gate import Outcome
 from harness.configuration.matrix import Protocol
 from harness.sweep.watched_run import Watched, facts, run_watched
 
-PROTOCOL = Protocol(reruns=2, cool_seconds=0.0, timeout=60.0)
+PROTOCOL = Protocol(cool_seconds=0.0, timeout=60.0)
 
 
 class Pi:
@@ -26,12 +27,12 @@ class Pi:
         self.folder = folder
         (folder / "runs").write_text("")
 
-    def run(self, script: str, protocol: Protocol = PROTOCOL) -> Watched:
+    def run(self, script: str, reruns: int = 2, cores: Sequence[int] = (0,)) -> Watched:
         """Runs a script that is given the files of its runs, of the throttle bits and of the samples."""
         log = str(self.folder / "log")
         files = (str(self.folder / "runs"), str(self.root / "bits"), log)
         argv = waiting(f'echo run >>"$1"; {script}', *files)
-        return run_watched(self.board, argv, protocol, {}, log)
+        return run_watched(self.board, argv, PROTOCOL, {}, log, reruns=reruns, cores=cores)
 
     @property
     def runs(self) -> int:
@@ -104,7 +105,7 @@ def test_a_throttled_run_is_made_again_until_it_is_not(pi: Pi) -> None:
 
 def test_a_board_that_goes_on_throttling_is_given_up_on_and_marked(pi: Pi) -> None:
     (pi.root / "bits").write_text("0x4\n")
-    watched = pi.run('await_samples "$3" 1', replace(PROTOCOL, reruns=1))
+    watched = pi.run('await_samples "$3" 1', reruns=1)
     assert (pi.runs, watched.attempts) == (2, 2)
     assert watched.conditions.throttled is True
     assert "the firmware throttled the cores" in " ".join(watched.conditions.reasons)
