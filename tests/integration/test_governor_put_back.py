@@ -69,7 +69,8 @@ def sessions(address: SshAddress) -> list[Path]:
 def measure(board: SshBoard) -> None:
     """Until the connection is lost."""
     with held(board, timeout=0):
-        run_watched(board, ["sleep", "60"], Protocol(cool_seconds=0), {}, board.scratch("samples"))
+        words, log = ["sleep", "60"], board.scratch("samples")
+        run_watched(board, words, Protocol(cool_seconds=0), {}, log, reruns=0, cores=())
 
 
 @pytest.mark.parametrize("how", ["cut", "closed"])
