@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.errors import BoardRefusedError, ConfigurationError
 
 if TYPE_CHECKING:
-    from paramiko import MissingHostKeyPolicy, SSHClient
+    from paramiko import MissingHostKeyPolicy, PKey, SSHClient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,32 +50,90 @@ def parse_host_key(text: str) -> HostKey:
 def pin(client: SSHClient, *, address: str, key: HostKey | None, known_hosts: Path | None) -> None:
     """Makes `client` accept the board at `address` with the pinned key or those of `known_hosts`, no other.
 
-    `address` is as known_hosts has it: `host`, or `[host]:port` for a port other than 22.
+    `address` is as known_hosts has it: `host`, or `[host]:port` for a port other than 22. Lines of other
+    hosts are passed over, and so are those of a @cert-authority, as certificates are not checked; a key that
+    is @revoked for any host is refused. Raises ConfigurationError with file and line for what cannot be read.
     """
+    known = {"the host key": key} if key is not None else {}
+    revoked: set[bytes] = set()
+    if key is None and known_hosts is not None:
+        known, revoked = _read_known_hosts(known_hosts, address)
+    client.set_missing_host_key_policy(_refuse_unknown(revoked))
+    record = client.get_host_keys()
+    for place, found in known.items():
+        usable = _usable(found, f"{place} of {address}", pinned=key is not None)
+        # The first of each kind: there is one on record.
+        if usable is not None and found.blob not in revoked and found.kind not in record.get(address, ()):
+            record.add(address, found.kind, usable)
+
+
+def _usable(key: HostKey, what: str, *, pinned: bool) -> PKey | None:
+    """The key as paramiko has it; None for a kind that it does not know, unless there is no other."""
     from paramiko import PKey, SSHException
-    from paramiko.hostkeys import InvalidHostKey
+    from paramiko.pkey import UnknownKeyType
 
-    client.set_missing_host_key_policy(_refuse_unknown())
-    if key is not None:
+    try:
+        return PKey.from_type_string(key.kind, key.blob)
+    except UnknownKeyType:
+        if not pinned:
+            return None
+        raise ConfigurationError(
+            f"{what} cannot be used: nothing here knows keys of type {key.kind}"
+        ) from None
+    except (SSHException, ValueError) as error:
+        raise ConfigurationError(f"{what} cannot be used: {error}") from None
+
+
+def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set[bytes]]:
+    """The keys of a host by their places in the file, and those that are revoked for any host."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
+    known: dict[str, HostKey] = {}
+    revoked: set[bytes] = set()
+    for number, line in enumerate(text.split("\n"), start=1):
+        words = line.split()
+        if not words or words[0].startswith(("#", "@cert-authority")):
+            continue
         try:
-            client.get_host_keys().add(address, key.kind, PKey.from_type_string(key.kind, key.blob))
-        except (SSHException, ValueError) as error:
-            raise ConfigurationError(f"the host key of {address} cannot be used: {error}") from None
-    elif known_hosts is not None:
-        try:
-            client.load_host_keys(str(known_hosts))
-        except (OSError, InvalidHostKey) as error:
+            if words[0] == "@revoked":
+                revoked.add(parse_host_key(" ".join(words[2:])).blob)
+            elif any(_names(name, address) for name in words[0].split(",")):
+                known[f"{file}:{number}: the key"] = parse_host_key(" ".join(words[1:]))
+        except ValueError as error:
             raise ConfigurationError(
-                f"{known_hosts}: cannot be read as a known_hosts file: {error}"
+                f"{file}:{number}: cannot be read as a line of known_hosts: {error}",
+                cure="Mend the line or remove it; `ssh-keygen -R HOST -f FILE` removes those of a host.",
             ) from None
+    return known, revoked
 
 
-def _refuse_unknown() -> MissingHostKeyPolicy:
-    from paramiko import MissingHostKeyPolicy, PKey
+def _names(name: str, address: str) -> bool:
+    """Whether a host in known_hosts is this one. Raises ValueError for a hash that is none."""
+    if not name.startswith("|"):
+        return name == address
+    try:
+        _, kind, *parts = name.split("|")
+        salt, digest = (base64.b64decode(part, validate=True) for part in parts)
+    except ValueError:
+        kind = ""
+    if kind != "1":
+        raise ValueError("the hash of its host is none")
+    return hmac.compare_digest(hmac.digest(salt, address.encode(), "sha1"), digest)
+
+
+def _refuse_unknown(revoked: Collection[bytes]) -> MissingHostKeyPolicy:
+    from paramiko import MissingHostKeyPolicy
 
     class Refuse(MissingHostKeyPolicy):
         def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002
             shown = HostKey(kind=key.get_name(), blob=key.asbytes())
+            if shown.blob in revoked:
+                raise BoardRefusedError(
+                    f"{hostname}: its host key {shown.kind} {shown.fingerprint} is revoked in known_hosts",
+                    cure="Whoever has it may not be the board: give the board a new key.",
+                )
             raise BoardRefusedError(
                 f"{hostname}: its host key {shown.kind} {shown.fingerprint} is not known",
                 cure="Compare it with `ssh-keygen -lf` of the key on the board; if it is the same, give it "

@@ -163,6 +163,14 @@ def test_a_key_in_known_hosts_is_accepted(server: Server, tmp_path: Path) -> Non
         assert board.run(["true"], timeout=20).status == 0
 
 
+def test_a_revoked_host_key_is_refused(server: Server, tmp_path: Path) -> None:
+    key = (server.folder / "host.pub").read_text()
+    (tmp_path / "known_hosts").write_text(f"@revoked * {key}{server.address.known_as} {key}")
+    address = replace(server.address, host_key=None, known_hosts=tmp_path / "known_hosts")
+    with pytest.raises(BoardUnreachableError, match="is revoked"), connect(address):
+        pass
+
+
 def test_a_user_who_is_not_let_in_is_an_unreachable_board(server: Server, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     address = replace(server.address, key=tmp_path / "stranger")
