@@ -1,0 +1,56 @@
+"""The boards of a sweep are closed together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_boards import FakeBoard
+
+from harness.sweep.machine_lock import Interrupted
+from harness.sweep.preparation import Boards
+from harness.sweep.store import Store
+from harness.sweep.worker import Worker
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    with Store(tmp_path / "results") as store:
+        yield Worker(store, store.begin_run(sweep="s", file="s.yaml", fresh=False))
+
+
+def test_boards_are_closed_at_once(worker: Worker) -> None:
+    together = threading.Barrier(len(NAMES))
+
+    class Slow(FakeBoard):
+        def __exit__(self, *_: object) -> None:
+            together.wait(20)
+
+    with Boards(worker, Slow) as boards:
+        for name in NAMES:
+            assert boards.get(name).name == name
+    assert not together.broken
+    with pytest.raises(Interrupted):
+        boards.get("a")
+
+
+def test_a_board_that_cannot_be_closed_keeps_none_of_the_others_open(worker: Worker) -> None:
+    closed: list[str] = []
+
+    class Failing(FakeBoard):
+        def __exit__(self, *_: object) -> None:
+            if self.name == "a":
+                raise OSError("no route")
+            closed.append(self.name)
+
+    boards = Boards(worker, Failing)
+    for name in NAMES:
+        boards.get(name)
+    with pytest.raises(OSError, match="no route"):
+        boards.close()
+    assert sorted(closed) == ["b", "c"]
