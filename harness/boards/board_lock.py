@@ -7,6 +7,10 @@ name is the session's alone: nobody, however late, can give back what another on
 dead session as well, by all who wait; then one of them wins the renaming. What a dead holder started is
 killed before.
 
+The lock is the working folder's: harnesses with other folders on the same board, as other users have, do not
+see it. And the folder has to be one board's own: where boards share a home folder, each would take the
+others' sessions for dead, as it cannot see their processes.
+
 The file says who holds the lock, and since when by the board's clock, for people to read. Whether the holder
 lives is decided on the board, see harness.boards.session.
 """
