@@ -18,11 +18,10 @@ The store is a cache, see harness.boards.storage_room.
 from __future__ import annotations
 
 import contextlib
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from harness import console
 from harness.boards.storage_room import ask, make_room
@@ -35,17 +34,27 @@ if TYPE_CHECKING:
 
     from harness.boards.ssh import SshBoard
 
+_Word = TypeVar("_Word")
+
 _LARGE = 8 << 20  # bytes of a file that takes long enough to show it
 _AT_ONCE = 200  # files in a command line, whose words together must stay below 128 KiB
 _PIECE = 1 << 18
 _UNASKED = 16 << 20  # bytes that a session may send, at most, before it has the board look for room again
 
-_USE = r"""
-folder=$1 uses=$2
+# What is there counts as used before it is looked at: then it stays. One `stat` passes over what is absent
+# and says what the others are; where it does not, as one that knows no formats, they are hashed.
+_LOOK = r"""
+cd "$1" || exit 1
+uses=$2 digests=
 shift 2
-for digest; do true >"$uses/$digest" || exit 1; done
-cd "$folder/objects" && touch -c -- "$@" || exit 1
-for digest; do [ -e "$digest" ] || echo "$digest"; done
+for file; do
+  digest=${file%%/*}
+  if [ -f "$file" ]; then true >"$uses/$digest" || exit 1; fi
+  if [ -f "$file" ]; then echo there; else echo absent; fi
+  digests="$digests $digest"
+done
+stat -c 'size=%s mtime=%Y mode=%a' -- "$@" 2>/dev/null
+touch -c $digests
 """
 
 # One `sha256sum` a file and a count of them: names may hold anything but a slash. An upload counts as used
@@ -93,8 +102,7 @@ class Deployment:
             wanted = {name: self._file(path) for name, path in files.items()}
             unseen = [file for file in wanted.values() if file.path not in self._verified]
             present = self._present(unseen)
-            gone = self._use([file.digest for file in unseen if file.path in present])
-        missing = [file for file in unseen if file.path not in present or file.digest in gone]
+        missing = [file for file in unseen if file.path not in present]
         while missing:
             by_content = {file.digest: file for file in missing}  # the same under another name comes after it
             self._send(list(by_content.values()))
@@ -113,27 +121,22 @@ class Deployment:
             mode=0o700 if status.st_mode & 0o111 else 0o600,
         )
 
-    def _use(self, digests: Sequence[str]) -> set[str]:
-        """Keeps contents from being removed while the session lasts, and notes on the board when it was used;
-        those that another session had removed before."""
-        uses = f"{self._board.session.path}/uses"
-        gone: set[str] = set()
-        for some in _portions(list(dict.fromkeys(digests))):
-            doing = "noting which files are used"
-            gone.update(ask(self._board, doing, _USE, self._folder, uses, *some).split())
-        return gone
-
     def _present(self, files: Sequence[_File]) -> set[str]:
-        """The paths of those files that are on the board with the right content."""
+        """The paths of those files that are on the board with the right content: these are kept from being
+        removed while the session lasts, and the board notes when they were used."""
         present, doubtful = set(), []
-        with self._board.reachable("looking for files"):
-            for file in files:
-                found = self._stat(file.path)
-                if found is None or found.st_size != file.size:
-                    continue
-                if (found.st_mtime, stat.S_IMODE(found.st_mode or 0)) == (_mark(file.digest), file.mode):
+        places = f"{self._folder}/objects", f"{self._board.session.path}/uses"
+        for some in _portions(files):
+            names = [f"{file.digest}/{file.local.name}" for file in some]
+            lines = ask(self._board, "looking for files", _LOOK, *places, *names).splitlines()
+            there = [file for file, line in zip(some, lines, strict=False) if line == "there"]
+            said = lines[len(some) :]
+            if len(said) != len(there):
+                said = [""] * len(there)
+            for file, line in zip(there, said, strict=True):
+                if line == f"size={file.size} mtime={_mark(file.digest)} mode={file.mode:o}":
                     present.add(file.path)
-                else:
+                elif not line or line.startswith(f"size={file.size} "):
                     doubtful.append(file)
         hashes = self._hashes([file.path for file in doubtful])
         with self._board.reachable("marking files"):
@@ -263,7 +266,7 @@ def _mark(digest: str) -> int:
     return 1_000_000_000 + 2 * int(digest[:6], 16)  # even: FAT counts in twos
 
 
-def _portions(words: Sequence[str]) -> Iterator[Sequence[str]]:
+def _portions(words: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
     return (words[start : start + _AT_ONCE] for start in range(0, len(words), _AT_ONCE))
 
 

@@ -477,10 +477,28 @@ def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
     sent, hashed = count_sent(monkeypatch), watch_hashing(monkeypatch)
     monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
     with connect(address) as board:
+        monkeypatch.setattr(board, "sftp", lambda: pytest.fail("asked for one file at a time"))
         assert board.deploy(files) == paths
         assert board.deploy(files) == paths
     assert not sent
     assert not hashed
+
+
+def test_a_board_whose_stat_knows_no_formats_hashes_what_is_there(
+    address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "_LOOK", deployment._LOOK.replace("stat -c", "false -c"))
+    files = {name: tmp_path / name for name in ("whole", "cut")}
+    for name, file in files.items():
+        file.write_text(name)
+    with connect(address) as board:
+        paths = board.deploy(files)
+    os.truncate(paths["cut"], 1)
+    hashed = watch_hashing(monkeypatch)
+    with connect(address) as board:
+        assert board.deploy(files) == paths
+    assert hashed[:2] == [paths["whole"], paths["cut"]]
+    assert [Path(path).read_text() for path in paths.values()] == ["whole", "cut"]
 
 
 def test_what_another_session_removes_meanwhile_is_sent(
@@ -490,13 +508,8 @@ def test_what_another_session_removes_meanwhile_is_sent(
     file.write_bytes(b"removed")
     with connect(address) as board:
         path = Path(board.deploy({"weights": file})["weights"])
-    original = deployment.Deployment._use
-
-    def late(self: deployment.Deployment, digests: list[str]) -> set[str]:
-        shutil.rmtree(path.parent)
-        return original(self, digests)
-
-    monkeypatch.setattr(deployment.Deployment, "_use", late)
+    late = 'rm -r -- "$@"; stat -c'
+    monkeypatch.setattr(deployment, "_LOOK", deployment._LOOK.replace("stat -c", late))
     with connect(address) as board:
         board.deploy({"weights": file})
         assert [use.name for use in Path(address.folder).glob("sessions/*/uses/*")] == [path.parent.name]
