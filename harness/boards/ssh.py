@@ -22,7 +22,7 @@ from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
 from harness.boards.sensors import BoardPaths
 from harness.boards.session import Session
-from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to
+from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to, send_at_once
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.files import write_atomically
 from harness.printable import printable
@@ -110,6 +110,7 @@ class SshBoard:
                 connection.gateway.open()
         with self.reachable("connecting"):
             connection.open()
+            send_at_once(connection)
             connection.transport.set_keepalive(KEEPALIVE_SECONDS)
             self._sftp = sftp = connection.sftp()
             sftp.get_channel().settimeout(TRANSFER_SECONDS)

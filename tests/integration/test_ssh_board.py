@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -67,6 +68,11 @@ def test_much_output_takes_little_of_the_processor(board: SshBoard) -> None:
     result = board.run(["sh", "-c", "head -c 16000000 /dev/zero | tr '\\0' 5"], timeout=120)
     assert result.stdout == "5" * 16_000_000
     assert time.process_time() - begun < 3  # 0.1; 20 where all of it is joined with every piece that comes
+
+
+def test_small_packets_do_not_wait_for_each_other(board: SshBoard) -> None:
+    opened = board._connection.transport.sock
+    assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
