@@ -125,6 +125,19 @@ def test_the_place_is_acquired_while_cells_run_and_released_afterwards(
     check_whole(sweep)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_sweep_that_is_told_to_end_releases_the_place(
+    lab: Lab, sweep: Path, boards: str, number: signal.Signals
+) -> None:
+    process = start(sweep, "--boards", boards)
+    pause_engine(lab, process)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, stderr
+    assert hold_of(lab.place()).by == "nobody"
+    assert query(sweep, "SELECT * FROM claims") == []
+
+
 def kill_in_a_cell(lab: Lab, sweep: Path, boards: str) -> set[tuple[object, ...]]:
     """SIGKILLs a sweep while its second cell runs; the results that it had."""
     process = start(sweep, "--boards", boards)
