@@ -3,10 +3,11 @@
     python tests/faults/campaign.py --seed 1 --faults 300 --json
 
 Boards are sshd processes in namespaces of their own behind proxies (board.py, proxy.py). Sweeps of the same
-60 cells follow each other, each into a results folder of its own, until enough faults have happened; a sweep
-that is killed, or stops for want of disk, is run again until it has ended. Then every cell must have ended
-once, with the digest it has without faults, or have failed with the fault's cause, and nothing may be left
-behind. Exit status 1 where that does not hold.
+60 cells follow each other, each into a results folder of its own, until enough faults have happened, of each
+kind at least one (fault_kinds.py); a sweep that is killed, or stops for want of disk, is run again until it
+has ended. Then every cell must have ended once, with the digest it has without faults, or have failed with
+the cause of a fault that was done (judgement.py), and nothing may be left behind (leavings.py). Prints a
+table, or JSON; exit status 1 where that does not hold.
 """
 
 from __future__ import annotations
@@ -17,30 +18,31 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
-from board import Board
-from proxy import Proxy
+from board import Board, build_libraries
+from fault_kinds import KINDS, Faults, Kind
+from judgement import Done, Tally, note_ends, noted_ends
+from leavings import on_boards, on_host
 from tiny_sweep import write_tiny_sweep
 
-from harness.sweep.store import FILE_NAME, Store
+from harness.resources import cache_directory
 
 BOARDS = 4
 CELLS = 60
 RETRY = [0.2, 0.5, 1, 1.5, 2, 3, 4, 5]  # seconds between attempts to reach a board
+HOST_DISK = "64m"
 SWEEP = """\
 models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights, calibration: {dataset: data, images: 4}}]
 policies: [fp32, fp16, int8, {name: mixed, layers: {1: int8}}, {name: dynamic, default: int8, quantize: 1}]
@@ -51,38 +53,10 @@ options:
 protocol: {warmup: 1, runs: 5, min_seconds: 0.6, timeout: 6}
 emulated: {images: 2}
 """
-# What an error must say to be a fault's true cause.
-CAUSES = (
-    "connection", "lost", "no answer", "connecting", "host key", "did not end within", "SIGKILL",
-    "memory", "no space", "No space", "room", "damaged", "thread", "busy", "refused", "unable to",
-)  # fmt: skip
-
-
-@dataclass
-class Tally:
-    """What the campaign's table shows."""
-
-    faults: Counter[str] = field(default_factory=Counter)
-    cells: int = 0
-    done: int = 0
-    failed: int = 0
-    lost: int = 0
-    twice: int = 0
-    wrong_digest: int = 0
-    wrong_cause: int = 0
-    left_behind: int = 0
-    passes: int = 0
-    restarts: int = 0
-    causes: Counter[str] = field(default_factory=Counter)
-    found: list[str] = field(default_factory=list)  # what was left behind, or said a wrong cause
-
-    @property
-    def holds(self) -> bool:
-        return not (self.lost or self.twice or self.wrong_digest or self.wrong_cause or self.left_behind)
 
 
 class Campaign:
-    """One run of faults; `chance` decides which, when and where."""
+    """One run of faults; `seed` decides which, when and where."""
 
     def __init__(self, folder: Path, seed: int, faults: int, verbose: bool) -> None:
         self.folder = folder
@@ -90,121 +64,61 @@ class Campaign:
         self.wanted = faults
         self.verbose = verbose
         self.tally = Tally()
-        self.results = folder / "results disk"
-        self.boards = [Board(f"board {number} 'ü'", folder / f"board{number}") for number in range(BOARDS)]
+        self.done: list[Done] = []
+        # All that the orchestrator writes, except for the engines that it builds: these are large, and made
+        # before the first fault.
+        self.disk = folder / "host disk"
         self.sweep = write_tiny_sweep(folder, SWEEP)
+        libraries = build_libraries(folder)
+        self.boards = [
+            Board(f"board {number} 'ü'", folder / f"board{number}", libraries) for number in range(BOARDS)
+        ]
         self.boards_file = folder / "boards.yaml"
         entries = [board.entry() | {"retry": RETRY} for board in self.boards]
         self.boards_file.write_text(json.dumps({"boards": entries}))
-        self.results.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", self.results], check=True)
-        self.expected: dict[str, str] = {}
-        self._process: subprocess.Popen[str] | None = None
+        self.disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={HOST_DISK}", "tmpfs", self.disk], check=True)
+        for name in ("results", "tmp", "cache"):
+            (self.disk / name).mkdir()
+        for name in ("build", "zig"):
+            built = cache_directory().resolve() / name
+            built.mkdir(parents=True, exist_ok=True)
+            (self.disk / "cache" / name).symlink_to(built)
+        self._started = time.monotonic()
+        self._over = threading.Event()
+        self.faults = Faults(self.chance, self.disk, self._over.is_set)
 
     def close(self) -> None:
         for board in self.boards:
             board.close()
-        subprocess.run(["umount", "--lazy", self.results], check=False)
-
-    # Faults: each does one thing to one board or to the orchestrator, and returns whether it happened.
-
-    def cut_upload(self, board: Board) -> bool:
-        board.forget_files()
-        board.proxy.cut()
-        board.proxy.cut_after(Proxy.UPSTREAM, self.chance.randrange(20_000, 1_500_000))
-        return True
-
-    def cut_run(self, board: Board) -> bool:
-        if not board.engines():
-            return False
-        board.proxy.cut()
-        return True
-
-    def cut_download(self, board: Board) -> bool:
-        board.proxy.cut_after(Proxy.DOWNSTREAM, self.chance.randrange(200, 20_000))
-        return True
-
-    def corrupt_connection(self, board: Board) -> bool:
-        board.proxy.corrupt(self.chance.choice((Proxy.UPSTREAM, Proxy.DOWNSTREAM)))
-        return True
-
-    def stall_connection(self, board: Board) -> bool:
-        board.proxy.stall(self.chance.uniform(0.3, 2.0))
-        return True
-
-    def reboot(self, board: Board) -> bool:
-        board.reboot(self.chance.uniform(0.1, 1.5))
-        return True
-
-    def kill_engine(self, board: Board) -> bool:
-        return board.signal_engine(signal.SIGKILL)
-
-    def hang_engine(self, board: Board) -> bool:
-        return board.signal_engine(signal.SIGSTOP)
-
-    def out_of_memory(self, board: Board) -> bool:
-        board.limit_memory(32 << 20)
-        time.sleep(1.0)
-        board.limit_memory(0)
-        return True
-
-    def fill_board_disk(self, board: Board) -> bool:
-        board.fill_disk()
-        board.forget_files()
-        board.proxy.cut()
-        time.sleep(1.0)
-        board.free_disk()
-        return True
-
-    def wrong_hash(self, board: Board) -> bool:
-        if not board.damage_file(self.chance):
-            return False
-        board.proxy.cut()
-        return True
-
-    def clock_jump(self, board: Board) -> bool:
-        board.shift_clock(self.chance.choice((-1, 1)) * 86400.0 * self.chance.randint(1, 400))
-        board.proxy.cut()
-        return True
-
-    def change_host_key(self, board: Board) -> bool:
-        board.change_host_key(1.0)
-        return True
-
-    def fill_host_disk(self, _board: Board) -> bool:
-        filler = self.results / "filler"
-        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 16))
-        time.sleep(self.chance.uniform(0.2, 1.0))
-        filler.unlink()
-        return True
-
-    def kill_orchestrator(self, _board: Board) -> bool:
-        process = self._process
-        if process is None or process.poll() is not None:
-            return False
-        process.kill()
-        return True
-
-    # Quick ones come more often, so that a sweep gets on.
-    WEIGHTS = (
-        (cut_upload, 3), (cut_run, 5), (cut_download, 5), (corrupt_connection, 4), (stall_connection, 4),
-        (reboot, 4), (kill_engine, 3), (hang_engine, 2), (out_of_memory, 2), (fill_board_disk, 2),
-        (wrong_hash, 3), (clock_jump, 3), (change_host_key, 1), (fill_host_disk, 1), (kill_orchestrator, 2),
-    )  # fmt: skip
+        subprocess.run(["umount", "--lazy", self.disk], check=False)
 
     def run(self) -> Tally:
         self.expected = {name: row["digest"] for name, row in self._undisturbed().items()}
-        while sum(self.tally.faults.values()) < self.wanted:
-            self._pass()
-        self._look_for_leavings()
+        folders = []
+        while self._wanting():
+            self.tally.sweeps += 1
+            folders.append(self.disk / "results" / f"sweep {self.tally.sweeps}")
+            self._disturbed(folders[-1])
+        self._say("what is left behind?")
+        self.tally.leave(on_boards(self.boards, reopened=False) or self._left_to_next_session())
+        self.tally.leave(on_host(self.disk, folders))
         return self.tally
+
+    def _left_to_next_session(self) -> list[str]:
+        words = ["boards", "probe", "--boards", str(self.boards_file)]
+        process = self._start(words)
+        process.communicate()
+        if process.returncode not in (0, 4):  # 4: they are not as a Raspberry Pi is
+            raise RuntimeError("boards cannot be reached without faults")
+        return on_boards(self.boards, reopened=True)
+
+    def _wanting(self) -> bool:
+        return sum(self.tally.faults.values()) < self.wanted or bool(self.tally.missing_kinds())
 
     def _undisturbed(self) -> dict[str, Any]:
         self._say("a sweep without faults")
-        folder = self.results / "undisturbed"
-        process = self._start(folder)
+        process = self._sweep(self.disk / "results" / "undisturbed")
         printed, errors = process.communicate()
         if process.returncode != 0:
             raise RuntimeError(f"the sweep fails without faults: {errors[-3000:]}")
@@ -213,112 +127,76 @@ class Campaign:
             raise RuntimeError(f"the sweep has {len(rows)} cells instead of {CELLS}")
         return rows
 
-    def _start(self, folder: Path) -> subprocess.Popen[str]:
-        words = [sys.executable, "-m", "harness", "run", "--json", "--matrix", str(self.sweep)]
-        words += ["--boards", str(self.boards_file), "--results", str(folder)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def _sweep(self, folder: Path) -> subprocess.Popen[str]:
+        words = ["run", "--json", "--matrix", str(self.sweep), "--boards", str(self.boards_file)]
+        return self._start([*words, "--results", str(folder)])
 
-    def _pass(self) -> None:
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+        own = {"HARNESS_CACHE": str(self.disk / "cache"), "TMPDIR": str(self.disk / "tmp")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "harness", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **own},
+        )
+
+    def _disturbed(self, folder: Path) -> None:
         """A sweep from its begin to its end, with faults."""
-        self.tally.passes += 1
-        folder = self.results / f"pass {self.tally.passes}"
-        _note_ends(folder)
-        over = threading.Event()
-        injector = threading.Thread(target=self._inject, args=(over,))
-        injector.start()
-        try:
-            while True:
-                self._process = process = self._start(folder)
-                printed, errors = process.communicate()
-                if process.returncode in (0, 6):
-                    break
-                self.tally.restarts += 1
-                killed = process.returncode == -signal.SIGKILL
-                if not killed and not any(word in errors for word in ("full", "space", "I/O")):
+        note_ends(folder)
+        self._over.clear()
+        with ThreadPoolExecutor(1) as beside:
+            injecting = beside.submit(self._inject)
+            try:
+                printed = self._until_ended(folder)
+            finally:
+                self._over.set()
+        injecting.result()
+        self.tally.judge_rows(_by_name(json.loads(printed)), self.expected)
+        self.tally.judge_ends(noted_ends(folder), self.done)
+
+    def _until_ended(self, folder: Path) -> str:
+        """What a sweep prints that comes to its end; it is run again where it was killed or had no disk."""
+        while True:
+            self.faults.orchestrator = process = self._sweep(folder)
+            printed, errors = process.communicate()
+            if process.returncode in (0, 6):
+                return printed
+            self.tally.restarts += 1
+            if process.returncode != -signal.SIGKILL:
+                wrong = self.tally.wrong_cause
+                self.tally.judge_cause(errors[errors.rfind("harness: error") :], time.time(), self.done)
+                if self.tally.wrong_cause > wrong:
                     raise RuntimeError(f"harness ended with {process.returncode}: {errors[-3000:]}")
-                time.sleep(0.2)
-        finally:
-            over.set()
-            injector.join()
-        self._judge(folder, _by_name(json.loads(printed)))
-
-    def _inject(self, over: threading.Event) -> None:
-        faults: list[Callable[[Campaign, Board], bool]] = [kind for kind, _ in self.WEIGHTS]
-        weights = [weight for _, weight in self.WEIGHTS]
-        while not over.wait(self.chance.uniform(0.2, 1.2)):
-            if sum(self.tally.faults.values()) >= self.wanted:
-                continue
-            (kind,) = self.chance.choices(faults, weights)
-            board = self.chance.choice(self.boards)
-            if kind(self, board):
-                self.tally.faults[kind.__name__] += 1
-                self._say(f"{sum(self.tally.faults.values())}: {kind.__name__} {board.name}")
-
-    def _judge(self, folder: Path, rows: dict[str, Any]) -> None:
-        tally = self.tally
-        tally.cells += CELLS
-        tally.lost += CELLS - len(rows)
-        for name, row in rows.items():
-            if row["status"] == "done":
-                tally.done += 1
-                if row["digest"] != self.expected[name]:
-                    tally.wrong_digest += 1
-            elif row["status"] == "failed":
-                tally.failed += 1
-                cause = str(row["error"]).splitlines()[-1][:100]
-                tally.causes[cause.split(":")[-1].strip()] += 1
-                if not any(word in str(row["error"]) for word in CAUSES):
-                    tally.wrong_cause += 1
-                    tally.found.append(f"{name}: {row['error']}")
-            else:
-                tally.lost += 1
-        with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as database:
-            (twice,) = database.execute("SELECT count(*) - count(DISTINCT cell) FROM ends").fetchone()
-            (claims,) = database.execute("SELECT count(*) FROM claims").fetchone()
-        tally.twice += twice
-        leavings = [str(path) for path in (folder / "owners").iterdir()] + ["a claim"] * claims
-        tally.left_behind += len(leavings)
-        tally.found += leavings
-
-    def _look_for_leavings(self) -> None:
-        """What harness left on the boards, after a last sweep without faults."""
-        self._start(self.results / "last").communicate()
-        deadline = time.monotonic() + 15
-        while any(board.unexpected() for board in self.boards) and time.monotonic() < deadline:
             time.sleep(0.2)
-        for board in self.boards:
-            found = [f"{board.name}: process {number} {_words(number)}" for number in board.unexpected()]
-            # Of the working folder's parts (harness/boards/session.py) objects alone outlive a session.
-            parts = [board.work / part for part in ("partial", "lock", "sessions", "ended")]
-            found += [f"{board.name}: {path}" for part in parts for path in part.rglob("*")]
-            self.tally.left_behind += len(found)
-            self.tally.found += found
+
+    def _inject(self) -> None:
+        while not self._over.wait(self.chance.uniform(0.1, 0.8)):
+            if self._wanting():
+                # Each once, and then by weight.
+                kinds = self.tally.missing_kinds() or KINDS
+                (kind,) = self.chance.choices(kinds, [kind.weight for kind in kinds])
+                self._do(kind, self.chance.choice(self.boards))
+
+    def _do(self, kind: Kind, board: Board) -> None:
+        done = Done(kind=kind, board="" if kind.on_host else board.name, begun=time.time())
+        self.done.append(done)
+        happened = self.faults.do(kind, board)
+        done.ended = time.time()
+        if happened:
+            self.tally.faults[kind.name] += 1
+            self._say(f"{sum(self.tally.faults.values())}: {kind.name} {board.name}")
+        elif not kind.partly:
+            self.done.remove(done)
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            print(text, file=sys.stderr, flush=True)
-
-
-def _note_ends(folder: Path) -> None:
-    """Has the results' own database note every time that a cell's result is written."""
-    Store(folder).close()
-    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as database:
-        database.executescript(
-            "CREATE TABLE ends (cell TEXT NOT NULL);"
-            "CREATE TRIGGER noted AFTER INSERT ON cells WHEN NEW.status = 'done'"
-            " BEGIN INSERT INTO ends VALUES (NEW.key); END;"
-        )
+            print(f"{time.monotonic() - self._started:4.0f} s: {text}", file=sys.stderr, flush=True)
 
 
 def _by_name(report: dict[str, Any]) -> dict[str, Any]:
     keys = ("model", "policy", "target", "threads", "options")
     return {" ".join(str(row[key]) for key in keys): row for row in report["cells"]}
-
-
-def _words(process: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return "(gone)"
 
 
 @contextlib.contextmanager
@@ -340,14 +218,17 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the boards' disks have to be taken away
     with campaign(arguments.seed, arguments.faults, verbose=True) as running:
         tally = running.run()
-    table = vars(tally) | {"faults": sum(tally.faults.values()), "kinds": dict(tally.faults)}
     if arguments.json:
-        print(json.dumps(table | {"causes": dict(tally.causes), "seed": arguments.seed}, indent=2))
+        print(json.dumps(tally.as_json() | {"seed": arguments.seed}, indent=2))
     else:
-        for key, value in table.items():
-            print(f"{key:14} {value}")
+        from rich.console import Console
+
+        Console().print(tally.table())
+        for line in tally.found:
+            print(line)
     return 0 if tally.holds else 1
 
 
