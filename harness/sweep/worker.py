@@ -81,7 +81,8 @@ class Worker:
 
     def attempt_together(self, jobs: Sequence[Job]) -> list[Claim]:
         """Does jobs that need the same board, or all of them none, in turns: each until it yields, again and
-        again. Those that are settled, or that another process has claimed, are left out; says which.
+        again, in rounds that another one begins each time. Those that are settled, or that another process
+        has claimed, are left out; says which.
 
         Raises BoardUnreachableError where the board failed, which is not the jobs' fault, and Interrupted
         when asked to stop.
@@ -134,6 +135,10 @@ class Worker:
                         raise Interrupted
                     self._keep(job, outcome)
                     del running[job.key]
+                if running:
+                    # Another one begins the next round: none always runs on a board that the same one heated.
+                    first = next(iter(running))
+                    running[first] = running.pop(first)
         except BoardUnreachableError:
             if self.stop.is_set():
                 raise Interrupted from None

@@ -134,10 +134,26 @@ def test_jobs_of_one_board_take_turns(worker: Worker) -> None:
         jobs(counting("a", 2), counting("b", 1, HarnessError("no")), counting("c", 3))
     )
     assert claims == [Claim.MINE] * 3
-    assert said == ["a0", "b0", "c0", "a1", "c1", "c2"]
+    assert said == ["a0", "b0", "c0", "c1", "a1", "c2"]  # b began the second round, and failed
     outcomes = [worker.store.outcome("cells", key) for key in "abc"]
     assert [outcome.status for outcome in outcomes if outcome] == ["done", "failed", "done"]
     assert worker.attempt_together(jobs(*[counting("x", 1)] * 3)) == [Claim.SETTLED] * 3
+
+
+def test_every_job_has_each_place_in_a_round(worker: Worker) -> None:
+    said: list[str] = []
+
+    def naming(name: str) -> Callable[[], Work]:
+        def work() -> Work:
+            for _ in range(3):
+                said.append(name)
+                yield
+            return Outcome(status="done")
+
+        return work
+
+    worker.attempt_together([replace(job(name), perform=naming(name)) for name in "abc"])
+    assert "".join(said) == "abc" + "bca" + "cab"
 
 
 def test_with_their_board_all_jobs_are_given_back_but_those_that_had_ended(worker: Worker) -> None:
