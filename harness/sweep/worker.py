@@ -30,7 +30,7 @@ class Job:
     kind: str = ""  # of an evaluation
     alone: bool = False  # measures this machine: nothing else may load it
     board: str = ""  # measures this device: nothing else may run there
-    # Held during each of its turns. That it cannot be had is the fault of the board.
+    # Held during each of its turns, as the device's own lock. That it cannot be had is the device's fault.
     turn: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
@@ -94,8 +94,8 @@ class Worker:
             place for place, job in enumerate(jobs) if not self.store.settled(job.table, job.key, self.run)
         ]
         if missing:
-            # The machine first, then the claim: who waits for the machine does not keep a job from others.
-            with self._quiet(jobs[missing[0]]):
+            # The lock first, then the claim: who waits for the lock does not keep a job from others.
+            with self._alone(jobs[missing[0]]):
                 wanted = [(jobs[place].table, jobs[place].key) for place in missing]
                 for place, claim in zip(missing, self.store.claim_together(wanted, self.run), strict=True):
                     claims[place] = claim
@@ -110,14 +110,22 @@ class Worker:
         if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
             self._keep(job, Outcome(status="failed", error=str(error)))
 
+    def _alone(self, job: Job) -> contextlib.AbstractContextManager[None]:
+        """What jobs that take turns hold throughout."""
+        if job.board:
+            return using(job.board, self.stop)
+        return (measuring if job.alone else loading)(self.stop)
+
     @contextlib.contextmanager
-    def _quiet(self, job: Job) -> Iterator[None]:
-        with (measuring if job.alone else loading)(self.stop):
-            if job.board:
-                with using(job.board, self.stop):
-                    yield
-            else:
-                yield
+    def _turn(self, job: Job) -> Iterator[None]:
+        """What a job holds during one of its turns.
+
+        The device before the machine: a device may be another harness's for an hour, in which this machine
+        can be measured. Nobody waits for somebody who waits for him: all take a board's file, the device and
+        the machine in this order, who measures the machine takes nothing else, and the others share it.
+        """
+        with boards_fault(), job.turn(), loading(self.stop) if job.board else contextlib.nullcontext():
+            yield
 
     def _perform(self, jobs: Sequence[Job]) -> None:
         running = {job.key: (job, job.perform()) for job in jobs}
@@ -126,7 +134,7 @@ class Worker:
                 for job, work in list(running.values()):
                     if self.stop.is_set():
                         raise Interrupted
-                    with boards_fault(), job.turn():
+                    with self._turn(job):
                         outcome = self._advance(work)
                     if outcome is None:
                         continue

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,6 +207,40 @@ def test_each_turn_of_a_job_holds_what_it_needs(worker: Worker) -> None:
     outcome = worker.store.outcome("cells", "a")
     assert outcome
     assert (outcome.status, outcome.error) == ("failed", "the engine's own fault")
+
+
+def test_who_waits_for_a_device_keeps_nobody_from_measuring_this_machine(worker: Worker) -> None:
+    waits, go_on, measured = threading.Event(), threading.Event(), threading.Event()
+
+    @contextlib.contextmanager
+    def turn() -> Iterator[None]:
+        waits.set()
+        assert go_on.wait(30)
+        yield
+
+    def perform() -> Outcome:
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(Interrupted), measuring(stop):  # a device is measured from here
+            pass
+        with pytest.raises(Interrupted), using("pi", stop):
+            pass
+        return Outcome(status="done")
+
+    def measure() -> Outcome:
+        measured.set()
+        return Outcome(status="done")
+
+    with ThreadPoolExecutor(1) as pool:
+        on_device = pool.submit(worker.attempt, replace(job("a", perform), board="pi", turn=turn))
+        assert waits.wait(30)
+        worker.attempt(job("b", measure, alone=True))
+        assert measured.is_set()
+        go_on.set()
+        assert on_device.result(30) is Claim.MINE
+    outcome = worker.store.outcome("cells", "a")
+    assert outcome
+    assert (outcome.status, outcome.error) == ("done", "")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
