@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from harness.errors import BoardBusyError, BoardFaultError, HarnessError
+from harness.errors import BoardFaultError, HarnessError
 from harness.sweep.machine_lock import Interrupted
 
 Item = TypeVar("Item")
@@ -153,7 +153,7 @@ class Schedule(Generic[Item]):
         """
         failures = self._failures[board] = self._failures.get(board, 0) + 1
         queue = self._queues[task.target]
-        gone = begun and not isinstance(error, (BoardBusyError, BoardFaultError))
+        gone = begun and not isinstance(error, BoardFaultError)
         if begun:
             task.losses[board] += 1
         task.vanished += gone
