@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harness.report.pareto import pareto_optimal
-from harness.sweep.statistics import bootstrap_interval, drift, outliers
+from harness.sweep.intervals import percentile_intervals
+from harness.sweep.statistics import drift, outliers
 from harness.sweep.store import LayerRow, Outcome, Place, Store
 
 
@@ -31,9 +33,10 @@ class Row:
     p90_ms: float | None = None
     p99_ms: float | None = None
     p50_interval_ms: tuple[float, float] | None = None  # in which the median is, at 95 %
-    drift: float | None = None  # of the times over the run, as a fraction of their median, where significant
+    drift: float | None = None  # of the times over a round or from the first to the last, where significant
     outliers: int | None = None  # samples that are far from the others
     samples: int | None = None
+    rounds: Sequence[int] | None = None  # the samples of each fresh process; None: all are taken as of one
     board: str | None = None  # the device, of those of the target
     throttled: bool | None = None  # None: nothing there tells
     attempts: int | None = None  # runs until one was not throttled, in the round that took most
@@ -94,7 +97,7 @@ _RESULT_KEYS = (
     *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
     *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
     *("prediction_error", "prediction_validated", "prediction_missing"),
-    *("board", "throttled", "attempts", "conditions", "course"),
+    *("board", "throttled", "attempts", "conditions", "course", "rounds"),
 )
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
@@ -166,7 +169,9 @@ def _row(store: Store, place: Place, layers: bool) -> Row:
         accuracy_metric=metric,
         predicted_fps=1e3 / results["predicted_ms"] if results["predicted_ms"] else None,
         layers=store.layers(place.key) if layers else (),
-        **_certainty([] if place.emulated or status != "done" else store.samples_ns(place.key)),
+        **_certainty(
+            [] if place.emulated or status != "done" else store.samples_ns(place.key), results["rounds"]
+        ),
         energy_mj=_millijoules(results["fps"], results["conditions"] or {}),
         **results,
     )
@@ -177,14 +182,17 @@ def _millijoules(fps: float | None, conditions: Mapping[str, Any]) -> float | No
     return 1e3 * joules / seconds / fps if joules is not None and seconds and fps else None
 
 
-def _certainty(samples: Sequence[int]) -> dict[str, Any]:
-    """How far the times of a cell are to be trusted."""
+def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[str, Any]:
+    """How far the times of a cell are to be trusted; `lengths` are those of its rounds, of which older stores
+    know nothing."""
     if not samples:
         return {}
-    low, high = bootstrap_interval(samples)
-    trend = drift(samples)
+    after = iter(samples)
+    rounds = [list(islice(after, length)) for length in lengths or [len(samples)]]
+    (interval,) = percentile_intervals(rounds, [50])
+    trend = drift(rounds)
     return {
-        "p50_interval_ms": (low / 1e6, high / 1e6),
+        "p50_interval_ms": interval and (interval[0] / 1e6, interval[1] / 1e6),
         "drift": trend.change if trend.significant else None,
         "outliers": len(outliers(samples)),
         "samples": len(samples),

@@ -146,8 +146,8 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
         notes.append(f"{THROTTLED} Throttled, also when measured again: {'; '.join(reasons)}.")
     if drifting := sum(row.drift is not None for row in rows):
         notes.append(
-            f"Drifting: in {drifting} of {len(rows)} cells times rise or fall over the run; let the board "
-            "warm up (warmup) or cool it better."
+            f"Drifting: in {drifting} of {len(rows)} cells times rise or fall within rounds, or from one to "
+            "the next; let the board warm up (warmup) or cool it better."
         )
     if unsteady := sum(_is_unsteady(row) for row in rows):
         notes.append(

@@ -77,7 +77,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         **{key: benches[-1].get(key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
         "peak_rss_bytes": max(bench.get("peak_rss_bytes") or 0 for bench in benches) or None,
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
-        "runs": len(samples),
+        "rounds": [len(each.samples) for each in rounds],
         "board": board.name,
         **facts([each.watched for each in rounds if each.watched]),
     }

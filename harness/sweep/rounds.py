@@ -50,8 +50,8 @@ def measured_in_rounds(
     options: EngineOptions,
     environment: Mapping[str, str],
 ) -> Generator[None, None, list[Round]]:
-    """Rounds one after another, as many as the protocol says. Where times drift from the first of them to the
-    last, the oldest is replaced by a new one. With runs that are made again these are at most `reruns`.
+    """Rounds one after another, as many as the protocol says. Where times drift within them or from one to
+    the next, the oldest is replaced by a new one. With runs that are made again these are at most `reruns`.
     """
     protocol = cell.protocol
     argv = bench_arguments(
@@ -83,7 +83,7 @@ def measured_in_rounds(
         rounds.append(Round(bench=bench, samples=_samples(bench), watched=watched))
         rounds = rounds[-protocol.rounds :]
         if number >= protocol.rounds and (
-            board.emulated or not drift([sample for each in rounds for sample in each.samples]).significant
+            board.emulated or not drift([each.samples for each in rounds]).significant
         ):
             break
     return rounds

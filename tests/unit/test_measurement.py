@@ -234,6 +234,7 @@ def test_a_cell_is_measured_in_rounds_that_share_its_runs(cell: Cell, files: Fil
         next(rounds)
     outcome = end.value.value
     assert outcome.samples_ns == [30, 30, 10, 10, 20, 20]
+    assert outcome.result["rounds"] == [2, 2, 2]
     assert [layer.ns for layer in outcome.layers] == [20]  # of the round in the middle
     assert [argv[argv.index("--runs") + 1] for argv in board.ran[:3]] == ["4"] * 3
     assert [argv[argv.index("--min-seconds") + 1] for argv in board.ran[:3]] == ["0.5"] * 3
@@ -259,7 +260,7 @@ def test_rounds_of_a_cell_that_drifts_are_replaced(cell: Cell, files: Files) -> 
     board = answering(warming, warm, warm, warm)
     outcome = measured(board, in_rounds(cell, rounds=1, reruns=3), files)
     assert list(outcome.samples_ns) == warm
-    assert outcome.result["runs"] == len(warm)
+    assert outcome.result["rounds"] == [len(warm)]
     board = answering(warming, warming, warming)
     assert list(measured(board, in_rounds(cell, rounds=1, reruns=2), files).samples_ns) == warming
 
@@ -283,7 +284,7 @@ def test_a_cells_reruns_are_for_all_its_rounds(
         return replace(watched, attempts=1 + again[len(asked) - 1])
 
     monkeypatch.setattr(rounds, "run_watched", run)
-    drifting = [[1000 - 100 * number - sample for sample in range(30)] for number in range(len(again))]
+    drifting = [[1000 - 100 * number - 2 * sample for sample in range(30)] for number in range(len(again))]
     outcome = measured(answering(*drifting), in_rounds(cell, reruns=2), files)
     assert asked == allowed
     assert list(outcome.samples_ns) == [sample for samples in drifting[-3:] for sample in samples]
@@ -318,6 +319,12 @@ def test_sampling_keeps_off_the_cores_that_are_measured(
     board = Asked()
     measured(board, replace(cell, threads=threads, options=replace(cell.options, cores=cores)), files)
     assert board.masks == ("" if expected is None else f"{1 << expected:x}",)
+
+
+def test_rounds_that_only_differ_are_kept(cell: Cell, files: Files) -> None:
+    levels = [[90, 91] * 5, [100, 101] * 5, [110, 111] * 5]
+    outcome = measured(answering(*levels), in_rounds(cell, reruns=2), files)
+    assert list(outcome.samples_ns) == [sample for each in levels for sample in each]
 
 
 def test_a_sustained_cell_keeps_its_course(cell: Cell, files: Files) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.report.data import data, write_report
@@ -248,6 +250,32 @@ def test_rows_come_from_the_store(tmp_path: Path) -> None:
     ]
     assert found.rows[0].scores == {"top1": 0.5, "top5": 0.75}
     assert [row.policy for row in found.failed] == ["inaccurate", "failed"]
+
+
+def test_certainty_is_of_the_rounds_where_they_are_known(tmp_path: Path) -> None:
+    names = {"model": "m", "target": "pi4", "runtime": "engine", "toolchain": "zig", "options": ""}
+    levels = [90, 100, 110]
+    samples = [1_000_000 * level + number for level in levels for number in range(10)]
+    with Store(tmp_path) as store:
+        run = store.begin_run(sweep="s", file="f", fresh=False)
+        results: dict[str, dict[str, Any]] = {"new": {"rounds": [10, 10, 10]}, "old": {}}
+        store.plan(
+            run,
+            [
+                Place(key=key, accuracy_key=None, policy=key, threads=1, emulated=False, **names)
+                for key in results
+            ],
+        )
+        for key, result in results.items():
+            store.complete_cell(run, key, Outcome(status="done", result=result, samples_ns=samples))
+        new, old = read_report(store, run.id, "s").rows
+    assert (new.rounds, old.rounds) == ([10, 10, 10], None)
+    # Three processes whose logarithms scatter by a tenth; one that has got slower.
+    error = np.std(np.log(levels), ddof=1) / math.sqrt(3)
+    expected = (100 * math.exp(-4.3027 * error), 100 * math.exp(4.3027 * error))
+    assert new.p50_interval_ms == pytest.approx(expected, rel=1e-4)
+    assert new.drift is None
+    assert old.drift == pytest.approx(0.25, abs=0.05)
 
 
 def test_energy_is_of_one_inference_and_has_a_column_where_it_is_known(tmp_path: Path) -> None:

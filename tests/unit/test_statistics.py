@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from series import correlated, processes
 
-from harness.sweep.statistics import bootstrap_interval, drift, outliers, percentile, timing
+from harness.sweep.statistics import SIGNIFICANT, drift, outliers, percentile, timing
 
 SAMPLES = st.lists(st.integers(1, 10**12), min_size=1, max_size=50)
 
@@ -45,107 +45,91 @@ def test_samples_without_time_are_refused(samples: list[int]) -> None:
             percentile(samples, 50)
 
 
-def correlated(generator: np.random.Generator, count: int, correlation: float) -> np.ndarray:
-    """Normal samples with mean 100 and variance 1, each correlated with the one before."""
-    noise = generator.normal(size=count) * math.sqrt(1 - correlation**2)
-    noise[0] = generator.normal()
-    for place in range(1, count):
-        noise[place] += correlation * noise[place - 1]
-    return 100 + noise
-
-
-@pytest.mark.parametrize("statistic", ["median", "mean"])
-@pytest.mark.parametrize(("correlation", "least"), [(0.0, 0.9), (0.6, 0.82), (0.8, 0.78)])
-def test_the_interval_holds_the_truth_about_as_often_as_it_says(
-    statistic: str, correlation: float, least: float
-) -> None:
-    generator = np.random.default_rng(20)
-    rounds = 200
-    held = 0
-    for seed in range(rounds):
-        samples = correlated(generator, 200, correlation)
-        low, high = bootstrap_interval(samples.tolist(), statistic, resamples=300, seed=seed)
-        held += low <= 100 <= high
-    assert least <= held / rounds <= 0.99
-
-
-@settings(max_examples=50)
-@given(SAMPLES, st.sampled_from(["median", "mean", "p0", "p90", "p100"]), st.integers(0, 9))
-def test_an_interval_lies_among_the_samples_and_is_repeatable(
-    samples: list[int], statistic: str, seed: int
-) -> None:
-    low, high = bootstrap_interval(samples, statistic, resamples=50, seed=seed)
-    assert min(samples) * (1 - 1e-12) <= low <= high <= max(samples) * (1 + 1e-12)
-    assert (low, high) == bootstrap_interval(samples, statistic, resamples=50, seed=seed)
-    narrow = bootstrap_interval(samples, statistic, confidence=0.5, resamples=50, seed=seed)
-    assert low <= narrow[0] <= narrow[1] <= high
-
-
-def test_many_samples_are_resampled_in_parts() -> None:
-    samples = np.random.default_rng(1).normal(100, 1, 300_000)
-    low, high = bootstrap_interval(samples.tolist(), "mean", resamples=40)
-    assert low < samples.mean() < high
-    assert high - low < 0.02
-
-
-@pytest.mark.parametrize(
-    ("samples", "arguments"),
-    [
-        ([], {}),
-        ([1.0, math.nan], {}),
-        ([1.0, math.inf], {}),
-        ([1.0], {"confidence": 1.0}),
-        ([1.0], {"confidence": math.nan}),
-        ([1.0], {"resamples": 0}),
-        ([1.0], {"statistic": "p101"}),
-        ([1.0], {"statistic": "mode"}),
-        ([1.0], {"statistic": "90"}),
-    ],
-)
-def test_an_interval_of_nonsense_is_refused(samples: list[float], arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"sample|confidence|statistic"):
-        bootstrap_interval(samples, **arguments)
-
-
 def test_samples_that_get_slower_drift() -> None:
     generator = np.random.default_rng(2)
     for count in (30, 200, 5000):
         samples = np.linspace(1.0, 1.1, count) * generator.normal(100, 1, count)
-        found = drift(samples.tolist())
+        found = drift([samples.tolist()])
         assert found.significant
         assert found.change == pytest.approx(0.1 / 1.05, rel=0.2)
-        back = drift(samples[::-1].tolist())
+        back = drift([samples[::-1].tolist()])
         assert back.change == pytest.approx(-found.change, rel=1e-6)
         assert back.p_value == pytest.approx(found.p_value)
 
 
-@pytest.mark.parametrize(("count", "correlation"), [(30, 0.0), (200, 0.0), (4000, 0.0), (4000, 0.6)])
-def test_samples_that_only_vary_seldom_drift(count: int, correlation: float) -> None:
+@pytest.mark.parametrize(
+    ("count", "correlation", "most"), [(30, 0, 5), (200, 0, 5), (4000, 0, 5), (4000, 0.6, 20)]
+)
+def test_samples_that_only_vary_seldom_have_a_trend(count: int, correlation: float, most: int) -> None:
     generator = np.random.default_rng(3)
-    found = [drift(correlated(generator, count, correlation).tolist()).significant for _ in range(200)]
-    assert sum(found) <= 10  # two are expected, more where some correlation is left
+    found = [drift([correlated(generator, count, correlation).tolist()]) for _ in range(200)]
+    assert sum(each.p_value < SIGNIFICANT for each in found) <= most  # two are expected, where none correlate
+
+
+@pytest.mark.parametrize("rounds", [3, 6])
+@pytest.mark.parametrize("count", [4, 30])
+def test_processes_that_differ_do_not_drift(rounds: int, count: int) -> None:
+    generator = np.random.default_rng(4)
+    found = [
+        drift(processes(generator, rounds, count, offsets).tolist()).significant
+        for offsets in (0.01, 0.02, 0.03, 0.05)
+        for _ in range(50)
+    ]
+    assert sum(found) <= 4  # 2 %
+
+
+@pytest.mark.parametrize("change", [0.05, -0.05])
+@pytest.mark.parametrize("count", [4, 10, 30])
+def test_a_drift_within_rounds_is_found_though_they_differ(count: int, change: float) -> None:
+    generator = np.random.default_rng(5)
+    slower = np.linspace(1, 1 + change, count)
+    found = [drift((slower * processes(generator, 3, count, 0.03)).tolist()) for _ in range(50)]
+    assert sum(each.significant for each in found) >= 45
+    assert np.mean([each.change for each in found]) == pytest.approx(change, rel=0.1)
+
+
+def test_a_drift_from_round_to_round_is_found_where_there_are_enough() -> None:
+    generator = np.random.default_rng(6)
+    for rounds, enough in ((3, False), (5, False), (6, True), (9, True)):
+        slower = np.linspace(1, 1.06, rounds)[:, None]
+        found = drift((slower * processes(generator, rounds, 10, 0)).tolist())
+        assert found.significant == enough
+        if enough:
+            assert found.change == pytest.approx(0.06 / 1.03, rel=0.1)
 
 
 @given(SAMPLES)
 def test_drift_has_the_sign_of_a_trend(samples: list[int]) -> None:
-    found = drift(samples)
+    found = drift([samples])
     assert 0 <= found.p_value <= 1
-    assert drift(sorted(samples)).change >= 0 >= drift(sorted(samples, reverse=True)).change
-    assert drift([samples[0]] * len(samples)).p_value == 1
+    assert drift([sorted(samples)]).change >= 0 >= drift([sorted(samples, reverse=True)]).change
+    assert drift([[samples[0]] * len(samples)]).p_value == 1
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=5), st.integers(2, 9))
+def test_a_rounds_level_is_no_drift(rounds: list[list[int]], factor: int) -> None:
+    found = drift(rounds)
+    levelled = drift([[factor**number * sample for sample in each] for number, each in enumerate(rounds)])
+    assert levelled.p_value == pytest.approx(found.p_value)
+    assert levelled.change == pytest.approx(found.change, abs=1e-9)
 
 
 def test_mann_kendall_by_hand() -> None:
     """Nine of ten pairs grow, one is tied; the variance is (5 * 4 * 15 - 2 * 1 * 9) / 18."""
-    found = drift([10, 11, 11, 13, 15])
-    assert found.p_value == pytest.approx(math.erfc(8 / math.sqrt(2 * (300 - 18) / 18)))
+    variance = (300 - 18) / 18
+    found = drift([[10, 11, 11, 13, 15]])
+    assert found.p_value == pytest.approx(math.erfc(8 / math.sqrt(2 * variance)))
     assert found.change == pytest.approx(1.125 * 4 / 11)
     assert not found.significant
+    # A second round of three adds a score of -1 and a variance of 3 * 2 * 11 / 18.
+    found = drift([[10, 11, 11, 13, 15], [7, 9, 5]])
+    assert found.p_value == pytest.approx(math.erfc(7 / math.sqrt(2 * (variance + 66 / 18))))
 
 
-@pytest.mark.parametrize("samples", [[], [0.0, 1.0], [-1.0], [math.nan]])
-def test_drift_of_nonsense_is_refused(samples: list[float]) -> None:
+@pytest.mark.parametrize("rounds", [[], [[]], [[1.0], []], [[0.0, 1.0]], [[1.0], [-1.0]], [[math.nan]]])
+def test_drift_of_nonsense_is_refused(rounds: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="sample"):
-        drift(samples)
+        drift(rounds)
 
 
 def test_outliers_are_named_by_their_place() -> None:
