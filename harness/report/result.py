@@ -33,6 +33,8 @@ class Row:
     p90_ms: float | None = None
     p99_ms: float | None = None
     p50_interval_ms: tuple[float, float] | None = None  # in which the median is, at 95 %
+    p90_interval_ms: tuple[float, float] | None = None  # None: fewer than 10 samples
+    p99_interval_ms: tuple[float, float] | None = None  # None: fewer than 100, where p99 is about the longest
     drift: float | None = None  # of the times over a round or from the first to the last, where significant
     outliers: int | None = None  # samples that are far from the others
     samples: int | None = None
@@ -99,6 +101,7 @@ _RESULT_KEYS = (
     *("prediction_error", "prediction_validated", "prediction_missing"),
     *("board", "throttled", "attempts", "conditions", "course", "rounds"),
 )
+_PERCENTS = (50, 90, 99)
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
 
@@ -189,10 +192,10 @@ def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[st
         return {}
     after = iter(samples)
     rounds = [list(islice(after, length)) for length in lengths or [len(samples)]]
-    (interval,) = percentile_intervals(rounds, [50])
+    intervals = zip(_PERCENTS, percentile_intervals(rounds, _PERCENTS), strict=True)
     trend = drift(rounds)
     return {
-        "p50_interval_ms": interval and (interval[0] / 1e6, interval[1] / 1e6),
+        **{f"p{percent}_interval_ms": ends and (ends[0] / 1e6, ends[1] / 1e6) for percent, ends in intervals},
         "drift": trend.change if trend.significant else None,
         "outliers": len(outliers(samples)),
         "samples": len(samples),

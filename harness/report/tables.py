@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.configuration.matrix import Build
 from harness.report.pareto import MIB, emulated_merit
@@ -25,6 +25,7 @@ class Column:
     heading: str
     text: Callable[[Row], str]
     number: bool = True
+    detail: bool = False  # for pages; a terminal has no room for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,10 @@ class Table:
 
     def cells(self, row: Row) -> list[str]:
         return [column.text(row) for column in self.columns]
+
+    def brief(self) -> Table:
+        """Without details."""
+        return replace(self, columns=[column for column in self.columns if not column.detail])
 
 
 def tables(report: Report) -> list[Table]:
@@ -91,7 +96,7 @@ def _instruction_notes(rows: Sequence[Row]) -> list[str]:
 def _table(report: Report, target: str, emulated: bool) -> Table:
     rows = [row for row in report.rows if (row.target, row.emulated) == (target, emulated)]
     columns = _identity(rows)
-    columns += _EMULATED if emulated else _MEASURED
+    columns += _EMULATED if emulated else _measured(rows)
     columns += _where_known(rows)
     if any(row.accuracy is not None for row in rows):
         columns.append(Column(heading=_metrics(rows), text=_accuracy))
@@ -103,8 +108,16 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
         columns.append(Column(heading="status", text=lambda row: row.status, number=False))
     title = f"{target} (emulated)" if emulated else target
     return Table(
-        title=f"{report.sweep}: {title}", columns=columns, rows=rows, notes=[*_notes(rows), *_causes(rows)]
+        title=f"{report.sweep}: {title}",
+        columns=columns,
+        rows=rows,
+        notes=[*_notes(rows), *_percentile_notes(rows), *_causes(rows)],
     )
+
+
+def _measured(rows: Sequence[Row]) -> list[Column]:
+    p99 = _P99 if any(row.p99_interval_ms for row in rows) else ()
+    return [*_TIMES, *p99, *_PEAKS]
 
 
 def _where_known(rows: Sequence[Row]) -> list[Column]:
@@ -136,6 +149,15 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
         )
     return notes
+
+
+def _percentile_notes(rows: Sequence[Row]) -> list[str]:
+    few = sum(row.samples is not None and row.p99_interval_ms is None for row in rows)
+    note = (
+        f"p99: {few} of {len(rows)} cells have fewer than 100 samples, of which it would be about the "
+        "longest; ask for more (runs or min_seconds of the protocol)."
+    )
+    return [note] if few else []
 
 
 def _condition_notes(rows: Sequence[Row]) -> list[str]:
@@ -242,12 +264,6 @@ def figure(value: float | None, unit: float = 1) -> str:
     return f"{scaled:,.{digits}f}"
 
 
-def _interval(row: Row) -> str:
-    if row.predicted_low_ms is None or row.predicted_high_ms is None:
-        return NOTHING
-    return f"{figure(row.predicted_low_ms)} to {figure(row.predicted_high_ms)}"
-
-
 def _fps(row: Row) -> str:
     return figure(row.fps) + (f" {THROTTLED}" if row.throttled else "")
 
@@ -267,11 +283,17 @@ def _sparkline(row: Row, width: int = 20) -> str:
     return "".join(_BLOCKS[round((len(_BLOCKS) - 1) * mean / max(speeds))] for mean in means)
 
 
-def _certain(row: Row) -> str:
-    if row.p50_interval_ms is None:
-        return NOTHING
-    low, high = row.p50_interval_ms
-    return f"{figure(low)} to {figure(high)}"
+def _ends(interval: tuple[float, float] | None) -> str:
+    return NOTHING if interval is None else f"{figure(interval[0])} to {figure(interval[1])}"
+
+
+def _predicted_ends(row: Row) -> str:
+    low, high = row.predicted_low_ms, row.predicted_high_ms
+    return _ends(None if low is None or high is None else (low, high))
+
+
+def _p99(row: Row) -> str:
+    return figure(row.p99_ms) if row.p99_interval_ms else NOTHING
 
 
 def _planned(row: Row) -> str:
@@ -304,11 +326,18 @@ def _instructions(row: Row) -> str:
     return figure(row.instructions, 1e6) + mark
 
 
-_MEASURED = (
+_TIMES = (
     Column(heading="FPS", text=_fps),
     Column(heading="p50 ms", text=lambda row: figure(row.p50_ms)),
-    Column(heading="95 % ms", text=_certain),
+    Column(heading="p50 at 95 %", text=lambda row: _ends(row.p50_interval_ms)),
     Column(heading="p90 ms", text=lambda row: figure(row.p90_ms)),
+    Column(heading="p90 at 95 %", text=lambda row: _ends(row.p90_interval_ms), detail=True),
+)
+_P99 = (
+    Column(heading="p99 ms", text=_p99),
+    Column(heading="p99 at 95 %", text=lambda row: _ends(row.p99_interval_ms), detail=True),
+)
+_PEAKS = (
     Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB)),
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),
 )
@@ -322,7 +351,7 @@ _SUSTAINED = (
 _EMULATED = (
     Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),
     Column(heading="predicted ms", text=lambda row: figure(row.predicted_ms)),
-    Column(heading="interval ms", text=_interval),
+    Column(heading="interval ms", text=_predicted_ends),
     Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6)),
     Column(heading="M instructions", text=lambda row: figure(row.instructions, 1e6)),
     Column(heading="arena + weights MiB", text=_planned),

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def print_report(report: Report) -> None:
-    """Prints all tables to standard output."""
+    """Prints all tables, without details, to standard output."""
     terminal = console.stdout()
-    for table in tables(report):
+    for table in (table.brief() for table in tables(report)):
         terminal.print(_rich(table))
         for note in table.notes:
             terminal.print("  ", _text(note), sep="", style="dim")

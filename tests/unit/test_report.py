@@ -154,6 +154,42 @@ def test_a_sustained_run_is_shown_over_time() -> None:
     assert "FPS</span> up to 100" in page
 
 
+def test_percentiles_have_intervals_for_which_a_terminal_has_no_room(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known: dict[str, Any] = {
+        f"p{percent}_interval_ms": (percent / 10, percent / 5) for percent in (50, 90, 99)
+    }
+    found = report(row(p99_ms=12.0, samples=120, **known), row("int8", p99_ms=13.0, samples=99))
+    (table,) = tables(found)
+    headings = [column.heading for column in table.columns]
+    shown = [dict(zip(headings, table.cells(each), strict=True)) for each in table.rows]
+    assert [each["p50 at 95 %"] for each in shown] == ["5.00 to 10.0", NOTHING]
+    assert [each["p90 at 95 %"] for each in shown] == ["9.00 to 18.0", NOTHING]
+    assert [(each["p99 ms"], each["p99 at 95 %"]) for each in shown] == [
+        ("12.0", "9.90 to 19.8"),
+        (NOTHING, NOTHING),
+    ]
+    assert any(note.startswith("p99: 1 of 2 cells have fewer than 100 samples") for note in table.notes)
+    print_report(found)
+    printed = capsys.readouterr().out
+    assert "p50 at 95 %" in printed
+    assert "p99 ms" in printed
+    assert "p90 at 95 %" not in printed
+    assert "p99 at 95 %" not in printed
+    for page in (html(found), markdown(found)):
+        assert "p99 at 95 %" in page
+        assert "9.90 to 19.8" in page
+
+
+def test_without_samples_enough_there_is_no_p99() -> None:
+    (table,) = tables(report(row(p99_ms=13.0, samples=12, p50_interval_ms=(1.0, 2.0))))
+    assert not [column for column in table.columns if "p99" in column.heading]
+    assert any(note.startswith("p99: 1 of 1 cells") for note in table.notes)
+    (table,) = tables(report(row(p99_ms=13.0, samples=100, p99_interval_ms=(1.0, 2.0)), row(status="failed")))
+    assert not any(note.startswith("p99") for note in table.notes)
+
+
 def test_outliers_are_pointed_out_where_there_are_many() -> None:
     few, many = row(outliers=5, samples=100), row("int8", outliers=6, samples=100)
     notes = " ".join(tables(report(few, many))[0].notes)
@@ -274,6 +310,9 @@ def test_certainty_is_of_the_rounds_where_they_are_known(tmp_path: Path) -> None
     error = np.std(np.log(levels), ddof=1) / math.sqrt(3)
     expected = (100 * math.exp(-4.3027 * error), 100 * math.exp(4.3027 * error))
     assert new.p50_interval_ms == pytest.approx(expected, rel=1e-4)
+    assert new.p90_interval_ms
+    assert new.p90_interval_ms[0] < 110 < new.p90_interval_ms[1]
+    assert new.p99_interval_ms is None
     assert new.drift is None
     assert old.drift == pytest.approx(0.25, abs=0.05)
 
