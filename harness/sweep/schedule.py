@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 # Seconds between attempts to reach a board, which is quarantined after the last. A Raspberry Pi takes half a
 # minute to start.
 PAUSES = (2.0, 5.0, 15.0, 30.0, 60.0)
-LOSSES = 3  # of one cell, with its board
+LOSSES = 3  # of one cell: boards that vanished with it, or times that it failed on all that are left
 
 
 @dataclass(eq=False)
@@ -38,17 +38,19 @@ class Task(Generic[Item]):
     target: str
     cost: float  # of the same unit in all tasks; longer ones are taken first
     losses: Counter[str] = field(default_factory=Counter)  # by the boards that failed while they had it
-    vanished: int = 0  # of these, how often the board was gone, for which a cell may be the cause
+    vanished: set[str] = field(default_factory=set)  # of these, those that were gone: a cell may be the cause
 
     def single(self) -> list[Task[Item]]:
         """Its cells as tasks of their own."""
         cost = self.cost / len(self.items)
-        return [Task([item], self.target, cost, self.losses.copy(), self.vanished) for item in self.items]
+        return [
+            Task([item], self.target, cost, self.losses.copy(), self.vanished.copy()) for item in self.items
+        ]
 
     def is_hopeless(self, boards: Iterable[str]) -> bool:
         """Whether none of the boards that are left is to be lost with it, or bothered, any more."""
         losses = [self.losses[board] for board in boards]
-        return self.vanished >= LOSSES or (all(losses) and sum(losses) >= LOSSES)
+        return len(self.vanished) >= LOSSES or (all(losses) and sum(losses) >= LOSSES)
 
 
 @dataclass
@@ -156,7 +158,8 @@ class Schedule(Generic[Item]):
         gone = begun and not isinstance(error, BoardFaultError)
         if begun:
             task.losses[board] += 1
-        task.vanished += gone
+        if gone:
+            task.vanished.add(board)
         with queue.changed:
             hopeless = begun and task.is_hopeless(queue.boards)
             if not hopeless:

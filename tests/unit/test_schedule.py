@@ -126,6 +126,16 @@ def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
     assert sweep.is_over("a")
 
 
+def test_a_board_that_goes_on_vanishing_takes_no_cell_with_it() -> None:
+    sweep = Sweep({"pi4": [1.0]}, dict.fromkeys("abcd", "pi4"), (0.0,) * 4)
+    while sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True) is not None:
+        pass
+    for board in "bc":
+        assert not sweep.given_up
+        sweep.schedule.lost(sweep.take(board), board, DEAD, begun=True)
+    assert sweep.given_up == {0: "lost with its board 7 times, at last: dead"}  # d is spared
+
+
 def test_what_a_board_failed_with_is_for_the_others_first() -> None:
     sweep = Sweep({"pi4": [9.0, 5.0, 1.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 9)
     first, second = sweep.take("a"), sweep.take("b")
@@ -195,8 +205,9 @@ def test_cells_measured_in_turns_are_for_themselves_once_they_were_lost() -> Non
     assert [part.items for part in parts] == [[0], [1], [2]]
     for part in parts[:2]:
         sweep.schedule.done(part, "a")
-    for _ in range(2):
-        sweep.schedule.lost(parts[2], "a", DEAD, begun=True)
+    for board in "ab":
+        assert not sweep.given_up
+        sweep.schedule.lost(parts[2], board, DEAD, begun=True)
     assert sweep.given_up == {2: "lost with its board 3 times, at last: dead"}
     assert sweep.is_over("b")
 
