@@ -14,9 +14,10 @@ import pytest
 from harness.report.data import data, write_report
 from harness.report.html import html
 from harness.report.markdown import markdown
+from harness.report.notes import MARK
 from harness.report.pareto import pareto_optimal
 from harness.report.result import Report, Row, read_report
-from harness.report.tables import MARK, NOTHING, tables
+from harness.report.tables import NOTHING, tables
 from harness.report.terminal import print_report
 from harness.sweep.store import Outcome, Place, Store
 
