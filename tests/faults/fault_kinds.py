@@ -18,11 +18,12 @@ from proxy import Proxy
 
 AWAITED_SECONDS = 5.0  # for what was prepared to happen
 
-# What says that the connection to a board was lost, or could not be had, in harness/boards/ssh.py, session.py
-# and what paramiko and the system add.
+# What says that the connection to a board was lost, or could not be had: harness/boards/ssh.py, session.py,
+# and what paramiko and the system say of a socket.
 _LOST = (
     "the connection was lost", "no answer in time", "connecting:", "the board ended the session",
-    "Connection reset", "refused", "Unable to connect", "Error reading SSH protocol banner", "reset by peer",
+    "Connection reset", "refused", "Unable to connect", "Socket is closed", "Broken pipe",
+    "SSH session not active", "Error reading SSH protocol banner", "Mismatched MAC",
 )  # fmt: skip
 # Its files were taken from under a session that is about to end.
 _CLEARED = ("No such file", "there is no file", "not found", "cannot be opened")
