@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 
-# Leads a process group, and kills it when this process has ended, however it did: the kernel then closes the
-# pipe that this reads from. PR_SET_PDEATHSIG would reach the program alone, and not what it has started, as
-# the sampler's shell starts the engine; a program that keeps the machine's lock would keep it if it hung.
-_GUARD = 'read -r _; rm -rf -- "$@"; kill -KILL 0'
+# Reads until this process has ended, however it did: the kernel then closes the other end of the pipe. What
+# follows is done then. PR_SET_PDEATHSIG would reach a program alone, and not what it has started, as the
+# sampler's shell starts the engine; a program that kept the machine's lock would keep it as long as it hung.
+_GUARD = "trap '' HUP INT TERM; read -r _; "
+_KILL_GROUP = "kill -KILL 0"
+_REMOVE = 'rm -rf -- "$1"'
 
 
 class HostBoard:
@@ -39,10 +41,12 @@ class HostBoard:
         self.sensors = BoardPaths()
         self.undo = str(Path.home() / ".harness-undo")
         self._running: set[int] = set()  # process groups
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._opened = contextlib.ExitStack()
+        self._folder: Path | None = None
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="harness-"))
+        self._opened.enter_context(_guard(_REMOVE, str(self._folder)))
         return self
 
     def __exit__(
@@ -51,9 +55,8 @@ class HostBoard:
         """Ends what still runs, as when another thread gives up the sweep."""
         while self._running:
             _kill_group(self._running.pop())
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            folder.cleanup()
+        self._folder = None
+        self._opened.close()
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """The files' own paths."""
@@ -90,10 +93,7 @@ class HostBoard:
     @contextlib.contextmanager
     def _group(self) -> Iterator[int]:
         """A process group; what is in it is killed in the end."""
-        folder = [self._folder.name] if self._folder else []
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        words = ["sh", "-c", _GUARD, "sh", *folder]
-        with _started(words, stdin=subprocess.PIPE, process_group=0, **quiet) as guard:
+        with _guard(_KILL_GROUP) as guard:
             self._running.add(guard.pid)
             try:
                 yield guard.pid
@@ -124,7 +124,7 @@ class HostBoard:
     def scratch(self, name: str) -> str:
         if self._folder is None:
             raise BoardUnreachableError(f"{self.name} is closed")
-        return str(Path(self._folder.name) / name)
+        return str(self._folder / name)
 
     def fetch(self, remote: str, local: Path) -> None:
         try:
@@ -132,6 +132,17 @@ class HostBoard:
         except OSError as error:
             raise HarnessError(f"{remote}: cannot be read on {self.name}: {error.strerror}") from None
         write_atomically(local, data)
+
+
+def _guard(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """A shell, leader of a process group, that runs `script` when it is left or this process has ended."""
+    return _started(
+        ["sh", "-c", _GUARD + script, "sh", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
 
 
 def _started(argv: Sequence[str], **more: Any) -> subprocess.Popen[str]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +19,16 @@ from harness.boards.host import HostBoard
 from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
-RUNS_FOR_EVER = """
-import sys
+OPENED = """
+import sys, time
 from harness.boards.host import HostBoard
 from harness.configuration.targets import load_target
-with HostBoard(load_target("host")) as board:
-    log = board.scratch("log")
-    board.run(["sh", "-c", 'echo >"$1"; sleep 60 & echo $$ $! "$1" >"$2.new"; mv "$2.new" "$2"; wait', "sh",
-               log, sys.argv[1]], timeout=60)
+board = HostBoard(load_target("host")).__enter__()
+log = board.scratch("log")
+"""
+RUNNING = """
+board.run(["sh", "-c", 'echo >"$1"; sleep 60 & echo $$ $! "$1" >"$2.new"; mv "$2.new" "$2"; wait', "sh",
+           log, sys.argv[1]], timeout=60)
 """
 
 
@@ -77,7 +79,7 @@ def test_leaving_ends_what_another_thread_runs() -> None:
 
 def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    with subprocess.Popen([sys.executable, "-c", RUNS_FOR_EVER, str(said)]) as harness:
+    with subprocess.Popen([sys.executable, "-c", OPENED + RUNNING, str(said)]) as harness:
         while not said.exists():
             assert harness.poll() is None
             time.sleep(0.01)
@@ -85,7 +87,17 @@ def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     shell, child, log = said.read_text().split()
     assert wait_until_gone(int(shell))
     assert wait_until_gone(int(child))
-    assert not Path(log).parent.exists()
+    assert wait_until(lambda: not Path(log).parent.exists())
+
+
+def test_the_folder_of_a_harness_that_is_killed_goes_also_when_nothing_runs() -> None:
+    code = f"{OPENED}print(log, flush=True)\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout is not None
+        folder = Path(harness.stdout.readline()).parent
+        assert folder.is_dir()
+        harness.kill()
+    assert wait_until(lambda: not folder.exists())
 
 
 def test_files_of_ones_own_are_in_a_private_folder_that_goes() -> None:
@@ -127,12 +139,21 @@ def test_nothing_is_profiled(board: HostBoard, tmp_path: Path) -> None:
 
 def wait_until_gone(process: int) -> bool:
     """Whether a process vanishes, or is a zombie that nobody reaps, within five seconds."""
-    for _ in range(100):
+
+    def gone() -> bool:
         try:
             os.kill(process, 0)
-            if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return True
+            return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
         except (ProcessLookupError, FileNotFoundError):
+            return True
+
+    return wait_until(gone)
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold within five seconds."""
+    for _ in range(100):
+        if holds():
             return True
         time.sleep(0.05)
     return False
