@@ -80,7 +80,7 @@ undo() {  # session
   [ -f "$script" ] || return 0
   sh "$script" </dev/null >/dev/null 2>&1 &
   undoing=$!
-  tries=100
+  tries=50
   while [ -n "$(started "$undoing")" ] && [ "$tries" -gt 0 ]; do
     tries=$((tries - 1))
     sleep 0.1 2>/dev/null || sleep 1

@@ -18,7 +18,7 @@ import pytest
 
 from harness.boards import session
 from harness.boards.board_lock import give_back_command, take_command
-from harness.boards.command_line import split_pid, wrapped
+from harness.boards.command_line import quoted, split_pid, wrapped
 from harness.boards.session import keeper_command
 
 ODD = 'it\'s a "folder" $(touch oops) `id`\n*ü'
@@ -106,7 +106,7 @@ def test_the_first_one_takes_it_and_the_second_is_told(board: Board) -> None:
         busy, who, since = take(board, second)
         assert (busy, who) == ("busy", "$(id) `id` it's me")
         assert since.endswith("UTC")
-        assert take(board, first)[0] == "busy"
+        assert take(board, first) == ["taken"]  # it has it still, where giving it back has failed
         board.run(give_back_command(board.folder, second.session))  # not its own
         assert take(board, second)[0] == "busy"
         board.run(give_back_command(board.folder, first.session))
@@ -135,6 +135,27 @@ def test_it_is_taken_from_a_killed_keeper_once_its_programs_are_dead(board: Boar
         assert program.wait(timeout=5) == -signal.SIGKILL
         assert not processes_of(program.pid)
         assert [path.name for path in Path(board.folder, "lock/held").iterdir()] == [second.session]
+
+
+@pytest.mark.parametrize("how", ["closed", "killed", "killed, and another one waits"])
+def test_what_a_session_has_set_is_put_back_before_its_lock_is_free(
+    board: Board, tmp_path: Path, how: str
+) -> None:
+    value = tmp_path / "a value's place"
+    value.write_text("set\n")
+    with board.keeper() as second:
+        with board.keeper() as first:
+            assert take(board, first) == ["taken"]
+            undo = Path(board.folder, "sessions", first.session, "undo")
+            lock = f"{board.folder}/lock/held/{first.session}"
+            undo.write_text(f"[ -f {quoted([lock])} ] && echo old >{quoted([str(value)])}\n")
+            if how != "closed":
+                first.kill()
+        if how == "killed":
+            board.clean()
+        assert take(board, second) == ["taken"]
+        assert value.read_text() == "old\n"
+    assert not board.left()
 
 
 def start(board: Board, keeper: Keeper, argv: list[str]) -> subprocess.Popen[bytes]:

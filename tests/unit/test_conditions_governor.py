@@ -120,7 +120,7 @@ def test_what_cannot_be_put_back_is_a_warning(
     with held_governor(board, paths):
         governor_file(paths, 2).unlink()
         governor_file(paths, 2).symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
-    assert "governors could not be put back; that is tried again" in capsys.readouterr().err
+    assert "governors could not be put back; the next measured run" in capsys.readouterr().err
     assert Path(board.undo).exists()
 
 
