@@ -55,7 +55,7 @@ class Tally:
     left_behind: int = 0
     sweeps: int = 0
     restarts: int = 0
-    causes: Counter[str] = field(default_factory=Counter)  # kinds of faults that made cells fail
+    causes: Counter[str] = field(default_factory=Counter)  # kinds of faults that made cells or harness end
     found: list[str] = field(default_factory=list)  # what was left behind, ended twice, or said a wrong cause
 
     @property
@@ -113,10 +113,10 @@ class Tally:
         self.found += found
 
     def table(self) -> Table:
-        """Kinds of faults, how many of each, and cells that failed for it; then how the cells ended."""
+        """Kinds of faults, how many of each, and what failed for it; then how the cells ended."""
         from rich.table import Table
 
-        table = Table("fault", "done", "cells failed", title=f"{self.sweeps} sweeps, {self.cells} cells")
+        table = Table("fault", "done", "failures", title=f"{self.sweeps} sweeps, {self.cells} cells")
         for column in table.columns[1:]:
             column.justify = "right"
         for kind in KINDS:
