@@ -18,6 +18,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from proxy import Proxy
@@ -34,6 +35,7 @@ CORES = 4
 GOVERNOR = "ondemand"
 # Address space that a shell and sshd can do with, and QEMU cannot.
 LITTLE_MEMORY = 64 << 20
+WORK = ("bench", "forward")  # what a sweep has engines do
 DISK = "192m"
 CLOCK = "clock.so"
 ARM64_LIBRARIES = "/usr/aarch64-linux-gnu"  # Debian's libc6-arm64-cross
@@ -163,8 +165,9 @@ class Board:
         ]
 
     def engines(self, *subcommands: str) -> list[int]:
-        """Those that run, or run a subcommand. Under binfmt_misc the program is QEMU's first argument."""
-        return [process for process in self.processes() if _is_engine(words(process)[:4], subcommands)]
+        """Those at work, or at these subcommands. Under binfmt_misc the program is QEMU's first argument."""
+        wanted = subcommands or WORK
+        return [process for process in self.processes() if _is_engine(words(process)[:4], wanted)]
 
     def signal_engine(self, number: signal.Signals) -> bool:
         """Whether there was one."""
@@ -188,7 +191,7 @@ class Board:
     def starts_engine_within(self, size: int) -> bool:
         """Whether a shell that has such a limit is there to run an engine."""
         for process in self.processes():
-            if words(process)[0] == "sh" and _is_engine(words(process), ()):
+            if words(process)[0] == "sh" and _is_engine(words(process), WORK):
                 with contextlib.suppress(OSError):
                     if resource.prlimit(process, resource.RLIMIT_AS)[0] == size:
                         return True
@@ -254,11 +257,8 @@ def command_line(process: int) -> str:
 
 
 def _is_engine(command: Sequence[str], subcommands: Sequence[str]) -> bool:
-    """Whether `mpe SUBCOMMAND` is within; any subcommand where none is given."""
-    return any(
-        Path(word).name == "mpe" and (not subcommands or following in subcommands)
-        for word, following in zip(command, [*command[1:], ""], strict=True)
-    )
+    """Whether `mpe SUBCOMMAND` is within; scripts that look after files get the path of mpe alone."""
+    return any(Path(word).name == "mpe" and following in subcommands for word, following in pairwise(command))
 
 
 def build_libraries(folder: Path) -> Path:
