@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ class Engine:
 
 Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by the name of the target, and toolchain
 OWN = (HOST, Build())  # what accuracy is evaluated with
+OPENING_SECONDS = 5.0  # that closing waits for boards that are just being opened
 
 
 def build_engines(wanted: Iterable[tuple[Target, Build]], worker: Worker) -> Engines:
@@ -111,18 +112,19 @@ class Boards:
             future.result().__exit__(None, None, None)
 
     def close(self) -> None:
-        """Closes the boards that are open, at once, as one that has fallen silent takes its time.
+        """Closes the boards that are open, at once, as one that has fallen silent takes its time. Those that
+        are just being opened have some seconds to be closed as well; an image that is being built has not.
 
         Raises what went wrong with one of them when all have been tried.
         """
         with self._lock:
-            opened = [future for future in self._boards.values() if future.done() and not future.exception()]
+            futures = list(self._boards.values())
+            opened = [future.result() for future in futures if future.done() and not future.exception()]
             self._boards.clear()
             self._closed = True
-        if not opened:
-            return
-        with ThreadPoolExecutor(len(opened)) as pool:
-            closing = [pool.submit(future.result().__exit__, None, None, None) for future in opened]
+        with ThreadPoolExecutor(len(opened) + 1) as pool:
+            pool.submit(wait, futures, timeout=OPENING_SECONDS)
+            closing = [pool.submit(board.__exit__, None, None, None) for board in opened]
         for closed in closing:
             closed.result()
 

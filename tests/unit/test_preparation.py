@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 from fake_boards import FakeBoard
@@ -54,3 +56,22 @@ def test_a_board_that_cannot_be_closed_keeps_none_of_the_others_open(worker: Wor
     with pytest.raises(OSError, match="no route"):
         boards.close()
     assert sorted(closed) == ["b", "c"]
+
+
+def test_a_board_that_is_just_being_opened_is_closed_as_well(worker: Worker) -> None:
+    begun, closed = threading.Event(), threading.Event()
+
+    class Opening(FakeBoard):
+        def __enter__(self) -> Self:
+            begun.set()
+            time.sleep(0.5)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            closed.set()
+
+    boards = Boards(worker, Opening)
+    boards.open("a")
+    assert begun.wait(20)
+    boards.close()
+    assert closed.is_set()
