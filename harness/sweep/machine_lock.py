@@ -30,15 +30,46 @@ def lock_file(name: str) -> Path:
 @contextlib.contextmanager
 def measuring(stop: threading.Event | None = None) -> Iterator[None]:
     """Waits until nothing else of harness loads this machine, and keeps it so."""
-    with _locked("machine", fcntl.LOCK_EX, stop):
+    with _locked("machine", stop):
         yield
 
 
 @contextlib.contextmanager
 def loading(stop: threading.Event | None = None) -> Iterator[None]:
     """Work that must not run while something is measured here."""
-    with _locked("machine", fcntl.LOCK_SH, stop):
+    path = lock_file("machine")
+    _wait(lambda: _share(path), stop or threading.Event())
+    try:
         yield
+    finally:
+        _unshare(path)
+
+
+# Threads that load this machine at the same time share one lock: hundreds of boards take it in every round.
+_shared: dict[Path, tuple[int, int]] = {}  # descriptor, and how many threads have it
+_guard = threading.Lock()
+
+
+def _share(path: Path) -> None:
+    with _guard:
+        handle, threads = _shared.get(path, (-1, 0))
+        if not threads:
+            handle = _open(path)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BaseException:
+                os.close(handle)
+                raise
+        _shared[path] = handle, threads + 1
+
+
+def _unshare(path: Path) -> None:
+    with _guard:
+        handle, threads = _shared.pop(path)
+        if threads > 1:
+            _shared[path] = handle, threads - 1
+        else:
+            os.close(handle)
 
 
 @contextlib.contextmanager
@@ -46,15 +77,15 @@ def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
     """A measurement on a board: no other one runs there."""
     # Its name may hold a slash, or be longer than a file's.
     name = hashlib.sha256(board.encode()).hexdigest()[:32]
-    with _locked(f"board-{name}", fcntl.LOCK_EX, stop):
+    with _locked(f"board-{name}", stop):
         yield
 
 
 @contextlib.contextmanager
-def _locked(name: str, mode: int, stop: threading.Event | None) -> Iterator[None]:
+def _locked(name: str, stop: threading.Event | None) -> Iterator[None]:
     handle = _open(lock_file(name))
     try:
-        _wait(lambda: fcntl.flock(handle, mode | fcntl.LOCK_NB), stop or threading.Event())
+        _wait(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB), stop or threading.Event())
         yield
     finally:
         os.close(handle)

@@ -324,3 +324,20 @@ def test_a_boards_lock_is_in_one_folder_whatever_it_is_called(name: str) -> None
             pass
         with using(f"{name}'", stop):
             assert all(path.is_file() for path in folder.iterdir())
+
+
+def test_threads_that_load_this_machine_share_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    stopped = threading.Event()
+    stopped.set()
+    with loading():
+        with loading():
+            pass
+        with pytest.raises(Interrupted):  # as the outer one still has it
+            measuring(stopped).__enter__()
+    with measuring(), pytest.raises(Interrupted):
+        loading(stopped).__enter__()
+    with measuring(stopped):
+        pass
