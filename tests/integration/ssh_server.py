@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +92,8 @@ def wait_for(port: int) -> None:
         except OSError:
             time.sleep(0.05)
     pytest.fail(f"nothing listens on port {port}")
+
+
+def address_below(server: Server, folder: Path) -> SshAddress:
+    """Where the board's files are in a folder of a test's own, whose name a shell could misread."""
+    return replace(server.address, folder=str(folder / 'the board\'s "folder" $(id)\n*ü'))

@@ -10,12 +10,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ssh_server import Server, running_server
+from ssh_server import Server, address_below, running_server
 
 from harness.boards import session
 from harness.boards.board import Completed, RunTimeoutError
@@ -36,8 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def address(server: Server, tmp_path: Path) -> SshAddress:
-    """With a folder of the test's own."""
-    return replace(server.address, folder=str(tmp_path / 'the board\'s "folder" $(id)\n*ü'))
+    return address_below(server, tmp_path)
 
 
 def connect(address: SshAddress) -> SshBoard:

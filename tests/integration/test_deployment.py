@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ssh_server import Server, running_server
+from ssh_server import Server, address_below, running_server
 
 from harness import file_digest
 from harness.boards import deployment, storage_room
@@ -30,8 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def address(server: Server, tmp_path: Path) -> SshAddress:
-    """With a folder of the test's own."""
-    return replace(server.address, folder=str(tmp_path / 'the board\'s "folder" $(id)\n*ü'))
+    return address_below(server, tmp_path)
 
 
 @pytest.fixture

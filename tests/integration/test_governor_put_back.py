@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from fake_boards import folder_of, raspberry_pi
 from proxy import Proxy
-from ssh_server import Server, running_server
+from ssh_server import Server, address_below, running_server
 
 from harness.boards.board_lock import held
 from harness.boards.governor import held_governor
@@ -38,8 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def address(server: Server, tmp_path: Path) -> SshAddress:
-    """With a folder of the test's own."""
-    return replace(server.address, folder=str(tmp_path / 'the board\'s "folder" $(id)\n*ü'))
+    return address_below(server, tmp_path)
 
 
 @pytest.fixture
