@@ -64,10 +64,8 @@ def dockerfile(
             engine.images.remove(tag)
 
 
-def test_a_second_call_takes_less_than_three_seconds(engine: docker.DockerClient) -> None:
-    started = time.monotonic()
+def test_a_second_call_builds_nothing(engine: docker.DockerClient) -> None:
     built = build_image(TARGET)
-    assert time.monotonic() - started < 3
     assert built.cached
     assert engine.images.get(built.image.tag).attrs["Architecture"] == "arm64"
 
