@@ -9,9 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,11 +54,16 @@ def governors(paths: BoardPaths) -> set[str]:
     return {path.read_text().strip() for path in folder_of(paths).glob("sys/**/scaling_governor")}
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, "it does not come true"
+        assert time.monotonic() < deadline, "it does not come true; these run:\n" + processes()
         time.sleep(0.02)
+
+
+def processes() -> str:
+    words = ["ps", "-eo", "pid,ppid,pgid,stat,etimes,args"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def sessions(address: SshAddress) -> list[Path]:
@@ -77,25 +82,16 @@ def test_after_a_connection_that_is_lost_during_a_run(
     address: SshAddress, paths: BoardPaths, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy = Proxy(address.port)
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            measure(board)
-        except BoardUnreachableError as error:
-            raised.append(error)
-
     try:
-        with connect(replace(address, port=proxy.port), paths) as board:
-            worker = threading.Thread(target=work)
-            worker.start()
+        with connect(replace(address, port=proxy.port), paths) as board, ThreadPoolExecutor(1) as pool:
+            measured = pool.submit(measure, board)
             wait_until(lambda: governors(paths) == {"performance"})
             if how == "cut":
                 proxy.cut()
             else:  # as by Ctrl-C in another thread
                 board.__exit__(None, None, None)
-            worker.join()
-            assert len(raised) == 1
+            with pytest.raises(BoardUnreachableError):
+                measured.result()
     finally:
         proxy.close()
     wait_until(lambda: not sessions(address))  # the board ends them by itself, after its governors
@@ -129,7 +125,7 @@ def start_harness(server: Server, address: SshAddress, paths: BoardPaths) -> sub
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    wait_until(lambda: governors(paths) == {"performance"}, seconds=30)
+    wait_until(lambda: governors(paths) == {"performance"})
     return process
 
 
