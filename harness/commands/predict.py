@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from harness.prediction.model import Prediction
 
 TIMEOUT = 3600.0
+# The options that only one kind of work takes, by the option that asks for that kind; nothing: a prediction.
+_TAKEN_BY = {
+    "": ("cfg", "weights", "threads", "layers", "loops", "calibration", "isa", "algorithm", "prefer"),
+    "calibrate": ("results",),
+    "validate": ("profiles", "plot"),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness.configuration.targets import load_target
 
+    _refuse_what_does_nothing(arguments)
     if arguments.validate:
         from harness.commands.predict_validate import run as validate
 
@@ -101,6 +108,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(rows, layers=arguments.layers)
     return 0
+
+
+def _refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
+    asked = next((work for work in _TAKEN_BY if work and getattr(arguments, work)), "")
+    for work, names in _TAKEN_BY.items():
+        for name in names if work != asked else ():
+            if getattr(arguments, name):
+                where = f"with --{asked}" if asked else f"without --{work}"
+                raise ConfigurationError(f"--{name} does nothing {where}", cure="Leave it out.")
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
