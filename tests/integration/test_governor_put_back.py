@@ -55,7 +55,7 @@ def governors(paths: BoardPaths) -> set[str]:
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline, "it does not come true; these run:\n" + processes()
         time.sleep(0.02)
