@@ -54,8 +54,8 @@ def governors(paths: BoardPaths) -> set[str]:
     return {path.read_text().strip() for path in folder_of(paths).glob("sys/**/scaling_governor")}
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it does not come true; these run:\n" + processes()
         time.sleep(0.02)
@@ -125,7 +125,7 @@ def start_harness(server: Server, address: SshAddress, paths: BoardPaths) -> sub
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    wait_until(lambda: governors(paths) == {"performance"})
+    wait_until(lambda: governors(paths) == {"performance"}, seconds=30)
     return process
 
 
