@@ -74,17 +74,16 @@ kill_all() {  # process group
   done
 }
 
-# Whatever it waits for, as a sudo that asks, must not keep the lock: it has 12 s, also where the board's disk
-# holds everything up for a while, or is killed.
+# Whatever it waits for, as a sudo that asks, must not keep the lock: it is killed after 12 s. A slow disk may
+# take some of them.
 undo() {  # session
   script=$folder/ended/$1/undo
   [ -f "$script" ] || return 0
   sh "$script" </dev/null >/dev/null 2>&1 &
   undoing=$!
-  tries=120
-  while [ -n "$(started "$undoing")" ] && [ "$tries" -gt 0 ]; do
-    tries=$((tries - 1))
-    sleep 0.1 2>/dev/null || { tries=$((tries - 9)); sleep 1; }
+  tenths=120
+  while [ -n "$(started "$undoing")" ] && [ "$tenths" -gt 0 ]; do
+    if sleep 0.1 2>/dev/null; then tenths=$((tenths - 1)); else sleep 1; tenths=$((tenths - 10)); fi
   done
   kill -KILL "$undoing" 2>/dev/null
   rm -f "$script"

@@ -105,7 +105,7 @@ def test_a_jump_host_that_falls_silent_in_a_run_loses_the_board(
     servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
-    monkeypatch.setattr(session, "UNANSWERED_SECONDS", 4)
+    monkeypatch.setattr(session, "UNANSWERED_SECONDS", 1.5)
     gate, behind = servers
     proxy = Proxy(gate.address.port)
     try:
