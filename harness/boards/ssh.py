@@ -328,4 +328,7 @@ class SshBoard:
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    return "the connection was lost" if isinstance(error, EOFError) else printable(str(error)) or "no reason"
+    # SFTP's client wraps the end of a connection into an error that ends with a colon and nothing.
+    if isinstance(error, EOFError) or isinstance(error.__context__, EOFError):
+        return "the connection was lost"
+    return printable(str(error)) or "no reason"

@@ -91,6 +91,18 @@ def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
         proxy.close()
 
 
+def test_a_connection_that_ends_in_a_transfer_is_lost(server: Server, tmp_path: Path) -> None:
+    proxy = Proxy(server.address.port)
+    try:
+        with connect(replace(server.address, port=proxy.port)) as board:
+            proxy.stall(60)
+            threading.Timer(0.5, proxy.cut).start()
+            with pytest.raises(BoardUnreachableError, match=r"fetching .*: the connection was lost$"):
+                board.fetch("/etc/hostname", tmp_path / "back")
+    finally:
+        proxy.close()
+
+
 def test_a_connection_that_falls_silent_in_a_run_is_lost(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
