@@ -8,6 +8,7 @@ import hashlib
 import hmac
 from collections.abc import Collection
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,7 @@ def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set
         try:
             if words[0] == "@revoked":
                 revoked.add(parse_host_key(" ".join(words[2:])).blob)
-            elif any(_names(name, address) for name in words[0].split(",")):
+            elif _match(words[0], address):
                 known[f"{file}:{number}: the key"] = parse_host_key(" ".join(words[1:]))
         except ValueError as error:
             raise ConfigurationError(
@@ -109,12 +110,27 @@ def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set
     return known, revoked
 
 
-def _names(name: str, address: str) -> bool:
-    """Whether a host in known_hosts is this one. Raises ValueError for a hash that is none."""
-    if not name.startswith("|"):
-        return name == address
+def _match(hosts: str, address: str) -> bool:
+    """Whether a line for these hosts is for this one, as sshd(8) has it, "SSH_KNOWN_HOSTS FILE FORMAT".
+
+    Raises ValueError for a hash that is none.
+    """
+    address = address.lower()
+    if hosts.startswith("|"):
+        return _is_hash_of(hosts, address)
+    found = False
+    for pattern in hosts.lower().split(","):
+        # Of the characters that are special to fnmatch, [ is not in known_hosts.
+        if fnmatchcase(address, pattern.removeprefix("!").replace("[", "[[]")):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _is_hash_of(text: str, address: str) -> bool:
     try:
-        _, kind, *parts = name.split("|")
+        _, kind, *parts = text.split("|")
         salt, digest = (base64.b64decode(part, validate=True) for part in parts)
     except ValueError:
         kind = ""

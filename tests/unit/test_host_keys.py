@@ -103,6 +103,41 @@ def test_hashed_hosts_are_known(tmp_path: Path) -> None:
     assert not known(file, "192.0.2.7").get_host_keys().keys()
 
 
+@pytest.mark.parametrize(
+    ("hosts", "address"),
+    [
+        ("*", "board"),
+        ("*.lab.example", "pi.lab.example"),
+        ("*.lab.example", "lab.example"),
+        ("b?ard", "board"),
+        ("b?ard", "bard"),
+        ("[*.lab]:2222", "[pi.lab]:2222"),
+        ("*.lab", "[pi.lab]:2222"),
+        ("*,!board", "board"),
+        ("!board,*", "board"),
+        ("!board,*", "other"),
+        ("!board", "other"),
+        ("board", "Board"),
+        ("BOARD", "board"),
+        ("[a-c]oard", "board"),
+        ("board,", "other"),
+    ],
+)
+def test_patterns_name_hosts_as_in_openssh(tmp_path: Path, hosts: str, address: str) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(f"{hosts} {KEY}\n")
+    words = ["ssh-keygen", "-F", address, "-f", str(file)]
+    found = subprocess.run(words, check=False, capture_output=True).returncode == 0
+    assert bool(known(file, address).get_host_keys().keys()) == found
+
+
+def test_hashes_are_of_small_letters(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(f"board {KEY}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
+    assert known(file, "Board").get_host_keys().keys() == ["Board"]
+
+
 def test_authorities_comments_and_other_hosts_are_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     file.write_bytes(
