@@ -65,8 +65,9 @@ class Board(Protocol):
     def undo(self) -> str:
         """The path there of a script, if any, that puts back what was set there and is no file of ours.
 
-        The board runs it when the connection ends, however that ends. This machine does not: there it stays
-        for whoever looks for it next (harness.boards.governor).
+        The board runs it when the connection ends, however that ends; what fails goes to the next holder of
+        the board's lock. This machine does not: there it stays for whoever looks for it next
+        (harness.boards.governor).
         """
         ...
 

@@ -7,6 +7,8 @@ name is the session's alone: nobody, however late, can give back what another on
 dead session as well, by all who wait; then one of them wins the renaming. What a dead holder started is
 killed before.
 
+What puts back what was set on the board goes with the lock: where it has failed, the next holder gets it.
+
 The lock is the working folder's: harnesses with other folders on the same board, as other users have, do not
 see it. And the folder has to be one board's own: where boards share a home folder, each would take the
 others' sessions for dead, as it cannot see their processes.
@@ -45,10 +47,15 @@ _TAKE = (
 claim=$folder/sessions/$2/held
 mkdir "$claim" 2>/dev/null
 printf '%s\n' "$3" "$(date -u '+%Y-%m-%d %H:%M:%S UTC')" >"$claim/$2" || exit 1
+taken() {  # session
+  mv -f "$folder/undo-$boot" "$folder/sessions/$1/undo" 2>/dev/null
+  echo taken
+  exit 0
+}
 for attempt in 1 2 3; do
-  if mv -f "$claim" "$folder/lock/." 2>/dev/null; then echo taken; exit 0; fi
+  if mv -f "$claim" "$folder/lock/." 2>/dev/null; then taken "$2"; fi
   for each in "$folder/lock/held"/*; do
-    if [ "${each##*/}" = "$2" ]; then echo taken; exit 0; fi
+    if [ "${each##*/}" = "$2" ]; then taken "$2"; fi
     if alive "${each##*/}"; then
       echo busy
       cat "$each" 2>/dev/null
@@ -62,6 +69,8 @@ echo busy
 )
 
 _GIVE_BACK = r"""
+undo=$1/sessions/$2/undo
+if [ -e "$undo" ]; then mv -f "$undo" "$1/undo-$(cat /proc/sys/kernel/random/boot_id)" || exit; fi
 rm -f "$1/lock/held/$2" || exit
 rmdir "$1/lock/held" 2>/dev/null
 :

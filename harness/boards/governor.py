@@ -149,8 +149,8 @@ def held_governor(board: Board, paths: BoardPaths, governor: str = STEADY) -> It
             restored, why = False, f" ({error.message})"
         if not restored:
             console.warn(
-                f"{board.name}: its governors could not be put back{why}; the next measured run, or the end "
-                "of the connection, tries again, and a restart of the board does it too"
+                f"{board.name}: its governors could not be put back{why}; the next measured run there tries "
+                "again, and a restart of the board does it too"
             )
 
 

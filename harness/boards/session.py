@@ -14,8 +14,9 @@ The working folder there:
     partial/SHA256           what has arrived of files whose sending was cut
     lock/held/SESSION        the lock's holder, if any (harness.boards.board_lock)
     sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, temporary files, and `undo`: a
-                             script that puts back what the session has set elsewhere, such as governors
+                             script that puts back what the lock's holder has set elsewhere, such as governors
     ended/SESSION/           the same while it is being removed
+    undo-BOOT                a script that failed: the next holder of the lock gets it, and tries again
 
 A session is called after its keeper: PID-START-BOOT, with its start in ticks since boot, so that nothing is
 taken for it that gets its number later. Whether it lives is decided on the board; no clocks are compared.
@@ -75,18 +76,18 @@ kill_all() {  # process group
 }
 
 # Whatever it waits for, as a sudo that asks, must not keep the lock: it is killed after 12 s. A slow disk may
-# take some of them.
-undo() {  # session
-  script=$folder/ended/$1/undo
-  [ -f "$script" ] || return 0
-  sh "$script" </dev/null >/dev/null 2>&1 &
+# take some of them. It is not waited for then, as the kernel may not let it die.
+undo() {  # script
+  [ -f "$1" ] || return 0
+  sh "$1" </dev/null >/dev/null 2>&1 &
   undoing=$!
   tenths=120
   while [ -n "$(started "$undoing")" ] && [ "$tenths" -gt 0 ]; do
     if sleep 0.1 2>/dev/null; then tenths=$((tenths - 1)); else sleep 1; tenths=$((tenths - 10)); fi
   done
+  if [ "$tenths" -gt 0 ] && wait "$undoing"; then rm -f "$1"; return; fi
   kill -KILL "$undoing" 2>/dev/null
-  rm -f "$script"
+  mv -f "$1" "$folder/undo-$boot" 2>/dev/null
 }
 
 # Moved away first, so that nothing is started any more that would be missed. The lock is given back last:
@@ -102,7 +103,7 @@ end() {  # session
       # Without its first process a group still has its number to itself.
       if [ "${now:-${entry#*-}}" = "${entry#*-}" ]; then kill_all "${entry%-*}"; fi
     done
-    undo "$1"
+    undo "$folder/ended/$1/undo"
   fi
   for entry in "$folder/ended/$1/uploads"/*; do
     if [ -f "$entry" ]; then mv -f "$entry" "$folder/partial/."; fi
@@ -123,6 +124,9 @@ if ! [ -O "$folder" ]; then
 fi
 chmod 700 "$folder" || exit 1
 for part in objects partial lock sessions ended; do mkdir -p "$folder/$part" || exit 1; done
+for each in "$folder"/undo-*; do
+  if [ "$each" != "$folder/undo-$boot" ]; then rm -f "$each"; fi
+done
 for each in "$folder/sessions"/* "$folder/lock/held"/*; do
   if [ -e "$each" ] && ! alive "${each##*/}"; then end "${each##*/}"; fi
 done

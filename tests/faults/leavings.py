@@ -50,6 +50,7 @@ def _on_board(board: Board, reopened: bool) -> list[str]:
         for path in (board.work / part).rglob("*"):
             if path.name != "held" and (reopened or board.boot in str(path)):
                 found.append(str(path))
+    found += map(str, board.work.glob("undo-*" if reopened else f"undo-{board.boot}"))
     for path in (board.disk / "home").rglob("*"):
         with contextlib.suppress(OSError):
             if path.is_file() and (reopened or board.boot in path.read_text()):

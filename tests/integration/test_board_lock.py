@@ -44,7 +44,7 @@ def connect(address: SshAddress) -> SshBoard:
 
 def left(address: SshAddress) -> list[str]:
     """What sessions have left behind."""
-    parts = ("sessions/*", "ended/*", "lock/*/*")
+    parts = ("sessions/*", "ended/*", "lock/*/*", "undo-*")
     return [str(path) for part in parts for path in Path(address.folder).glob(part)]
 
 

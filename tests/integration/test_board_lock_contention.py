@@ -59,7 +59,7 @@ class Board:
 
     def left(self) -> list[str]:
         """What sessions have left behind."""
-        parts = ("sessions/*", "ended/*", "lock/held/*", "partial/*")
+        parts = ("sessions/*", "ended/*", "lock/held/*", "partial/*", "undo-*")
         return [str(path) for part in parts for path in Path(self.folder).glob(part)]
 
 
@@ -156,6 +156,44 @@ def test_what_a_session_has_set_is_put_back_before_its_lock_is_free(
         assert take(board, second) == ["taken"]
         assert value.read_text() == "old\n"
     assert not board.left()
+
+
+@pytest.mark.parametrize("how", ["lock given back", "closed", "killed"])
+def test_what_cannot_be_put_back_goes_with_the_lock(board: Board, tmp_path: Path, how: str) -> None:
+    value, repaired = tmp_path / "a value's place", tmp_path / "repaired"
+    value.write_text("set\n")
+    undo = f"[ -f {quoted([str(repaired)])} ] || exit 1\necho old >{quoted([str(value)])}\n"
+    with board.keeper() as third:
+        with board.keeper() as first, board.keeper() as second:
+            assert take(board, first) == ["taken"]
+            Path(board.folder, "sessions", first.session, "undo").write_text(undo)
+            if how == "lock given back":
+                board.run(give_back_command(board.folder, first.session))
+            elif how == "killed":
+                first.kill()
+            else:
+                assert first.process.stdin is not None
+                first.process.stdin.close()
+                first.process.wait()
+            assert take(board, second) == ["taken"]
+            given = Path(board.folder, "sessions", second.session, "undo")
+            assert given.read_text() == undo
+            repaired.touch()
+            assert value.read_text() == "set\n"  # nobody does it while another one measures
+        assert value.read_text() == "old\n"
+        assert take(board, third) == ["taken"]
+        assert not Path(board.folder, "sessions", third.session, "undo").exists()
+    assert not board.left()
+
+
+def test_after_a_restart_of_the_board_nothing_is_tried_again(board: Board, tmp_path: Path) -> None:
+    board.clean()
+    old = Path(board.folder, "undo-6e1ed56a-0000-4000-8000-000000000001")
+    old.write_text(f"touch {quoted([str(tmp_path / 'executed')])}\n")
+    with board.keeper() as keeper:
+        assert not old.exists()
+        assert take(board, keeper) == ["taken"]
+    assert not (tmp_path / "executed").exists()
 
 
 def start(board: Board, keeper: Keeper, argv: list[str]) -> subprocess.Popen[bytes]:

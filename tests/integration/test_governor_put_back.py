@@ -192,3 +192,23 @@ def test_a_script_that_hangs_does_not_keep_the_session_from_ending(
         board.__exit__(None, None, None)
         assert not sessions(address)
         assert not list(Path(address.folder, "lock").glob("*/*"))
+    (left,) = Path(address.folder).glob("undo-*")
+    assert left.read_text() == "sleep 1000\n"
+
+
+def test_what_could_not_be_put_back_is_by_the_next_measured_run(
+    address: SshAddress, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (governor, *_) = sorted(folder_of(paths).glob("sys/**/scaling_governor"))
+    with connect(address, paths) as board, held(board, timeout=0), held_governor(board, paths):
+        governor.unlink()
+        governor.symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
+    assert "could not be put back; the next measured run there" in capsys.readouterr().err
+    governor.unlink()
+    governor.write_text("performance\n")
+    with connect(address, paths) as board:
+        with held(board, timeout=0), held_governor(board, paths):
+            assert governors(paths) == {"performance"}
+        assert governors(paths) == {"ondemand"}
+    assert not list(Path(address.folder).glob("undo-*"))
+    assert capsys.readouterr().err == ""
