@@ -7,6 +7,8 @@ _LONGEST = 200  # characters of a text that is only shown
 
 def printable(text: str) -> str:
     """Text on one line, with control characters as escapes."""
+    if text.isprintable():  # as nearly always
+        return text
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
     )

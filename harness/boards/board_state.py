@@ -170,32 +170,35 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 
 
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
-    said: dict[str, list[list[str]]] = {}
-    for kind, *fields in lines:
-        said.setdefault(kind, []).append(fields)
+    # Read before and after every run on every board.
+    said: dict[str, list[Sequence[str]]] = {}
+    for line in lines:
+        said.setdefault(line[0], []).append(line)
 
-    def all_of(kind: str, count: int) -> list[list[str]]:
-        return [fields[:count] for fields in said.get(kind, ()) if len(fields) >= count]
+    def all_of(kind: str, count: int) -> list[Sequence[str]]:
+        return [line[1 : count + 1] for line in said.get(kind, ()) if len(line) > count]
 
     def one(kind: str) -> str:
-        return next((fields[0] for fields in said.get(kind, ()) if fields), "")
+        found = all_of(kind, 1)
+        return found[0][0] if found else ""
 
     def sensors(kind: str) -> tuple[Sensor, ...]:
-        return tuple(Sensor(label=one_line(label), value=whole(value)) for value, label in all_of(kind, 2))
+        found = all_of(kind, 2)
+        return tuple([Sensor(label=one_line(label), value=whole(value)) for value, label in found])
 
     kilobytes = whole(one("memory"))
     uptime = one("uptime").split()
     load = [real(word) for word in one("load").split()[:3]]
     return BoardState(
         model=one_line(one("model")),
-        cores=tuple(_core(*fields) for fields in all_of("core", 5)),
+        cores=tuple([_core(*fields) for fields in all_of("core", 5)]),
         zones=sensors("zone"),
         coolers=sensors("cooler"),
         events=sensors("event"),
         rails=sensors("rail"),
         throttled=bits(one("throttled")),
         uptime_seconds=real(uptime[0]) if uptime else None,
-        load=tuple(value for value in load if value is not None),
+        load=tuple([value for value in load if value is not None]),
         available_bytes=None if kilobytes is None or kilobytes < 0 else kilobytes * 1024,
     )
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from types import TracebackType
 
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 
 
-@contextlib.contextmanager
-def boards_fault(*, but: type[HarnessError] | tuple[()] = ()) -> Iterator[None]:
+class boards_fault:  # noqa: N801 - it is for `with`; one of contextlib's costs several times as much
     """What fails in the block is the fault of the board, `but` for errors of that kind: the cell may do well
     on another board, and so will the next cell. Raises BoardFaultError with the error's message and cure."""
-    try:
-        yield
-    except BoardUnreachableError:
-        raise
-    except HarnessError as error:
-        if isinstance(error, but):
-            raise
-        raise BoardFaultError(error.message, cure=error.cure) from error
+
+    def __init__(self, *, but: type[HarnessError] | tuple[()] = ()) -> None:
+        self._spared = (BoardUnreachableError, *((but,) if but else ()))
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, HarnessError) and not isinstance(error, self._spared):
+            raise BoardFaultError(error.message, cure=error.cure) from error

@@ -35,9 +35,10 @@ def measuring(stop: threading.Event | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def loading(stop: threading.Event | None = None) -> Iterator[None]:
-    """Work that must not run while something is measured here."""
-    path = lock_file("machine")
+def loading(stop: threading.Event | None = None, path: Path | None = None) -> Iterator[None]:
+    """Work that must not run while something is measured here. `path` is the machine's lock file, for whoever
+    takes it again and again."""
+    path = path or lock_file("machine")
     _wait(lambda: _share(path), stop or threading.Event())
     try:
         yield

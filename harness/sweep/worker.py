@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from harness import console
 from harness.errors import BoardUnreachableError, HarnessError, explained
 from harness.sweep.board_fault import boards_fault
-from harness.sweep.machine_lock import Interrupted, loading, measuring, using
+from harness.sweep.machine_lock import Interrupted, loading, lock_file, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
 
 POLL_SECONDS = 0.2
@@ -52,6 +52,7 @@ class Worker:
         self.run = run
         self.debug = debug
         self.stop = threading.Event()
+        self._machine = lock_file("machine")
 
     def work(self, jobs: Iterable[Job], advance: Callable[[Job], None]) -> None:
         """Sees to it that every job is settled, by this process or by another that has claimed it.
@@ -124,7 +125,11 @@ class Worker:
         can be measured. Nobody waits for somebody who waits for him: all take a board's file, the device and
         the machine in this order, who measures the machine takes nothing else, and the others share it.
         """
-        with boards_fault(), job.turn(), loading(self.stop) if job.board else contextlib.nullcontext():
+        with (
+            boards_fault(),
+            job.turn(),
+            loading(self.stop, self._machine) if job.board else contextlib.nullcontext(),
+        ):
             yield
 
     def _perform(self, jobs: Sequence[Job]) -> None:
