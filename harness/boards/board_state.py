@@ -170,33 +170,28 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 
 
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
-    # Read before and after every run on every board.
-    said: dict[str, list[Sequence[str]]] = {}
-    for line in lines:
-        said.setdefault(line[0], []).append(line)
-
-    def all_of(kind: str, count: int) -> list[Sequence[str]]:
-        return [line[1 : count + 1] for line in said.get(kind, ()) if len(line) > count]
-
-    def one(kind: str) -> str:
-        found = all_of(kind, 1)
-        return found[0][0] if found else ""
-
-    def sensors(kind: str) -> tuple[Sensor, ...]:
-        found = all_of(kind, 2)
-        return tuple([Sensor(label=one_line(label), value=whole(value)) for value, label in found])
-
-    kilobytes = whole(one("memory"))
-    uptime = one("uptime").split()
-    load = [real(word) for word in one("load").split()[:3]]
+    # Read before and after every run on every board: in one pass.
+    cores: list[Core] = []
+    sensors: dict[str, list[Sensor]] = {"zone": [], "cooler": [], "event": [], "rail": []}
+    said: dict[str, str] = {}
+    for kind, *fields in lines:
+        if kind in sensors and len(fields) >= 2:
+            sensors[kind].append(Sensor(label=one_line(fields[1]), value=whole(fields[0])))
+        elif kind == "core" and len(fields) >= 5:
+            cores.append(_core(*fields[:5]))
+        elif fields:
+            said.setdefault(kind, fields[0])
+    kilobytes = whole(said.get("memory", ""))
+    uptime = said.get("uptime", "").split()
+    load = [real(word) for word in said.get("load", "").split()[:3]]
     return BoardState(
-        model=one_line(one("model")),
-        cores=tuple([_core(*fields) for fields in all_of("core", 5)]),
-        zones=sensors("zone"),
-        coolers=sensors("cooler"),
-        events=sensors("event"),
-        rails=sensors("rail"),
-        throttled=bits(one("throttled")),
+        model=one_line(said.get("model", "")),
+        cores=tuple(cores),
+        zones=tuple(sensors["zone"]),
+        coolers=tuple(sensors["cooler"]),
+        events=tuple(sensors["event"]),
+        rails=tuple(sensors["rail"]),
+        throttled=bits(said.get("throttled", "")),
         uptime_seconds=real(uptime[0]) if uptime else None,
         load=tuple([value for value in load if value is not None]),
         available_bytes=None if kilobytes is None or kilobytes < 0 else kilobytes * 1024,

@@ -11,7 +11,8 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.errors import BoardUnreachableError
 from harness.sweep.machine_lock import Interrupted
@@ -70,14 +71,13 @@ class Timings:
         return cells * (mean_seconds - slope * mean_cost) + slope * cost
 
 
-@dataclass(frozen=True, kw_only=True)
-class Activity:
+class Activity(NamedTuple):
     """What a board does, and what it has done."""
 
+    since: float  # by time.monotonic
     state: State = State.IDLE
     what: str = ""  # the cell that is measured, or why the board is not used
     detail: str = ""  # how far that is
-    since: float = field(default_factory=time.monotonic)
     until: float = 0.0  # when it is tried again, by the same clock
     done: int = 0
     failed: int = 0
@@ -91,18 +91,18 @@ class Lane:
     def __init__(self, name: str, target: str = "") -> None:
         self.name = name
         self.target = target
-        self.activity = Activity()
+        self.activity = Activity(time.monotonic())
 
     def enter(self, state: State, what: str = "", *, seconds: float = 0.0) -> None:
         """The board is at something else now, which ends in so many seconds where that is known."""
         now = time.monotonic()
-        self.activity = replace(
-            self.activity, state=state, what=what, detail="", since=now, until=now + seconds
+        self.activity = self.activity._replace(
+            state=state, what=what, detail="", since=now, until=now + seconds
         )
 
     def tell(self, detail: str) -> None:
         """How far it is with that."""
-        self.activity = replace(self.activity, detail=detail)
+        self.activity = self.activity._replace(detail=detail)
 
     def watched(self, job: Job, cost: float = 1.0) -> Job:
         """The same job, which also tells when it begins, at each of its turns, and how it ended."""
@@ -133,13 +133,12 @@ class Lane:
         return replace(job, perform=perform)
 
     def _spend(self, seconds: float) -> float:
-        self.activity = replace(self.activity, spent=self.activity.spent + seconds)
+        self.activity = self.activity._replace(spent=self.activity.spent + seconds)
         return seconds
 
     def _count(self, status: str, cost: float, seconds: float) -> None:
         found = self.activity
-        self.activity = replace(
-            found,
+        self.activity = found._replace(
             done=found.done + (status == "done"),
             failed=found.failed + (status == "failed"),
             timings=found.timings + Timings(1, cost, seconds, cost * cost, cost * seconds),

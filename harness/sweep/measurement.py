@@ -73,7 +73,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     middle = sorted(rounds, key=lambda each: percentile(each.samples, 50))[(len(rounds) - 1) // 2]
     layers: Sequence[LayerRow] = middle.layers
     result: dict[str, Any] = {
-        **asdict(timing(samples)),
+        **vars(timing(samples)),
         **{key: benches[-1].get(key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
         "peak_rss_bytes": max(bench.get("peak_rss_bytes") or 0 for bench in benches) or None,
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness import console
 from harness.boards import profiling_missing
@@ -35,12 +35,13 @@ from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import Keyed, cells, in_turns
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
-from harness.sweep.store import Outcome, Place, Run, Store
+from harness.sweep.store import Outcome, Place, Run, Store, Table
 from harness.sweep.worker import Job, Work, Worker
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
 
+Item = TypeVar("Item")
 Watch = Callable[[Sequence[Lane], Left], console.View]
 
 
@@ -117,17 +118,12 @@ class _Execution:
         self._note(keys, accuracies, engines)
         impossible = self._give_up(keys, engines)
         # By key: cells that come to the same are measured once.
-        pending = {
-            key: cell
-            for cell, key in zip(self.cells, keys, strict=True)
-            if key not in impossible and not self.store.settled("cells", key, self.run)
-        }
+        pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
         evaluations = {
-            job.key: job
-            for job, key in zip(accuracies, keys, strict=True)
-            if job and key not in impossible and not self.store.settled("evaluations", job.key, self.run)
+            job.key: job for job, key in zip(accuracies, keys, strict=True) if job and key not in impossible
         }
-        self._work(pending, list(evaluations.values()), engines)
+        open_evaluations = self._unsettled("evaluations", evaluations)
+        self._work(self._unsettled("cells", pending), list(open_evaluations.values()), engines)
 
     @cached_property
     def missing(self) -> list[str]:
@@ -229,10 +225,14 @@ class _Execution:
             console.warn(f"emulated boards are left out: {'; '.join(self.missing)}")
         return impossible
 
+    def _unsettled(self, table: Table, items: Mapping[str, Item]) -> dict[str, Item]:
+        """Those, by their keys, for which something is left to do in this run."""
+        settled = self.store.settled_together([(table, key) for key in items], self.run)
+        return {key: item for (key, item), ended in zip(items.items(), settled, strict=True) if not ended}
+
     def _settle(self, jobs: Iterable[Job]) -> None:
         """Does jobs one after another that others depend on."""
-        open_jobs = {job.key: job for job in jobs if not self.store.settled("evaluations", job.key, self.run)}
-        if open_jobs:
+        if open_jobs := self._unsettled("evaluations", {job.key: job for job in jobs}):
             with console.progress("preparing", total=len(open_jobs)) as bar:
 
                 def advance(job: Job) -> None:

@@ -22,58 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from harness import console
 from harness.errors import ConfigurationError
 from harness.sweep.ownership import Owner, is_alive, remove_dead
 from harness.sweep.store_errors import StoreError, is_busy, no_store, store_errors
+from harness.sweep.store_schema import VERSION, upgrade
 
 FILE_NAME = "results.sqlite"
-VERSION = 4
 BUSY_SECONDS = 60.0
 
 Table = Literal["cells", "evaluations"]
 Status = Literal["done", "failed", "skipped", "pending"]
-
-_SCHEMA = """
-CREATE TABLE runs (
-  id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
-  baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
-);
--- What a run consists of, in the report's order.
-CREATE TABLE plan (
-  run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
-  model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
-  toolchain TEXT NOT NULL, threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
-  step TEXT NOT NULL, note TEXT NOT NULL,
-  PRIMARY KEY (run, position)
-) WITHOUT ROWID;
-CREATE TABLE cells (
-  key TEXT PRIMARY KEY, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
-  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE samples (
-  cell TEXT NOT NULL REFERENCES cells(key), position INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
-  PRIMARY KEY (cell, position)
-) WITHOUT ROWID;
-CREATE TABLE layers (
-  cell TEXT NOT NULL REFERENCES cells(key), "index" INTEGER NOT NULL, type TEXT NOT NULL,
-  precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL, algorithm TEXT NOT NULL,
-  nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL,
-  predicted_nanoseconds INTEGER, PRIMARY KEY (cell, "index")
-) WITHOUT ROWID;
--- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
-CREATE TABLE evaluations (
-  key TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
-  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE environment (
-  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
-) WITHOUT ROWID;
--- The hash of every file that went into a run.
-CREATE TABLE artifacts (
-  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
-) WITHOUT ROWID;
-CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
-"""
 
 
 class Claim(enum.Enum):
@@ -152,6 +111,7 @@ class Store:
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         self._owner: Owner | None = None
+        self._durable: bool | None = None  # whether the next transaction is; not known yet
         try:
             with store_errors(folder):
                 self._open()
@@ -237,15 +197,12 @@ class Store:
 
     def settled(self, table: Table, key: str, run: Run) -> bool:
         """Whether nothing is left to do for a key in this run."""
+        return self.settled_together([(table, key)], run)[0]
+
+    def settled_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[bool]:
+        """The same for several keys."""
         with self._access():
-            row = self._database.execute(
-                f"SELECT status, revision FROM {table} WHERE key = ?",
-                (key,),
-            ).fetchone()
-        if row is None:
-            return False
-        status, revision = row
-        return bool(revision > run.baseline or (status == "done" and not run.fresh))
+            return [self._settled(table, key, run) for table, key in work]
 
     def claim(self, table: Table, key: str, run: Run) -> Claim:
         """Tries to take up the work for a key. Claims of dead owners are taken over."""
@@ -253,49 +210,46 @@ class Store:
 
     def claim_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[Claim]:
         """The same for several keys in one transaction, each for itself."""
-        with self._transaction():
+        with self._transaction(durable=False):
             return [self._claim(table, key, run) for table, key in work]
 
     def release(self, key: str) -> None:
         """Gives up a claim without a result."""
-        with self._transaction():
+        with self._transaction(durable=False):
             self._release(key)
 
     def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
         """Writes all that is known of a cell and ends its claim, in one transaction."""
         result = _dump(outcome.result)  # before other threads have to wait for it
-        samples = [(key, position, sample) for position, sample in enumerate(outcome.samples_ns)]
-        layers = [
-            (
-                *(key, row.index, row.type, row.precision, row.executed),
-                *(row.isa, row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
-            )
-            for row in outcome.layers
-        ]
         with self._transaction():
-            self._release(key)
-            for table in ("samples", "layers"):
-                self._database.execute(f"DELETE FROM {table} WHERE cell = ?", (key,))
+            revision = self._replace("cells", key)
             self._database.execute(
-                "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(key, outcome.status, outcome.error, result),
-                    *(self._last_revision() + 1, run.id, time.time()),
-                ),
+                "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (revision, key, outcome.status, outcome.error, result, run.id, time.time()),
             )
-            self._database.executemany("INSERT INTO samples VALUES (?, ?, ?)", samples)
-            self._database.executemany("INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", layers)
+            self._database.executemany(
+                "INSERT INTO samples VALUES (?, ?, ?)",
+                [(revision, position, sample) for position, sample in enumerate(outcome.samples_ns)],
+            )
+            self._database.executemany(
+                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(revision, row.index, row.type, row.precision, row.executed, row.isa),
+                        *(row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
+                    )
+                    for row in outcome.layers
+                ],
+            )
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
         """The same for what is computed on the host."""
+        result = _dump(outcome.result)
         with self._transaction():
-            self._release(key)
+            revision = self._replace("evaluations", key)
             self._database.execute(
-                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(key, kind, outcome.status, outcome.error, _dump(outcome.result)),
-                    *(self._last_revision() + 1, run.id, time.time()),
-                ),
+                "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (revision, key, kind, outcome.status, outcome.error, result, run.id, time.time()),
             )
 
     def outcome(self, table: Table, key: str) -> Outcome | None:
@@ -311,7 +265,8 @@ class Store:
         """The raw samples of a cell."""
         with self._access():
             rows = self._database.execute(
-                "SELECT nanoseconds FROM samples WHERE cell = ? ORDER BY position", (key,)
+                "SELECT nanoseconds FROM samples JOIN cells USING (revision) WHERE key = ? ORDER BY position",
+                (key,),
             ).fetchall()
         return [nanoseconds for (nanoseconds,) in rows]
 
@@ -320,8 +275,8 @@ class Store:
         with self._access():
             rows = self._database.execute(
                 'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, '
-                "conversion_nanoseconds, bytes, predicted_nanoseconds FROM layers WHERE cell = ? "
-                'ORDER BY "index"',
+                "conversion_nanoseconds, bytes, predicted_nanoseconds "
+                'FROM layers JOIN cells USING (revision) WHERE key = ? ORDER BY "index"',
                 (key,),
             ).fetchall()
         return [LayerRow(*row) for row in rows]
@@ -362,8 +317,15 @@ class Store:
                 self._database.execute("SELECT name, value FROM environment WHERE run = ?", (run,)).fetchall()
             )
 
+    def _settled(self, table: Table, key: str, run: Run) -> bool:
+        row = self._database.execute(f"SELECT status, revision FROM {table} WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return False
+        status, revision = row
+        return bool(revision > run.baseline or (status == "done" and not run.fresh))
+
     def _claim(self, table: Table, key: str, run: Run) -> Claim:
-        if self.settled(table, key, run):
+        if self._settled(table, key, run):
             return Claim.SETTLED
         if self._owner is None:
             self._owner = Owner(self._owners)
@@ -378,6 +340,13 @@ class Store:
     def _release(self, key: str) -> None:
         self._database.execute("DELETE FROM claims WHERE key = ?", (key,))
 
+    def _replace(self, table: Table, key: str) -> int:
+        """Removes the claim and all that is known of a key; the revision of what is written instead."""
+        revision = self._last_revision() + 1
+        self._release(key)
+        self._database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+        return revision
+
     def _last_revision(self) -> int:
         (revision,) = self._database.execute(
             "SELECT max((SELECT coalesce(max(revision), 0) FROM cells), "
@@ -386,8 +355,13 @@ class Store:
         return int(revision)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, durable: bool = True) -> Iterator[None]:
+        """What is done in the block is done whole or not at all, and then survives the end of this process;
+        where `durable`, also a power cut. After that no claim counts: its owner is gone."""
         with self._access():
+            if durable is not self._durable:
+                self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -412,27 +386,19 @@ class Store:
                 if time.monotonic() > deadline or not is_busy(error):
                     raise
                 time.sleep(0.02)
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA foreign_keys = ON")
         with self._transaction():
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                if self._database.execute("SELECT 1 FROM sqlite_schema").fetchone():
-                    raise no_store(self.folder, "another program's database")
-                for statement in _SCHEMA.split(";"):
-                    self._database.execute(statement)
-                self._database.execute(f"PRAGMA user_version = {VERSION}")
-            if version in (0, VERSION):
-                for table in ("cells", "evaluations"):  # which of older stores have none
-                    self._database.execute(
-                        f"CREATE INDEX IF NOT EXISTS {table}_by_revision ON {table} (revision)"
-                    )
-        if version not in (0, VERSION):
-            self._database.close()
+            if version == 0 and self._database.execute("SELECT 1 FROM sqlite_schema").fetchone():
+                raise no_store(self.folder, "another program's database")
+            shown = console.progress(f"converting results of format {version}", None)
+            with shown if 0 < version < VERSION else contextlib.nullcontext():
+                known = upgrade(self._database, version)
+        if not known:
             raise ConfigurationError(
                 f"{self.path}: has format {version}, this version of harness reads format {VERSION}",
                 cure="Name another folder with --results.",
             )
+        self._database.execute("PRAGMA foreign_keys = ON")
 
 
 def _dump(result: Mapping[str, Any]) -> str:

@@ -91,14 +91,14 @@ class Worker:
         if self.stop.is_set():
             raise Interrupted
         claims = [Claim.SETTLED] * len(jobs)
-        missing = [
-            place for place, job in enumerate(jobs) if not self.store.settled(job.table, job.key, self.run)
-        ]
+        wanted = [(job.table, job.key) for job in jobs]
+        settled = self.store.settled_together(wanted, self.run)
+        missing = [place for place, ended in enumerate(settled) if not ended]
         if missing:
             # The lock first, then the claim: who waits for the lock does not keep a job from others.
             with self._alone(jobs[missing[0]]):
-                wanted = [(jobs[place].table, jobs[place].key) for place in missing]
-                for place, claim in zip(missing, self.store.claim_together(wanted, self.run), strict=True):
+                got = self.store.claim_together([wanted[place] for place in missing], self.run)
+                for place, claim in zip(missing, got, strict=True):
                     claims[place] = claim
                 self._perform([jobs[place] for place in missing if claims[place] is Claim.MINE])
         return claims

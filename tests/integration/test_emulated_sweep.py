@@ -73,8 +73,8 @@ def test_an_emulated_board_computes_what_the_host_evaluated(
     assert any(cell["pareto_optimal"] for cell in emulated)
     layers = query(
         sweep,
-        "SELECT count(*), count(predicted_nanoseconds) FROM layers JOIN plan USING (cell) "
-        "WHERE plan.target = 'pi4'",
+        "SELECT count(*), count(predicted_nanoseconds) FROM layers JOIN cells USING (revision) "
+        "JOIN plan ON cell = key WHERE plan.target = 'pi4'",
     )
     assert layers[0][0] == layers[0][1] > 0
     text = (sweep.parent / "results" / "report.md").read_text()

@@ -62,7 +62,8 @@ def check_whole(sweep: Path) -> None:
     assert sorted(row[4] for row in found) == list(range(1, len(found) + 1))
     assert query(sweep, "SELECT * FROM claims") == []
     runs = {row[1]: sum(json.loads(row[3])["rounds"]) for row in found if row[0] == "cell"}
-    assert dict(query(sweep, "SELECT cell, count(*) FROM samples GROUP BY cell")) == runs
+    samples = query(sweep, "SELECT key, count(*) FROM samples JOIN cells USING (revision) GROUP BY key")
+    assert dict(samples) == runs
     assert query(sweep, "SELECT count(*) FROM layers") == [(4 * CELLS,)]
     assert list((sweep.parent / "results" / "owners").iterdir()) == []
 

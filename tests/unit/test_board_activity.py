@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -160,15 +159,15 @@ def test_no_prediction_is_negative(measured: list[tuple[float, float]], cells: i
 
 def test_the_boards_of_a_target_share_what_is_left() -> None:
     lanes = [Lane(name, "pi4") for name in "abc"]
-    lanes[0].activity = replace(lanes[0].activity, timings=timings((1.0, 10.0)))
+    lanes[0].activity = lanes[0].activity._replace(timings=timings((1.0, 10.0)))
     assert seconds_left(lanes, 6, 6.0) == pytest.approx(20.0)
     assert seconds_left(lanes, 2, 2.0) == pytest.approx(10.0)  # the third has nothing to do
     lanes[1].enter(State.QUARANTINED, "gone")
     assert seconds_left(lanes, 6, 6.0) == pytest.approx(30.0)
     lanes[0].enter(State.MEASURING, "cell")
-    lanes[0].activity = replace(lanes[0].activity, since=time.monotonic() - 4.0)
+    lanes[0].activity = lanes[0].activity._replace(since=time.monotonic() - 4.0)
     assert seconds_left(lanes, 6, 6.0) == pytest.approx(28.0, abs=0.5)
-    lanes[0].activity = replace(lanes[0].activity, spent=6.0)
+    lanes[0].activity = lanes[0].activity._replace(spent=6.0)
     assert seconds_left(lanes, 6, 6.0) == pytest.approx(25.0, abs=0.5)
     assert seconds_left(lanes, 0, 0.0) is None
     lanes[0].enter(State.QUARANTINED, "gone")

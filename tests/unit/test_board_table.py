@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import unicodedata
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -25,7 +24,7 @@ def left(target: str) -> tuple[int, float]:
 def lane(name: str, state: State, what: str = "", **more: object) -> Lane:
     found = Lane(name, "pi4")
     found.enter(state, what)
-    found.activity = replace(found.activity, **more)  # type: ignore[arg-type]
+    found.activity = found.activity._replace(**more)  # type: ignore[arg-type]
     return found
 
 
@@ -39,8 +38,8 @@ def lines(table: BoardTable, height: int = 20, width: int = 100) -> list[str]:
 
 def test_a_board_has_a_row_with_all_that_is_known_of_it() -> None:
     busy = lane("desk", State.MEASURING, "pi4 net int8 1 thread", done=3, failed=1)
-    busy.activity = replace(
-        busy.activity, since=busy.activity.since - 130, timings=Timings(4, 4.0, 1600.0, 4.0, 1600.0)
+    busy.activity = busy.activity._replace(
+        since=busy.activity.since - 130, timings=Timings(4, 4.0, 1600.0, 4.0, 1600.0)
     )
     cooling = lane("shelf", State.MEASURING, "pi4 net fp32", detail="shelf cools down: 71.5 of 65 °C")
     heading, *rows = lines(BoardTable([busy, cooling, Lane("evaluation")], left))
@@ -124,5 +123,5 @@ def test_what_mostly_passes_at_once_is_told_when_it_lasts(state: State) -> None:
     desk = lane("desk", state)
     table = BoardTable([desk], left)
     assert table.news() == []
-    desk.activity = replace(desk.activity, since=desk.activity.since - 2.0)
+    desk.activity = desk.activity._replace(since=desk.activity.since - 2.0)
     assert table.news() == [f"desk: {state} (0 done, 0 failed)"]

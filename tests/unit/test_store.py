@@ -223,12 +223,101 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-def test_the_last_revision_is_found_without_reading_all_results(tmp_path: Path) -> None:
-    Store(tmp_path).close()
-    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
-        database.execute("DROP INDEX cells_by_revision")  # as in a store of an older harness
-    Store(tmp_path).close()
-    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+def test_the_last_revision_is_found_without_reading_all_results(store: Store) -> None:
+    with contextlib.closing(sqlite3.connect(store.path)) as database:
         for table in ("cells", "evaluations"):
             (plan,) = database.execute(f"EXPLAIN QUERY PLAN SELECT max(revision) FROM {table}").fetchall()
-            assert f"INDEX {table}_by_revision" in plan[3]
+            assert plan[3] == f"SEARCH {table}"  # by its key, not SCAN
+
+
+def test_a_replaced_result_counts_as_done_since(store: Store) -> None:
+    store.complete_cell(begin(store), "k", DONE)
+    again = begin(store, fresh=True)
+    assert not store.settled("cells", "k", again)
+    store.complete_cell(again, "k", DONE)  # the last revision is the one that goes
+    assert store.settled("cells", "k", again)
+
+
+def test_results_are_written_through_to_the_disk_and_claims_are_not(store: Store) -> None:
+    said: list[str] = []
+    store._database.set_trace_callback(said.append)
+    run = begin(store)
+    assert store.claim("cells", "k", run) is Claim.MINE
+    store.complete_cell(run, "k", DONE)
+    store.claim("cells", "other", run)
+    store.release("other")
+    store.complete_evaluation(run, "other", "accuracy", DONE)
+    power_cut, claimed = "PRAGMA synchronous = ", "INSERT OR REPLACE INTO claims"
+    expected = [
+        *(f"{power_cut}NORMAL", claimed, f"{power_cut}FULL", "INSERT INTO cells"),
+        *(f"{power_cut}NORMAL", claimed, f"{power_cut}FULL", "INSERT INTO evaluations"),
+    ]
+    assert [text for words in said for text in dict.fromkeys(expected) if words.startswith(text)] == expected
+
+
+# The tables of results as they were in format 4, with one result each.
+FORMAT_4 = """
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
+  baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
+);
+CREATE TABLE plan (
+  run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
+  model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
+  toolchain TEXT NOT NULL, threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
+  step TEXT NOT NULL, note TEXT NOT NULL,
+  PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+CREATE TABLE cells (
+  key TEXT PRIMARY KEY, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
+  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE samples (
+  cell TEXT NOT NULL REFERENCES cells(key), position INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
+  PRIMARY KEY (cell, position)
+) WITHOUT ROWID;
+CREATE TABLE layers (
+  cell TEXT NOT NULL REFERENCES cells(key), "index" INTEGER NOT NULL, type TEXT NOT NULL,
+  precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL, algorithm TEXT NOT NULL,
+  nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  predicted_nanoseconds INTEGER, PRIMARY KEY (cell, "index")
+) WITHOUT ROWID;
+CREATE TABLE evaluations (
+  key TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
+  revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE environment (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE artifacts (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX cells_by_revision ON cells (revision);
+CREATE INDEX evaluations_by_revision ON evaluations (revision);
+PRAGMA user_version = 4;
+INSERT INTO runs VALUES (1, 's', 's.yaml', 1.0, 2.0, 0, 0);
+INSERT INTO cells VALUES ('other', 'failed', 'because', '{}', 1, 1, 1.0);
+INSERT INTO cells VALUES ('k', 'done', '', '{"fps": 2.5}', 3, 1, 1.5);
+INSERT INTO samples VALUES ('k', 0, 5), ('k', 1, 3), ('k', 2, 4);
+INSERT INTO layers VALUES ('k', 3, 'convolutional', 'int8', 'int8', 'avx2', 'gemm', 5, 2, 7, NULL);
+INSERT INTO evaluations VALUES ('e', 'accuracy', 'done', '', '{"top1": 0.5}', 2, 1, 1.2);
+"""
+
+
+def test_results_of_the_format_before_are_kept(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        database.executescript(FORMAT_4)
+    for _ in range(2):  # the second time they are in the format of today
+        with Store(tmp_path) as store:
+            assert store.outcome("cells", "k") == Outcome(status="done", result={"fps": 2.5})
+            assert (store.samples_ns("k"), store.layers("k")) == ([5, 3, 4], [LAYER])
+            assert store.outcome("cells", "other") == FAILED
+            assert store.outcome("evaluations", "e") == Outcome(status="done", result={"top1": 0.5})
+            assert begin(store).baseline == 3
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        upgraded = set(database.execute("SELECT type, name FROM sqlite_schema"))
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+    Store(tmp_path / "new").close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "new" / FILE_NAME)) as database:
+        assert set(database.execute("SELECT type, name FROM sqlite_schema")) == upgraded

@@ -1,0 +1,79 @@
+"""The tables of a store, and how those of an older harness become these."""
+
+from __future__ import annotations
+
+import sqlite3
+
+VERSION = 5
+
+_RUNS = """
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
+  baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
+);
+-- What a run consists of, in the report's order.
+CREATE TABLE plan (
+  run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
+  model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
+  toolchain TEXT NOT NULL, threads INTEGER NOT NULL, options TEXT NOT NULL, emulated INTEGER NOT NULL,
+  step TEXT NOT NULL, note TEXT NOT NULL,
+  PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+CREATE TABLE environment (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+-- The hash of every file that went into a run.
+CREATE TABLE artifacts (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
+"""
+# A revision is the key of what belongs to a result: all of it is written at the end of its table, so that a
+# result changes few pages of the file, however many there are.
+_RESULTS = """
+CREATE TABLE cells (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT NOT NULL, error TEXT NOT NULL,
+  result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+CREATE TABLE samples (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, position INTEGER NOT NULL,
+  nanoseconds INTEGER NOT NULL, PRIMARY KEY (revision, position)
+) WITHOUT ROWID;
+CREATE TABLE layers (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, "index" INTEGER NOT NULL,
+  type TEXT NOT NULL, precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL,
+  algorithm TEXT NOT NULL, nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, predicted_nanoseconds INTEGER, PRIMARY KEY (revision, "index")
+) WITHOUT ROWID;
+-- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
+CREATE TABLE evaluations (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, status TEXT NOT NULL,
+  error TEXT NOT NULL, result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+"""
+_KEPT = ("cells", "samples", "layers", "evaluations")
+# Format 4 had the keys of results as keys of what belongs to them.
+_FROM_4 = f"""
+{"".join(f"ALTER TABLE {table} RENAME TO old_{table};" for table in _KEPT)}
+{_RESULTS}
+INSERT INTO cells SELECT revision, key, status, error, result, run, finished FROM old_cells;
+INSERT INTO samples SELECT revision, position, nanoseconds
+  FROM old_samples JOIN old_cells ON key = cell;
+INSERT INTO layers SELECT
+    revision, "index", type, precision, executed, isa, algorithm, nanoseconds, conversion_nanoseconds, bytes,
+    predicted_nanoseconds
+  FROM old_layers JOIN old_cells ON key = cell;
+INSERT INTO evaluations SELECT revision, key, kind, status, error, result, run, finished FROM old_evaluations;
+{"".join(f"DROP TABLE old_{table};" for table in reversed(_KEPT))}
+"""
+_UPGRADES = {0: _RUNS + _RESULTS, 4: _FROM_4}
+
+
+def upgrade(database: sqlite3.Connection, version: int) -> bool:
+    """Makes the tables of an empty database (`version` 0), or of an older format, those of VERSION, within
+    the transaction that is open; False where nothing is known of that format."""
+    if version in _UPGRADES:
+        for statement in _UPGRADES[version].split(";"):
+            database.execute(statement)
+        database.execute(f"PRAGMA user_version = {VERSION}")
+    return version in (*_UPGRADES, VERSION)
