@@ -14,6 +14,7 @@ import http
 import http.client
 import os
 import re
+import stat
 import time
 import urllib.error
 import urllib.parse
@@ -23,14 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness import __version__
+from harness import __version__, console
 from harness.errors import BuildError, ConfigurationError
 from harness.file_digest import file_digest
+from harness.printable import printable
 
 ATTEMPTS = 4
 PAUSE = 1.0  # seconds before the second attempt, doubled before each next one
 TIMEOUT = 30.0  # seconds without a byte
 _BLOCK = 1 << 16
+_LARGEST = 4 << 30  # bytes of a file of unknown size: a server may send without end
+_SHOWN = 160  # characters of what a server says
 
 
 class _InterruptedError(Exception):
@@ -68,8 +72,8 @@ def download(
 
     A size of None takes what the server says, a hash of None takes what it sends. `advance` is told of bytes
     as they arrive, first of those that an earlier call left. Raises ConfigurationError where another file has
-    that name or the address is none, and BuildError where the download fails: no network, refused, cut too
-    often, wrong size, wrong hash.
+    that name or `url` is no address, and BuildError where the download fails: no network, refused, cut too
+    often, redirected to something else than http, wrong size, wrong hash.
     """
     if not _is_address(url):
         raise ConfigurationError(
@@ -83,7 +87,7 @@ def download(
             return False
         destination.parent.mkdir(parents=True, exist_ok=True)
         part = destination.with_name(destination.name + ".part")
-        with _locked(part) as file:
+        with _locked(part, wanted.advice) as file:
             if destination.exists():  # another process was faster
                 wanted.check_present(destination)
                 return False
@@ -111,7 +115,11 @@ class _Wanted:
     advice: Advice
 
     def check_present(self, path: Path) -> None:
-        if self.size in (None, path.stat().st_size) and self.sha256 in (None, file_digest(path)):
+        if (
+            path.is_file()
+            and self.size in (None, path.stat().st_size)
+            and self.sha256 in (None, file_digest(path))
+        ):
             return
         raise ConfigurationError(
             f"{path}: exists and is not the published file",
@@ -141,11 +149,15 @@ def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(part: Path) -> Iterator[IO[bytes]]:
+def _locked(part: Path, advice: Advice) -> Iterator[IO[bytes]]:
     """The part file, open for this process alone; another fetch of the same file waits here."""
     while True:
-        with part.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with _opened(part, advice) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                console.log(f"waiting for another download of {part.stem}")
+                fcntl.flock(file, fcntl.LOCK_EX)
             if not _is_at(file, part):
                 continue  # who held the lock has renamed the file meanwhile
             try:
@@ -156,10 +168,43 @@ def _locked(part: Path) -> Iterator[IO[bytes]]:
             return
 
 
+def _opened(part: Path, advice: Advice) -> IO[bytes]:
+    """The part file, made where it is missing.
+
+    In a folder that others write to, what has that name may be a link to another file of this user, or a file
+    that somebody else changes after its hash was checked: neither is opened for writing. Raises BuildError.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(part, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP and part.is_symlink():
+            raise _foreign(part, "is a symbolic link", advice) from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        why = "is not a regular file"
+    elif status.st_uid != os.geteuid():
+        why = "belongs to another user"
+    elif status.st_nlink > 1:
+        why = "has another name too (a hard link)"
+    else:
+        return os.fdopen(descriptor, "a+b")
+    os.close(descriptor)
+    raise _foreign(part, why, advice)
+
+
+def _foreign(part: Path, why: str, advice: Advice) -> BuildError:
+    return BuildError(
+        f"{part}: {why}; a download continues only in a file that it started itself",
+        cure=f"Remove it, or {advice.folder}.",
+    )
+
+
 def _is_at(file: IO[bytes], path: Path) -> bool:
     """Whether the open file still has that name."""
     try:
-        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+        return path.lstat().st_ino == os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return False
 
@@ -207,39 +252,97 @@ def _receive(file: IO[bytes], wanted: _Wanted, advance: Callable[[int], None], t
     have = file.seek(0, os.SEEK_END)
     if have == wanted.size:
         return
+    response = _answer(wanted, have, timeout)
+    if response is None:  # the server's file ends before this one does
+        file.truncate(0)
+        advance(-have)
+        raise _InterruptedError("the server has fewer bytes than are here")
+    with response:
+        if have and not _continues(response, have):
+            file.truncate(0)
+            advance(-have)
+            have = 0
+        size = _expected_size(response, wanted, have)
+        most = _LARGEST if size is None else size
+        while block := _read(response):
+            if have + len(block) > most:
+                advance(-have)
+                file.truncate(0)
+                raise wanted.refused(f"not the published file: it has more than {most:,} bytes")
+            file.write(block)
+            have += len(block)
+            advance(len(block))
+        file.flush()
+    if size is not None and have < size:
+        raise _InterruptedError("the connection was cut")
+
+
+def _answer(wanted: _Wanted, have: int, timeout: float) -> http.client.HTTPResponse | None:
+    """The server's answer, from byte `have` on where it can do that; None where it has none from there on."""
     headers = {"User-Agent": f"harness/{__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(wanted.url, headers=headers)
+    opener = urllib.request.build_opener(_Redirects(wanted))
     try:
-        request = urllib.request.Request(wanted.url, headers=headers)
-        with urllib.request.urlopen(request, timeout=timeout) as response:
-            if have and not _continues(response, have):
-                file.truncate(0)
-                advance(-have)
-                have = 0
-            size = _expected_size(response, wanted, have)
-            while block := _read(response):
-                if size is not None and have + len(block) > size:
-                    file.truncate(0)
-                    raise wanted.refused(f"not the published file: it has more than {size:,} bytes")
-                file.write(block)
-                have += len(block)
-                advance(len(block))
-            file.flush()
+        response: http.client.HTTPResponse = opener.open(request, timeout=timeout)
+        return response
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            file.truncate(0)
-            advance(-have)
-        elif error.code < 500:
-            raise wanted.refused(f"the server answers {error.code} {error.reason}") from None
-        raise _InterruptedError(f"the server answers {error.code} {error.reason}") from None
+        said = f"the server answers {error.code} {_short(error.reason)}".strip()
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            return None
+        if error.code < 500:
+            raise wanted.refused(said) from None
+        raise _InterruptedError(said) from None
     except urllib.error.URLError as error:
-        raise _InterruptedError(f"no connection: {error.reason}") from None
-    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
-        raise _InterruptedError(f"no proper answer: {error or type(error).__name__}") from None
-    if size is not None and have < size:
-        raise _InterruptedError("the connection was cut")
+        raise _InterruptedError(f"no connection: {_short(error.reason)}") from None
+    except (http.client.InvalidURL, ValueError) as error:  # of a name that no host can have
+        raise wanted.refused(f"the address cannot be used: {_short(error)}") from None
+    except (http.client.HTTPException, OSError) as error:
+        raise _InterruptedError(f"no proper answer: {_short(error) or type(error).__name__}") from None
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server that names another address, but not out of http, and not from https to http."""
+
+    def __init__(self, wanted: _Wanted) -> None:
+        self._wanted = wanted
+
+    def http_error_302(  # the base class asks for a proper address before it calls redirect_request
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> object:
+        place = headers.get("Location") or headers.get("URI")
+        if place is None:
+            raise self._refused(fp, f"the server answers {code} without an address")
+        try:
+            address = urllib.parse.urljoin(req.full_url, place.replace(" ", "%20"))
+        except ValueError:
+            address = ""
+        if not _is_address(address):
+            raise self._refused(fp, f"the server redirects to {_short(place)}, not an http or https address")
+        if req.type == "https" and not address.startswith("https:"):
+            raise self._refused(fp, f"the server redirects from https to {_short(address)}")
+        visited: dict[str, int] = getattr(req, "redirect_dict", {})
+        if visited.get(address, 0) >= self.max_repeats or len(visited) >= self.max_redirections:
+            raise self._refused(fp, f"the server redirects in a circle, at last to {_short(address)}")
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+    def _refused(self, answer: IO[bytes], why: str) -> BuildError:
+        answer.close()
+        return self._wanted.refused(why)
+
+
+def _short(said: object) -> str:
+    """What a server or the system says, in one line that can be shown."""
+    return printable(" ".join(str(said).split()))[:_SHOWN]
 
 
 def _continues(response: http.client.HTTPResponse, have: int) -> bool:
@@ -255,8 +358,10 @@ def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: in
     Refuses an answer of another size before a byte of it is read, and one whose end could not be told from a
     cut.
     """
-    announced = response.headers.get("Content-Length", "")
-    size = have + int(announced) if announced.isdigit() else None
+    announced = None if response.chunked else response.headers.get("Content-Length")
+    if announced is not None and not re.fullmatch("[0-9]{1,15}", announced.strip()):
+        raise wanted.refused(f"the server says that it sends {_short(announced)} bytes")
+    size = None if announced is None else have + int(announced)
     if wanted.size is not None:
         if size not in (None, wanted.size):
             raise wanted.refused(f"not the published file: it has {size:,} bytes, not {wanted.size:,}")
@@ -269,5 +374,6 @@ def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: in
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read1(_BLOCK)
-    except (OSError, http.client.IncompleteRead) as error:
-        raise _InterruptedError(f"the connection was cut: {error}") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a chunk of no size
+        cause = "" if isinstance(error, http.client.IncompleteRead) else f": {_short(error)}"
+        raise _InterruptedError(f"the connection was cut{cause}") from None
