@@ -131,8 +131,8 @@ class EmulatedBoard(SshBoard):
             cure="`harness doctor` says whether programs for arm64 can run here.",
         )
 
-    def _disconnect(self) -> None:
-        super()._disconnect()
+    def _disconnect(self, *, hurry: bool = False) -> None:
+        super()._disconnect(hurry=hurry)
         container, self._container = self._container, None
         client, self._client = self._client, None
         if container is not None:

@@ -41,6 +41,7 @@ BEAT_SECONDS = 5.0
 SILENCE_SECONDS = 20  # the keeper gives up after one to two times this, whole seconds for `sleep`
 UNANSWERED_SECONDS = 60.0  # this side gives up later: a board whose cores are all at work answers late
 ANSWER_SECONDS = 20.0
+HURRY_SECONDS = 2.0  # instead, when a command is to end at once
 _NAME = re.compile(r"[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64}\n")
 
 # For scripts whose first argument is the working folder. Shell functions have no variables of their own:
@@ -196,12 +197,13 @@ class Session:
             text = errors.read(1 << 14).decode("utf-8", "replace").strip() or said.strip()
         return printable(text) or "the shell there says nothing"
 
-    def close(self) -> None:
-        """Has the board end the session, and waits until it has. Without a connection nothing happens."""
+    def close(self, *, hurry: bool = False) -> None:
+        """Has the board end the session, and waits until it has; in a `hurry` for two seconds, after which
+        the board ends it by itself. Without a connection nothing happens."""
         self._stop.set()
         with contextlib.suppress(Exception):
             self._channel.shutdown_write()
-            self._channel.status_event.wait(ANSWER_SECONDS)
+            self._channel.status_event.wait(HURRY_SECONDS if hurry else ANSWER_SECONDS)
             self._channel.close()
 
     def _beat(self) -> None:

@@ -87,14 +87,14 @@ class SshBoard:
         try:
             self._connect()
         except BaseException:
-            self._disconnect()
+            self._disconnect(hurry=True)
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._disconnect()
+        self._disconnect(hurry=kind is not None)
 
     def _connect(self) -> None:
         import logging
@@ -120,12 +120,12 @@ class SshBoard:
 
     def lose(self) -> None:
         """Closes the connection: the board ends the session, and is unreachable until it is entered again."""
-        self._disconnect()
+        self._disconnect(hurry=True)
 
-    def _disconnect(self) -> None:
+    def _disconnect(self, *, hurry: bool = False) -> None:
         session, self._session = self._session, None
         if session is not None:
-            session.close()
+            session.close(hurry=hurry)
         connection, self._connection, self._sftp = self._connection, None, None
         if connection is not None:
             for opened in (connection, connection.gateway):  # Fabric leaves its gateway open
@@ -326,9 +326,18 @@ class SshBoard:
 
 
 def _reason(error: BaseException) -> str:
+    from paramiko.ssh_exception import NoValidConnectionsError
+
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, NoValidConnectionsError):  # its own words begin with "[Errno None]"
+        reasons = [
+            f"port {address[1]} of {address[0]}: {getattr(each, 'strerror', None) or each}"
+            for address, each in error.errors.items()
+        ]
+        return printable("; ".join(reasons))
     # SFTP's client wraps the end of a connection into an error that ends with a colon and nothing.
     if isinstance(error, EOFError) or isinstance(error.__context__, EOFError):
         return "the connection was lost"
-    return printable(str(error)) or "no reason"
+    said = error.strerror if isinstance(error, OSError) else ""
+    return printable(said or str(error)) or "no reason"

@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from harness import console
 from harness.errors import HarnessError
+from harness.patient_database import connect
 from harness.prediction.core_model import CoreModel
 from harness.prediction.llvm import Llvm
 from harness.resources import cache_directory
 
-_BUSY_SECONDS = 60.0
+_PATIENCE_SECONDS = 3.0  # for another process: what is kept here can be calculated again
 _AT_ONCE = 500  # blocks between two signs of life
 _NAMED_AT_ONCE = 500  # in one query
 
@@ -63,7 +64,8 @@ class _Kept:
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._readable():
-            self._database = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._database = connect(self.path)
+            self._database.patience = _PATIENCE_SECONDS
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS costs (model TEXT NOT NULL, block BLOB NOT NULL, "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from harness import console
 from harness.configuration.matrix import Build
 from harness.configuration.targets import Target, load_target
-from harness.errors import HarnessError
+from harness.errors import BoardUnreachableError, HarnessError
 from harness.file_digest import file_digest
 from harness.sweep.fleet import HOST
 from harness.sweep.machine_lock import Interrupted, loading
@@ -33,7 +33,7 @@ class Engine:
 
 Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by the name of the target, and toolchain
 OWN = (HOST, Build())  # what accuracy is evaluated with
-OPENING_SECONDS = 5.0  # that closing waits for boards that are just being opened
+OPENING_SECONDS = 3.0  # that closing waits for boards that are just being opened
 
 
 def build_engines(wanted: Iterable[tuple[Target, Build]], worker: Worker) -> Engines:
@@ -80,8 +80,8 @@ class Boards:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(kind)
 
     def open(self, name: str) -> None:
         """Begins to open a board. This may build its image, which takes minutes."""
@@ -109,11 +109,12 @@ class Boards:
         with self._lock:
             future = self._boards.pop(name, None)
         if future is not None and future.done() and not future.exception():
-            future.result().__exit__(None, None, None)
+            future.result().__exit__(BoardUnreachableError, None, None)
 
-    def close(self) -> None:
-        """Closes the boards that are open, at once, as one that has fallen silent takes its time. Those that
-        are just being opened have some seconds to be closed as well; an image that is being built has not.
+    def close(self, cause: type[BaseException] | None = None) -> None:
+        """Closes the boards that are open, at once, as one that has fallen silent takes its time. Each is
+        told the `cause` where something was cut short. Those that are just being opened have some seconds to
+        be closed as well; whoever waits for one that takes longer gets Interrupted.
 
         Raises what went wrong with one of them when all have been tried.
         """
@@ -124,14 +125,17 @@ class Boards:
             self._closed = True
         with ThreadPoolExecutor(len(opened) + 1) as pool:
             pool.submit(wait, futures, timeout=OPENING_SECONDS)
-            closing = [pool.submit(board.__exit__, None, None, None) for board in opened]
+            closing = [pool.submit(board.__exit__, cause, None, None) for board in opened]
+        for future in futures:
+            with contextlib.suppress(InvalidStateError):
+                future.set_exception(Interrupted())
         for closed in closing:
             closed.result()
 
     def _enter(self, name: str, future: Future[Board]) -> None:
         try:
             # The host's is opened at once: a measurement that has the machine to itself may wait for it.
-            with nullcontext() if name == HOST else loading(self._worker.stop):
+            with contextlib.nullcontext() if name == HOST else loading(self._worker.stop):
                 board = self._open_board(name).__enter__()
             with self._lock:
                 if not self._closed:
@@ -140,4 +144,5 @@ class Boards:
             board.__exit__(None, None, None)
             raise Interrupted
         except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the board
-            future.set_exception(error)
+            with contextlib.suppress(InvalidStateError):
+                future.set_exception(error)

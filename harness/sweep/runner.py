@@ -300,7 +300,8 @@ class _Execution:
                 finally:
                     if not all(future.done() for future in futures):
                         self.worker.stop.set()
-                        self.boards.close()  # ends what runs there
+                        self.store.hurry()
+                        self.boards.close(Interrupted)  # ends what runs there
             for future in futures:
                 future.result()
 

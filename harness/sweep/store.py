@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +23,13 @@ from typing import Any, Literal, Self
 
 from harness import console
 from harness.errors import ConfigurationError
+from harness.patient_database import connect
 from harness.sweep.ownership import Owner, is_alive, remove_dead
-from harness.sweep.store_errors import StoreError, is_busy, no_store, store_errors
+from harness.sweep.store_errors import StoreError, no_store, store_errors
 from harness.sweep.store_schema import VERSION, upgrade
 
 FILE_NAME = "results.sqlite"
-BUSY_SECONDS = 60.0
+CLOSING_SECONDS = 1.0  # that closing waits for another process
 
 Table = Literal["cells", "evaluations"]
 Status = Literal["done", "failed", "skipped", "pending"]
@@ -107,9 +107,7 @@ class Store:
         self._lock = threading.RLock()
         with store_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            self._database = connect(self.path)
         self._owner: Owner | None = None
         self._durable: bool | None = None  # whether the next transaction is; not known yet
         try:
@@ -122,8 +120,14 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.hurry()
         self.close()
+
+    def hurry(self) -> None:
+        """From now on no lock of another process is waited for: what meets one raises StoreError at once."""
+        self._database.hurry()
 
     def close(self) -> None:
         """Gives up this process's claims, and clears away what dead processes left."""
@@ -133,6 +137,7 @@ class Store:
                     # Without it the claims count for nothing, even where there is no room to remove them.
                     self._owner.close()
                     self._owner = None
+                    self._database.patience = CLOSING_SECONDS
                     with contextlib.suppress(StoreError):
                         self._clear()
             finally:
@@ -377,15 +382,7 @@ class Store:
             yield
 
     def _open(self) -> None:
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:  # SQLite does not wait for another process that switches to WAL at the same moment
-            try:
-                self._database.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline or not is_busy(error):
-                    raise
-                time.sleep(0.02)
+        self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version == 0 and self._database.execute("SELECT 1 FROM sqlite_schema").fetchone():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import ConfigurationError, HarnessError, cure_of
+from harness.patient_database import error_code, is_busy
 
 _AGAIN = "Results that are there are kept: the same command goes on with what is missing."
 
@@ -35,25 +36,19 @@ def store_errors(folder: Path) -> Iterator[None]:
         raise meant from None
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process has the database at the moment."""
-    return _code(error) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def _code(error: sqlite3.Error) -> int:
-    """SQLite's extended code, whose last byte is the kind; 0 for errors of Python's module alone."""
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code
-
-
 def _meaning(folder: Path, error: sqlite3.Error) -> HarnessError | None:
-    code = _code(error)
+    code = error_code(error)
     # The file that processes share beside the database has to grow as well: where it cannot, SQLite leaves
     # out why.
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
         return _no_room(folder)
+    if is_busy(error):
+        return StoreError(
+            f"{folder}: results cannot be read or written: another program has them locked",
+            cure=f"End that program: `fuser -v` with the file's name shows it. {_AGAIN}",
+        )
     kind = code & 0xFF
-    if kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+    if kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL):
         return StoreError(
             f"{folder}: results cannot be read or written: {error}", cure=f"Check that storage. {_AGAIN}"
         )

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.errors import BoardUnreachableError, HarnessError, explained
+from harness.printable import printable, printable_lines
 from harness.sweep.board_fault import boards_fault
 from harness.sweep.machine_lock import Interrupted, loading, lock_file, measuring, using
 from harness.sweep.store import Claim, Outcome, Run, Store, Table
+from harness.sweep.store_errors import StoreError
 
 POLL_SECONDS = 0.2
 
@@ -109,7 +111,7 @@ class Worker:
         if earlier is not None and earlier.status == "done":
             return
         if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
-            self._keep(job, Outcome(status="failed", error=str(error)))
+            self._keep(job, Outcome(status="failed", error=printable_lines(str(error))))
 
     def _alone(self, job: Job) -> contextlib.AbstractContextManager[None]:
         """What jobs that take turns hold throughout."""
@@ -157,17 +159,32 @@ class Worker:
                 raise Interrupted from None
             raise
         finally:
-            for job, work in running.values():
+            for _, work in running.values():
                 work.close()
-                self.store.release(job.key)
+            # Claims that cannot be given up now count for nothing once this process has ended.
+            with contextlib.suppress(StoreError) if self.stop.is_set() else contextlib.nullcontext():
+                for job, _ in running.values():
+                    self.store.release(job.key)
 
     def _keep(self, job: Job, outcome: Outcome) -> None:
+        try:
+            self._complete(job, outcome)
+        except HarnessError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what cannot be stored is this result's fault alone
+            if self.debug:
+                console.log(traceback.format_exc())
+            reason = f"implausible result: it cannot be stored: {type(error).__name__}: {error}"
+            outcome = Outcome(status="failed", error=printable(reason))
+            self._complete(job, outcome)
+        if outcome.status == "failed":
+            console.warn(f"{job.name}: {outcome.error}")
+
+    def _complete(self, job: Job, outcome: Outcome) -> None:
         if job.table == "cells":
             self.store.complete_cell(self.run, job.key, outcome)
         else:
             self.store.complete_evaluation(self.run, job.key, job.kind, outcome)
-        if outcome.status == "failed":
-            console.warn(f"{job.name}: {outcome.error}")
 
     def _advance(self, work: Work) -> Outcome | None:
         """Goes on until the work yields (None), ends or fails. Raises BoardUnreachableError alone, which is
@@ -183,5 +200,6 @@ class Worker:
             if self.debug:
                 console.log(traceback.format_exc())
             known = explained(error)
-            return Outcome(status="failed", error=str(known or f"unexpected {type(error).__name__}: {error}"))
+            reason = str(known or f"unexpected {type(error).__name__}: {error}")
+            return Outcome(status="failed", error=printable_lines(reason))
         return None

@@ -198,7 +198,12 @@ def test_a_user_who_is_not_let_in_is_an_unreachable_board(server: Server, tmp_pa
 
 def test_a_port_where_nothing_listens_is_an_unreachable_board(server: Server) -> None:
     address = replace(server.address, port=free_port())
-    with pytest.raises(BoardUnreachableError, match="connecting"), connect(address):
+    with (
+        pytest.raises(
+            BoardUnreachableError, match=rf"connecting: port {address.port} of 127.0.0.1: Connection refused"
+        ),
+        connect(address),
+    ):
         pass
 
 

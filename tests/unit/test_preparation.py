@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 import pytest
 from fake_boards import FakeBoard
 
+from harness.sweep import preparation
 from harness.sweep.machine_lock import Interrupted
 from harness.sweep.preparation import Boards
 from harness.sweep.store import Store
@@ -75,3 +77,43 @@ def test_a_board_that_is_just_being_opened_is_closed_as_well(worker: Worker) -> 
     assert begun.wait(20)
     boards.close()
     assert closed.is_set()
+
+
+def test_nobody_waits_for_a_board_that_takes_long_to_open(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "OPENING_SECONDS", 0.1)
+    begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Opening(FakeBoard):
+        def __enter__(self) -> Self:
+            begun.set()
+            assert go_on.wait(60)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            closed.set()
+
+    boards = Boards(worker, Opening)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(boards.get, "a")
+        assert begun.wait(20)
+        boards.close(KeyboardInterrupt)
+        with pytest.raises(Interrupted):
+            waiting.result(20)
+    go_on.set()
+    assert closed.wait(20)  # late, and yet it is closed
+
+
+def test_boards_hear_that_everything_was_cut_short(worker: Worker) -> None:
+    told: list[object] = []
+
+    class Told(FakeBoard):
+        def __exit__(self, *cause: object) -> None:
+            told.append(cause[0])
+
+    boards = Boards(worker, Told)
+    boards.get("a")
+    with pytest.raises(KeyboardInterrupt), boards:
+        raise KeyboardInterrupt
+    assert told == [KeyboardInterrupt]

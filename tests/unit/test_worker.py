@@ -15,8 +15,20 @@ import pytest
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.sweep import machine_lock
 from harness.sweep.machine_lock import Interrupted, loading, measuring, using
-from harness.sweep.store import Claim, Outcome, Run, Store
+from harness.sweep.store import Claim, LayerRow, Outcome, Run, Store
 from harness.sweep.worker import Job, Work, Worker, at_once
+
+LAYER = LayerRow(
+    index=0,
+    type="convolutional",
+    precision="fp32",
+    executed="fp32",
+    isa="neon",
+    algorithm="gemm",
+    ns=5,
+    conversion_ns=0,
+    bytes=6,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -341,3 +353,32 @@ def test_threads_that_load_this_machine_share_its_lock(
         loading(stopped).__enter__()
     with measuring(stopped):
         pass
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Outcome(status="done", layers=[LAYER, LAYER]), "UNIQUE constraint failed"),
+        (Outcome(status="done", samples_ns=[1 << 63]), "OverflowError"),
+        (Outcome(status="done", result={"fps": float("nan")}), "not JSON compliant"),
+        (Outcome(status="done", result={"fps": {1, 2}}), "not JSON serializable"),
+        (Outcome(status="done", layers=[replace(LAYER, isa="\ud800")]), "surrogates not allowed"),
+        (Outcome(status="failed", error="it says \ud800"), "surrogates not allowed"),
+    ],
+)
+def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: Outcome, said: str) -> None:
+    jobs = [job("a"), job("b", lambda: outcome), job("c")]
+    assert worker.attempt_together(jobs) == [Claim.MINE] * 3
+    kept = [worker.store.outcome("cells", key) for key in "abc"]
+    assert [each.status for each in kept if each] == ["done", "failed", "done"]
+    assert kept[1] is not None
+    assert kept[1].error.startswith("implausible result: it cannot be stored: ")
+    assert said in kept[1].error
+    assert worker.store.samples_ns("b") == []
+
+
+def test_a_message_of_any_letters_is_kept(worker: Worker) -> None:
+    worker.work([job("a", fail(HarnessError("it says \ud800\x1b[31m", cure="Look.")))], lambda _: None)
+    kept = worker.store.outcome("cells", "a")
+    assert kept is not None
+    assert kept.error == "it says \\ud800\\x1b[31m\n  Look."

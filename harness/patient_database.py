@@ -1,0 +1,75 @@
+"""SQLite connections that wait for other processes without being deaf meanwhile.
+
+SQLite's own waiting sleeps where Python hears no signal. These connections try, wait here, and try again:
+Ctrl-C and SIGTERM are heard at once, and another thread can end the waiting.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from harness import console
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between two attempts
+SILENT_SECONDS = 2.0  # a lock that is held for longer is worth a line
+
+
+class PatientConnection(sqlite3.Connection):
+    """A connection on which `execute` waits while another process has the database locked."""
+
+    patience = 60.0  # seconds that each statement waits
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._hurry = threading.Event()
+
+    def hurry(self) -> None:
+        """From now on no statement waits; whoever waits at the moment gives up. For any thread."""
+        self._hurry.set()
+
+    def execute(self, *statement: Any) -> sqlite3.Cursor:
+        """As sqlite3 does it. Raises its OperationalError where the database stays locked."""
+        try:
+            return super().execute(*statement)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+        return self._again(statement)
+
+    def _again(self, statement: Any) -> sqlite3.Cursor:
+        begun, pause, told = time.monotonic(), FIRST_PAUSE, False
+        while True:
+            self._hurry.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                return super().execute(*statement)
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - begun
+                if not is_busy(error) or waited >= self.patience or self._hurry.is_set():
+                    raise
+            if waited >= SILENT_SECONDS and not told:
+                told = True
+                (_, _, path) = super().execute("PRAGMA database_list").fetchone()
+                console.log(f"{path}: another program has it locked; waiting for at most {self.patience:g} s")
+
+
+def connect(path: Path) -> PatientConnection:
+    """A connection for any thread, without transactions of sqlite3's own making."""
+    return sqlite3.connect(
+        path, timeout=0, isolation_level=None, check_same_thread=False, factory=PatientConnection
+    )
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process has the database at the moment."""
+    return error_code(error) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def error_code(error: sqlite3.Error) -> int:
+    """SQLite's extended code, whose last byte is the kind; 0 for errors of Python's module alone."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code
