@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.engine
 
 
 SUITES = ("convolution_choice_test", "convolution_test")
+DIFFERENTIAL = "differential"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def arm64_suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         target
     )
     options = [f"-D{name}={value}" for name, value in definitions.items()]
-    for name in SUITES:
+    for name in (*SUITES, DIFFERENTIAL):
         configure_and_build(folder, options, target=name, environment=zig.environment())
     return [folder / "tests" / name for name in SUITES]
 
@@ -59,3 +61,19 @@ def test_arm_kernels_compute_what_the_plain_loops_do(
     suite: str, core: str, arm64_runs: Mapping[tuple[str, str], Future[str]]
 ) -> None:
     assert "0 failures" in arm64_runs[suite, core].result()
+
+
+def test_random_networks_give_the_same_int8_digests_on_all_cores(
+    arm64_suites: list[Path], tmp_path: Path
+) -> None:
+    program = arm64_suites[0].parent / DIFFERENTIAL / DIFFERENTIAL
+    digests = []
+    for core in CORES:
+        emulator = find_emulator(replace(load_target("pi4"), qemu_cpu=core))
+        assert emulator is not None
+        words = ["--seed", "101", "--count", "6", "--folder", str(tmp_path / core)]
+        printed = run([*emulator.prefix, program, *words])
+        rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+        digests.append({row["seed"]: row["int8_digests"] for row in rows if row["int8_digests"]})
+    assert digests[0]
+    assert digests[0] == digests[1]

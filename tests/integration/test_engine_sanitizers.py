@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from engine_tests import ENGINE, configure_and_build, run
+from random_networks import SANITIZER_OPTIONS, Campaign, Programs
 
 from harness.build.toolchain import build_tool
 from harness.configuration.targets import load_target
@@ -64,3 +65,18 @@ def test_a_short_fuzz_finds_nothing(name: str, instrumented: Path, tmp_path: Pat
     options = [f"-max_total_time={FUZZ_SECONDS}", "-timeout=20", "-malloc_limit_mb=1024", "-rss_limit_mb=0"]
     options += [f"-dict={dictionary}"] if dictionary.is_file() else []
     run([instrumented / "tests" / "fuzz" / f"{name}_fuzzer", *options, "new", corpus], folder=tmp_path)
+
+
+def test_random_networks_are_the_same_in_all_configurations(instrumented: Path, tmp_path: Path) -> None:
+    programs = Programs(folder=instrumented, environment=SANITIZER_OPTIONS)
+    tally = Campaign(programs, tmp_path / "first", earlier={}).run(101, seconds=120, networks=15)
+    assert tally.findings == []
+    assert tally.networks == 15
+    assert tally.int8_networks > 0
+    assert {kernel.split()[0] for kernel in tally.layers} == {"fp32", "fp16", "int8"}
+    # A seed is the same network again, and one that gave other digests is a finding.
+    (seed, digests), *_ = tally.digests.items()
+    again = Campaign(programs, tmp_path / "again", earlier={seed: [*digests, "other"]})
+    again.run(int(seed), seconds=120, networks=1)
+    assert again.tally.digests == {seed: digests}
+    assert again.tally.findings == [f"seed {seed}: other int8 digests than in the campaign compared with"]

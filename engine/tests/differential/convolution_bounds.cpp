@@ -1,0 +1,187 @@
+#include "convolution_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "half.h"
+#include "model/weights.h"
+
+namespace {
+
+using mpe::Activation;
+using mpe::Layer;
+using mpe::LayerKind;
+using mpe::Precision;
+
+constexpr double kLargestHalf = 65504.0;
+// The longest run of products that is summed in half.
+constexpr int kHalfTerms = 128;
+
+double activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kLinear:
+      return x;
+    case Activation::kLeaky:
+      return x < 0 ? 0.1 * x : x;
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kRelu6:
+      return std::clamp(x, 0.0, 6.0);
+    case Activation::kLogistic:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kMish:
+      // As e^x is limited: below -87 the result is zero to within the bounds of any tensor.
+      return x * std::tanh(std::log1p(std::exp(std::min(x, 87.0))));
+    case Activation::kSwish:
+      return x / (1 + std::exp(-x));
+    case Activation::kHardMish:
+      return x > 0 ? x : x > -2 ? x * x / 2 + x : 0;
+  }
+  return x;
+}
+
+// NaN stays.
+void raise(double& largest, double value) {
+  if (!(value <= largest) && !std::isnan(largest)) largest = value;
+}
+
+std::vector<double> largest_by_channel(const std::vector<double>& values, int channels) {
+  std::vector<double> largest(static_cast<std::size_t>(channels), 0.0);
+  const std::size_t plane = values.size() / largest.size();
+  for (std::size_t i = 0; i < values.size(); ++i) raise(largest[i / plane], std::fabs(values[i]));
+  return largest;
+}
+
+bool is_winograd(const Kernel& kernel) { return kernel.algorithm.starts_with("winograd"); }
+
+double scale_of(const Kernel& kernel, const Sums& sums) {
+  return is_winograd(kernel) ? sums.mixed_magnitude : sums.magnitude;
+}
+
+bool half_arithmetic(std::string_view isa) { return isa.find("fp16") != std::string_view::npos; }
+
+// Of scale_of().
+double tolerance(const Kernel& kernel, int terms) {
+  const bool winograd = is_winograd(kernel);
+  if (kernel.precision == Precision::kFp32) {
+    // Every one of n additions may round in the same direction.
+    return std::max(winograd ? 1e-4 : 1e-5, terms * 0x1p-24);
+  }
+  if (!half_arithmetic(kernel.isa)) return winograd ? 1e-2 : 1e-3;
+  if (winograd) return std::max(2e-2, (kHalfTerms + terms / kHalfTerms) * 0x1p-12);
+  return std::max(1e-3, std::min(terms, kHalfTerms) * 0x1p-12);
+}
+
+// Where sums or what they are made of need not be finite.
+bool may_overflow(const Kernel& kernel, const Sums& sums) {
+  if (kernel.precision == Precision::kFp32) return !(scale_of(kernel, sums) < 1e36);
+  return half_arithmetic(kernel.isa) && !(scale_of(kernel, sums) < kLargestHalf);
+}
+
+}  // namespace
+
+LoadedWeights load_weights(const mpe::Network& network, const std::string& path) {
+  LoadedWeights all;
+  mpe::WeightsReader reader(path, network);
+  for (const Layer& layer : network.layers) {
+    all.filters.emplace_back();
+    all.biases.emplace_back();
+    if (!layer.has_weights()) continue;
+    const mpe::LayerWeights loaded = reader.next(layer);
+    all.biases.back() = loaded.biases;
+    for (int channel = 0; channel < layer.out.channels; ++channel) {
+      const std::span<const float> filter = loaded.filters->filter(channel);
+      all.filters.back().insert(all.filters.back().end(), filter.begin(), filter.end());
+    }
+  }
+  return all;
+}
+
+Sums sums_of(const Layer& layer, Precision precision, std::span<const float> filters,
+             std::span<const float> biases, std::span<const float> input) {
+  const auto stored = [&](float value) {
+    const bool half = precision == Precision::kFp16;
+    return static_cast<double>(half ? mpe::half_to_float(mpe::half_from_float(value)) : value);
+  };
+  std::vector<double> values(input.size());
+  std::transform(input.begin(), input.end(), values.begin(), stored);
+  std::vector<double> weights(filters.size());
+  std::transform(filters.begin(), filters.end(), weights.begin(), stored);
+  mpe::Shape in = layer.in;
+  if (layer.kind == LayerKind::kConnected) in = {static_cast<int>(in.elements()), 1, 1};
+
+  Sums result;
+  const int depth = in.channels / layer.groups;
+  result.terms = depth * layer.size_y * layer.size_x;
+  const std::vector<double> largest = largest_by_channel(values, in.channels);
+  result.sums.reserve(static_cast<std::size_t>(layer.out.elements()));
+  for (int channel = 0; channel < layer.out.channels; ++channel) {
+    const int first = channel / (layer.out.channels / layer.groups) * depth;
+    double mixed = std::fabs(biases[static_cast<std::size_t>(channel)]);
+    for (int term = 0; term < result.terms; ++term) {
+      const auto w = static_cast<std::size_t>(std::int64_t{channel} * result.terms + term);
+      mixed += std::fabs(weights[w]) *
+               largest[static_cast<std::size_t>(first + term / (layer.size_y * layer.size_x))];
+    }
+    raise(result.mixed_magnitude, mixed);
+    for (int row = 0; row < layer.out.height; ++row) {
+      for (int column = 0; column < layer.out.width; ++column) {
+        double sum = biases[static_cast<std::size_t>(channel)];
+        double magnitude = std::fabs(sum);
+        std::int64_t w = std::int64_t{channel} * result.terms;
+        for (int c = first; c < first + depth; ++c) {
+          for (int ky = 0; ky < layer.size_y; ++ky) {
+            const std::int64_t y =
+                std::int64_t{row} * layer.stride_y + ky * layer.dilation - layer.padding;
+            if (y < 0 || y >= in.height) {
+              w += layer.size_x;
+              continue;
+            }
+            for (int kx = 0; kx < layer.size_x; ++kx, ++w) {
+              const std::int64_t x =
+                  std::int64_t{column} * layer.stride_x + kx * layer.dilation - layer.padding;
+              if (x < 0 || x >= in.width) continue;
+              const auto at = static_cast<std::size_t>((c * in.height + y) * in.width + x);
+              const double term = weights[static_cast<std::size_t>(w)] * values[at];
+              sum += term;
+              magnitude += std::fabs(term);
+            }
+          }
+        }
+        result.sums.push_back(sum);
+        raise(result.magnitude, magnitude);
+      }
+    }
+  }
+  return result;
+}
+
+std::string outside_bounds(const Layer& layer, const Kernel& kernel, const Sums& sums,
+                           std::span<const float> actual) {
+  if (!std::isfinite(scale_of(kernel, sums)) || may_overflow(kernel, sums)) return {};
+  const bool half = kernel.precision == Precision::kFp16;
+  const double bound = tolerance(kernel, sums.terms) * scale_of(kernel, sums);
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double expected = activated(layer.activation, sums.sums[i]);
+    const double value = actual[i];
+    // No activation is steeper than 1.1. The second term is the activation's own rounding, the
+    // third that of the result.
+    const double allowed = 1.1 * bound + 4e-6 * std::fabs(expected) +
+                           (half ? std::fabs(expected) * 0x1p-11 + 0x1p-24 : 1e-44);
+    if (std::fabs(value - expected) <= allowed) continue;
+    // Rounded to infinity, or just not.
+    if (half && std::isinf(value) && value * expected > 0 &&
+        std::fabs(expected) + allowed >= kLargestHalf) {
+      continue;
+    }
+    char text[160];
+    std::snprintf(text, sizeof text, "value %zu is %.9g instead of %.9g, allowed is %.3g", i, value,
+                  expected, allowed);
+    return text;
+  }
+  return {};
+}
