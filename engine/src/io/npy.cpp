@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "error.h"
+#include "io/file.h"
 #include "io/text.h"
 
 namespace mpe {
@@ -25,12 +26,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kPreamble = 8;           // magic and version
 constexpr std::size_t kLongestHeader = 65535;  // NumPy's own limit for plain arrays is less
 constexpr std::size_t kMostDimensions = 32;
-
-std::unique_ptr<std::istream> open_file(const std::string& path) {
-  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) throw Error(path + ": cannot open: " + std::strerror(errno));
-  return stream;
-}
 
 struct NpyHeader {
   std::string type;
@@ -176,7 +171,7 @@ NpyReader::NpyReader(std::unique_ptr<std::istream> stream, std::string name)
 void NpyReader::read_bytes(void* bytes, std::size_t count) {
   stream_->read(static_cast<char*>(bytes), static_cast<std::streamsize>(count));
   if (static_cast<std::size_t>(stream_->gcount()) != count) {
-    throw Error(name_ + ": cannot read: the file ends early or is not a regular file");
+    throw Error(name_ + ": cannot read: the file ends early");
   }
 }
 
@@ -184,7 +179,7 @@ void NpyReader::read_header() {
   stream_->seekg(0, std::ios::end);
   const std::int64_t size = stream_->tellg();
   stream_->seekg(0);
-  if (!*stream_ || size < 0) throw Error(name_ + ": cannot read; is it a regular file?");
+  if (!*stream_ || size < 0) throw Error(name_ + ": cannot read");
 
   std::array<char, kPreamble> preamble{};
   if (size >= static_cast<std::int64_t>(kPreamble)) read_bytes(preamble.data(), kPreamble);

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <utility>
 
 #include "error.h"
+#include "io/file.h"
 
 namespace mpe {
 namespace {
@@ -25,12 +24,6 @@ std::int64_t parameter_bytes(const Network& network) {
   std::int64_t parameters = 0;
   for (const Layer& layer : network.layers) parameters += layer.parameters;
   return parameters * static_cast<std::int64_t>(sizeof(float));
-}
-
-std::unique_ptr<std::istream> open_file(const std::string& path) {
-  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) throw Error(path + ": cannot open: " + std::strerror(errno));
-  return stream;
 }
 
 // [rows][columns] to [columns][rows].
@@ -176,7 +169,7 @@ void WeightsReader::open(const Network& network) {
   stream_->read(reinterpret_cast<char*>(version.data()), sizeof version);
   if (!*stream_ || size < kHeaderWithSeen32) {
     throw Error(name_ + ": cannot read a weights header of " + std::to_string(kHeaderWithSeen32) +
-                " bytes or more; the file is truncated or not a regular file");
+                " bytes or more; the file is truncated");
   }
   const auto [major, minor, revision] = version;
   transposed_ = major > 1000 || minor > 1000;
