@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from harness.errors import file_error
+from harness.files import open_regular
 
 _RECENT_NS = 2_000_000_000
 _digests: dict[tuple[str, int, int, int], str] = {}
@@ -16,10 +17,10 @@ _digests: dict[tuple[str, int, int, int], str] = {}
 def file_digest(path: Path) -> str:
     """The SHA-256 of a local file, remembered while size, inode and time of change stay.
 
-    Raises ConfigurationError where it cannot be read.
+    Raises ConfigurationError where it cannot be read or is no regular file.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             status = os.fstat(stream.fileno())
             key = (str(path), status.st_size, status.st_ctime_ns, status.st_ino)
             if key in _digests:

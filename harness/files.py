@@ -1,15 +1,92 @@
-"""Files that are written whole or not at all."""
+"""Files that users bring, read with care, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from harness.errors import file_error
+from harness.errors import ConfigurationError, file_error
+
+_KINDS = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+def kind_of(mode: int) -> str:
+    """What a file's mode says that it is: "file", "folder", "named pipe", "socket" or "device"."""
+    return _KINDS.get(stat.S_IFMT(mode), "file")
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Opens a file for reading. Raises OSError as `open` does.
+
+    Raises ConfigurationError for a named pipe, a device or a socket: opening or reading one may wait for
+    ever, or have effects of its own.
+    """
+    _refuse_irregular(path, path.stat().st_mode)
+    # Another file may have taken the place of the one that was looked at: a pipe then opens without waiting.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        _refuse_irregular(path, os.fstat(handle).st_mode)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_regular(path: Path, *, limit: int, what: str) -> bytes:
+    """The content of a file of at most `limit` bytes; `what` says in messages what the file should be.
+
+    Raises ConfigurationError where it is larger or no regular file, and OSError as `open` does.
+    """
+    with open_regular(path) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ConfigurationError(
+            f"{path}: is larger than {limit >> 20} MiB: not {what}", cure="Check that it is the right file."
+        )
+    return data
+
+
+def read_text(path: Path, *, limit: int, what: str) -> str:
+    """The same as text in UTF-8. Raises ConfigurationError where it cannot be read, too."""
+    try:
+        data = read_regular(path, limit=limit, what=what)
+    except OSError as error:
+        raise file_error(path, error) from None
+    return decoded(data, path, what=what)
+
+
+def decoded(data: bytes, path: Path, *, what: str) -> str:
+    """A file's bytes as text. Raises ConfigurationError with the line of what is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(
+            f"{path}:{line}: is not UTF-8 text (byte {error.start})", cure=f"Check that it is {what}."
+        ) from None
+
+
+def _refuse_irregular(path: Path, mode: int) -> None:
+    kind = kind_of(mode)
+    if kind == "folder":
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind != "file":
+        raise ConfigurationError(
+            f"{path}: is a {kind}, not a regular file", cure="Copy what it gives to a file, and name that."
+        )
 
 
 @contextlib.contextmanager

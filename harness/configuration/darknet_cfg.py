@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.configuration.document import nearest_file, suggestion
 from harness.errors import ConfigurationError, file_error
+from harness.files import read_regular
 
 NETWORK_INPUT = -1  # the input of a layer that reads the network's own input
 PRECISIONS = ("fp32", "fp16", "int8")
@@ -117,8 +118,7 @@ class DarknetCfg:
 def read_cfg(path: Path) -> DarknetCfg:
     """Reads a cfg file. Raises ConfigurationError with file and line."""
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(_LARGEST_FILE + 1)
+        raw = read_regular(path, limit=_LARGEST_FILE, what="a Darknet cfg")
     except FileNotFoundError:
         near = nearest_file(path)
         raise ConfigurationError(
@@ -126,8 +126,6 @@ def read_cfg(path: Path) -> DarknetCfg:
         ) from None
     except OSError as error:
         raise file_error(path, error) from error
-    if len(raw) > _LARGEST_FILE:
-        raise ConfigurationError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB: not a Darknet cfg")
     # Latin-1 keeps every byte, so that what a policy does not touch stays as it is.
     return parse_cfg(raw.decode("latin-1"), str(path))
 

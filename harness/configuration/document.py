@@ -6,52 +6,38 @@ text. Anchors and aliases are refused: a configuration is read top to bottom, an
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
 from harness.errors import ConfigurationError, cure_of, file_error
+from harness.files import decoded, read_regular
 
 Kind = Literal["text", "integer", "number", "boolean", "nothing", "list", "mapping"]
 Scalar = str | int | float | bool | None
 
-LARGEST_FILE = 4 << 20  # bytes; a sweep file is a few kilobytes
+# A sweep file has a few kilobytes. PyYAML's own parser takes a minute for a megabyte of braces.
+LARGEST_FILE = 1 << 20  # bytes
+MOST_VALUES = 50_000  # keys among them
+DEEPEST = 64  # lists and mappings inside each other
 
 _TAG = "tag:yaml.org,2002:"
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader's scanner and composer with the core schema's scalars and without aliases."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps its resolvers in the class
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        anchor = getattr(event, "anchor", None)
-        if anchor is not None:
-            raise yaml.MarkedYAMLError(
-                None, None, f"anchors and aliases (&{anchor}, *{anchor}) are not supported", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
-        list("-+.0123456789"),
-    ),
-):
-    _Loader.add_implicit_resolver(_TAG + _tag, re.compile(f"^(?:{_pattern})$"), _first)
+# Tried in this order; the first one whose pattern a plain scalar matches is its tag.
+_PLAIN = [
+    ("null", re.compile(r"~|null|Null|NULL|")),
+    ("bool", re.compile(r"true|True|TRUE|false|False|FALSE")),
+    ("int", re.compile(r"[-+]?[0-9]+")),
+    ("float", re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,48 +101,37 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def read_document(path: Path) -> Node:
     """Reads a YAML file. Raises ConfigurationError with file and line."""
+    what = "a configuration file"
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(LARGEST_FILE + 1)
+        data = read_regular(path, limit=LARGEST_FILE, what=what)
     except FileNotFoundError:
         near = nearest_file(path)
         cure = f"Did you mean {near}?" if near else ""
         raise ConfigurationError(f"{path}: there is no such file", cure=cure) from None
     except OSError as error:
         raise file_error(path, error) from error
-    if len(raw) > LARGEST_FILE:
-        raise ConfigurationError(f"{path}: is larger than {LARGEST_FILE >> 20} MiB: not a configuration file")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError(f"{path}:{line}: is not UTF-8 text (byte {error.start})") from None
-    return parse_document(text, str(path))
+    return parse_document(decoded(data, path, what=what), str(path))
 
 
 def parse_document(text: str, file: str) -> Node:
     """Parses a YAML text; `file` is used in messages. Raises ConfigurationError with file and line."""
+    if strange := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        line = text.count("\n", 0, strange.start()) + 1
+        raise ConfigurationError(
+            f"{file}:{line}: the character U+{ord(strange.group()):04X} is not allowed in YAML"
+        )
+    # libyaml is many times as fast, where PyYAML was built with it. It refuses the two halves that JSON
+    # writes for some characters, and has other messages: so the parser written in Python has the last word.
+    if yaml.__with_libyaml__:
+        with contextlib.suppress(yaml.YAMLError):
+            return _Builder(text, file, yaml.CSafeLoader).document()
     try:
-        loader = _Loader(text)
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
-        if root is None:
-            return Node(file=file, line=1, kind="nothing")
-        return _convert(root, file)
+        return _Builder(text, file, yaml.SafeLoader).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         problem = " ".join(part for part in (error.context, error.problem) if part)
         raise ConfigurationError(f"{file}:{line}: {problem}") from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ConfigurationError(
-            f"{file}:{line}: the character U+{ord(text[error.position]):04X} is not allowed in YAML"
-        ) from None
-    except RecursionError:
-        raise ConfigurationError(f"{file}: is nested too deeply") from None
 
 
 def nearest_file(path: Path) -> Path | None:
@@ -169,58 +144,108 @@ def nearest_file(path: Path) -> Path | None:
     return path.with_name(near) if near else None
 
 
-def _convert(node: yaml.Node, file: str) -> Node:
-    line = node.start_mark.line + 1
-    tag = node.tag.removeprefix(_TAG)
-    if isinstance(node, yaml.SequenceNode) and tag == "seq":
-        items = tuple(_convert(item, file) for item in node.value)
-        return Node(file=file, line=line, kind="list", items=items)
-    if isinstance(node, yaml.MappingNode) and tag == "map":
-        return _convert_mapping(node, file, line)
-    if isinstance(node, yaml.ScalarNode):
-        return _convert_scalar(node, file, line, tag)
-    raise ConfigurationError(f"{file}:{line}: the tag {node.tag} is not supported")
+class _Builder:
+    """Makes the nodes of a document from a parser's events, and stops at what no configuration holds."""
 
+    def __init__(self, text: str, file: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
+        self._file = file
+        self._values = 0
+        self._depth = 0
 
-def _convert_mapping(node: yaml.MappingNode, file: str, line: int) -> Node:
-    entries: dict[str, Node] = {}
-    lines: dict[str, int] = {}
-    for key, value in node.value:
-        key_line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigurationError(f"{file}:{key_line}: a key must be a word, not a list or a mapping")
-        name = _characters(key.value, file, key_line)
-        if name in entries:
-            raise ConfigurationError(
-                f"{file}:{key_line}: the key {name} is already set on line {lines[name]}"
-            )
-        entries[name] = _convert(value, file)
-        lines[name] = key_line
-    return Node(file=file, line=line, kind="mapping", entries=entries, key_lines=lines)
+    def document(self) -> Node:
+        """The only document of the text; nothing where it is empty."""
+        root = Node(file=self._file, line=1, kind="nothing")
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._error(event, "a second document begins here: a file holds one")
+                root = self._node(next(self._events))
+        return root
 
+    def _error(self, event: Any, message: str) -> ConfigurationError:
+        return ConfigurationError(f"{self._file}:{self._line(event)}: {message}")
 
-def _convert_scalar(node: yaml.ScalarNode, file: str, line: int, tag: str) -> Node:
-    source = _characters(node.value, file, line)
-    kind: Kind
-    scalar: Scalar
-    try:
-        if tag == "str":
-            kind, scalar = "text", source
-        elif tag == "int":
-            kind, scalar = "integer", int(source)
-        elif tag == "float":
-            kind, scalar = "number", float(source)
-            if not math.isfinite(scalar):
-                raise ValueError
-        elif tag == "bool":
-            kind, scalar = "boolean", {"true": True, "false": False}[source.lower()]
-        elif tag == "null":
-            kind, scalar = "nothing", None
-        else:
-            raise ConfigurationError(f"{file}:{line}: the tag {node.tag} is not supported")
-    except (ValueError, KeyError):
-        raise ConfigurationError(f'{file}:{line}: "{source[:40]}" is not a usable {tag}') from None
-    return Node(file=file, line=line, kind=kind, scalar=scalar, source=source)
+    @staticmethod
+    def _line(event: Any) -> int:
+        line: int = event.start_mark.line
+        return line + 1
+
+    def _check(self, event: Any) -> None:
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise self._error(event, f"there are more than {MOST_VALUES:,} values: not a configuration file")
+        anchor = getattr(event, "anchor", None)
+        if anchor is not None:
+            raise self._error(event, f"anchors and aliases (&{anchor}, *{anchor}) are not supported")
+
+    def _node(self, event: Any) -> Node:
+        self._check(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        kind, make = (
+            ("seq", self._list) if isinstance(event, yaml.SequenceStartEvent) else ("map", self._mapping)
+        )
+        if event.tag not in (None, "!", _TAG + kind):
+            raise self._error(event, f"the tag {event.tag} is not supported")
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._error(event, f"is nested too deeply: {DEEPEST} levels are allowed")
+        node = make(self._line(event))
+        self._depth -= 1
+        return node
+
+    def _list(self, line: int) -> Node:
+        items = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event))
+        return Node(file=self._file, line=line, kind="list", items=tuple(items))
+
+    def _mapping(self, line: int) -> Node:
+        entries: dict[str, Node] = {}
+        lines: dict[str, int] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._check(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise self._error(event, "a key must be a word, not a list or a mapping")
+            key_line = self._line(event)
+            name = _characters(event.value, self._file, key_line)
+            if name in entries:
+                raise self._error(event, f"the key {name} is already set on line {lines[name]}")
+            lines[name] = key_line
+            entries[name] = self._node(next(self._events))
+        return Node(file=self._file, line=line, kind="mapping", entries=entries, key_lines=lines)
+
+    def _scalar(self, event: Any) -> Node:
+        line = self._line(event)
+        source = _characters(event.value, self._file, line)
+        tag = event.tag
+        if tag in (None, "!"):
+            plain = event.implicit[0]
+            tag = next((name for name, form in _PLAIN if plain and form.fullmatch(source)), "str")
+        kind, scalar = self._value(event, tag.removeprefix(_TAG), source)
+        return Node(file=self._file, line=line, kind=kind, scalar=scalar, source=source)
+
+    def _value(self, event: Any, tag: str, source: str) -> tuple[Kind, Scalar]:
+        try:
+            if tag == "str":
+                return "text", source
+            if tag == "int":
+                return "integer", int(source)
+            if tag == "float":
+                number = float(source)
+                if not math.isfinite(number):
+                    raise ValueError
+                return "number", number
+            if tag == "bool":
+                return "boolean", {"true": True, "false": False}[source.lower()]
+            if tag == "null":
+                return "nothing", None
+        except (ValueError, KeyError):
+            raise self._error(event, f'"{source[:40]}" is not a usable {tag}') from None
+        raise self._error(event, f"the tag {event.tag} is not supported")
 
 
 def _characters(text: str, file: str, line: int) -> str:

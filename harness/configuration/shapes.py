@@ -6,13 +6,13 @@ Every `read` raises ConfigurationError with file and line when the node has anot
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.configuration.document import Kind, Node, nearest_file, suggestion
+from harness.files import kind_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -149,10 +149,9 @@ class ExistingPath:
             near = nearest_file(path)
             cure = f"Did you mean {near}?" if near else ""
             raise node.error(f"there is no {self.what} {path}", cure=cure)
-        if stat.S_ISDIR(mode) != self.folder and not (self.folder and path.suffix == ".json"):
-            raise node.error(
-                f"expected a {self.what}, but {path} is a {'folder' if stat.S_ISDIR(mode) else 'file'}"
-            )
+        kind = kind_of(mode)
+        if kind != ("folder" if self.folder else "file") and not (kind == "file" and path.suffix == ".json"):
+            raise node.error(f"expected a {self.what}, but {path} is a {kind}")
         return path
 
     def schema(self) -> Schema:
