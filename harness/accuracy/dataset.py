@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.accuracy.pictures import SUFFIXES
 from harness.errors import ConfigurationError, cure_of, file_error
 from harness.printable import is_utf8
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm")
 LABEL_LISTS = ("imagenet.labels.list", "labels.list")
 
 _WORDNET = re.compile(r"n\d{8}(?!\d)")

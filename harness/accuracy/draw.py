@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.accuracy.pictures import read_picture
 from harness.errors import ConfigurationError
 from harness.files import write_atomically
 
@@ -26,8 +27,7 @@ def draw(picture: Path, found: Sequence[tuple[int, str, list[float]]], out: Path
         raise ConfigurationError(
             f"{out}: pictures cannot be written as {out.suffix or 'no suffix'}: use .png"
         )
-    with Image.open(picture) as source:
-        image = source.convert("RGB")
+    image = Image.fromarray(read_picture(picture))
     canvas = ImageDraw.Draw(image)
     line = max(1, round(min(image.size) / 200))
     font = ImageFont.load_default(size=max(10, round(min(image.size) / 32)))

@@ -20,6 +20,8 @@ Plane = npt.NDArray[np.int32]
 # Rows and columns of pixels that share a chroma value, by the usual name of the way of subsampling.
 SHARED = {"440": (2, 1), "422": (1, 2), "420": (2, 2)}
 
+_STRIP = 1 << 19  # pixels
+
 
 def decode(data: bytes) -> Pixels | None:
     """Pixels [height, width, 3] of a JPEG file's bytes; None where Pillow's pixels are as good.
@@ -32,18 +34,40 @@ def decode(data: bytes) -> Pixels | None:
         _, _, model, subsampling = simplejpeg.decode_jpeg_header(data)
         if model != "YCbCr" or subsampling not in SHARED:
             return None
-        luma = simplejpeg.decode_jpeg(data, "GRAY")[..., 0].astype(np.int32)
+        luma = simplejpeg.decode_jpeg(data, "GRAY")[..., 0]
         # Without interpolation every pixel gets the chroma value that the file holds for it.
-        plain = simplejpeg.decode_jpeg(data, "RGB", fastupsample=True).astype(np.int32)
+        pixels: Pixels = simplejpeg.decode_jpeg(data, "RGB", fastupsample=True)
     except ValueError:  # not a JPEG file, or a damaged one that Pillow forgives
         return None
     down, across = SHARED[subsampling]
+    # In strips: whole planes of 32 bits would be ten times the picture. Blue and red are found everywhere
+    # before pixels are overwritten, for a strip needs the chroma of the rows around it.
+    height, width = luma.shape
+    rows = max(1, _STRIP // (width * down)) * down
+    strips = [slice(top, min(top + rows, height)) for top in range(0, height, rows)]
     blue, red = (
-        enlarge(chroma(plain[..., channel] - luma, factor, down, across), down, across)
+        np.concatenate(
+            [_chroma_of(pixels[strip, :, channel], luma[strip], factor, down, across) for strip in strips]
+        )
         for channel, factor in ((2, 1.772), (0, 1.402))
     )
-    height, width = luma.shape
-    return to_rgb(luma, blue[:height, :width], red[:height, :width])
+    for strip in strips:
+        planes = (_full_size(plane, strip, width, down, across) for plane in (blue, red))
+        pixels[strip] = to_rgb(luma[strip].astype(np.int32), *planes)
+    return pixels
+
+
+def _chroma_of(channel: Pixels, luma: Pixels, factor: float, down: int, across: int) -> npt.NDArray[np.int16]:
+    """The chroma of some rows of red or blue."""
+    return chroma(channel.astype(np.int32) - luma, factor, down, across).astype(np.int16)
+
+
+def _full_size(plane: npt.NDArray[np.int16], strip: slice, width: int, down: int, across: int) -> Plane:
+    """A strip of rows of the picture, out of the plane of all its chroma."""
+    first, last = strip.start // down, -(-strip.stop // down)
+    above = min(first, 1)  # the row before, where there is one; enlarging looks no further
+    enlarged = enlarge(plane[first - above : last + 1].astype(np.int32), down, across)
+    return enlarged[above * down :][: strip.stop - strip.start, :width]
 
 
 def chroma(difference: Plane, factor: float, down: int, across: int) -> Plane:

@@ -24,10 +24,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.accuracy import jpeg
-from harness.errors import ConfigurationError
+from harness.accuracy.pictures import Pixels, read_picture
 
-Pixels = npt.NDArray[np.uint8]  # [height, width, channels]
 Tensor = npt.NDArray[np.float32]  # [channels, height, width]
 
 RESIZES = ("stretch", "letterbox", "crop")
@@ -58,28 +56,6 @@ class Sample:
     height: int
     tensor: Tensor
     placement: Placement
-
-
-def read_picture(path: Path, channels: int = 3) -> Pixels:
-    """Decodes a picture to [height, width, channels]. Orientation tags are ignored, as Darknet does.
-
-    Raises ConfigurationError where the file is missing, no picture, or damaged.
-    """
-    from PIL import Image
-
-    if channels not in (1, 3):
-        raise ConfigurationError(f"{path}: the network wants {channels} channels, pictures have 1 or 3")
-    try:
-        with Image.open(path) as picture:
-            pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path}: there is no such picture") from None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ConfigurationError(
-            f"{path}: not a readable picture ({_reason(error)})", cure="replace it or take it out"
-        ) from None
-    exact = jpeg.decode(path.read_bytes()) if channels == 3 else None
-    return pixels.reshape(*pixels.shape[:2], channels) if exact is None else exact
 
 
 def prepare(path: Path, shape: tuple[int, int, int], resize: str) -> Sample:
@@ -146,32 +122,40 @@ def crop(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]
         new_width, new_height = short, rows * short // columns
     else:
         new_width, new_height = columns * short // rows, short
-    resized = resize_bilinear(pixels, width=new_width, height=new_height)
     left, top = (new_width - width) // 2, (new_height - height) // 2
-    cut = np.ascontiguousarray(resized[:, top : top + height, left : left + width])
-    return cut, Placement(
+    window = (slice(left, left + width), slice(top, top + height))
+    return resize_bilinear(pixels, width=new_width, height=new_height, window=window), Placement(
         left=-left / width, top=-top / height, width=new_width / width, height=new_height / height
     )
 
 
-def resize_bilinear(pixels: Pixels, *, width: int, height: int) -> Tensor:
-    """Darknet's bilinear resize of bytes [rows, columns, channels] to floats [channels, height, width]."""
+def resize_bilinear(
+    pixels: Pixels, *, width: int, height: int, window: tuple[slice, slice] | None = None
+) -> Tensor:
+    """Darknet's bilinear resize of bytes [rows, columns, channels] to floats [channels, height, width].
+
+    Of the result only the `window` (columns, rows) is computed and returned, if there is one: the rest of a
+    long strip may be thousands of times as large.
+    """
     rows, columns, _ = pixels.shape
+    across, down = window or (slice(0, width), slice(0, height))
     if (columns, rows) == (width, height):
-        return np.ascontiguousarray(_unit(pixels).transpose(2, 0, 1))
-    left, right_weight = _taps(columns, width)
-    top, below_weight = _taps(rows, height)
+        return np.ascontiguousarray(_unit(pixels[down, across]).transpose(2, 0, 1))
+    left, right_weight = _taps(columns, width, across)
+    top, below_weight = _taps(rows, height, down)
     # Only the rows that the second pass reads need the first.
     used, position = np.unique(np.concatenate([top, np.minimum(top + 1, rows - 1)]), return_inverse=True)
     source = pixels[used]
     weight = right_weight[:, None]
     part = (1 - weight) * _unit(source.take(left, axis=1))
     part += weight * _unit(source.take(np.minimum(left + 1, columns - 1), axis=1))
-    part[:, -1] = _unit(source[:, -1])  # the last column is copied, not interpolated
+    if across.stop == width:
+        part[:, -1] = _unit(source[:, -1])  # the last column is copied, not interpolated
     weight = below_weight[:, None, None]
-    resized = (1 - weight) * part.take(position[:height], axis=0)
+    resized = (1 - weight) * part.take(position[: len(top)], axis=0)
     # The last row has no second term in Darknet, whatever rounding left of its weight.
-    resized[:-1] += weight[:-1] * part.take(position[height:-1], axis=0)
+    inner = len(top) - (down.stop == height)
+    resized[:inner] += weight[:inner] * part.take(position[len(top) :][:inner], axis=0)
     return np.ascontiguousarray(resized.transpose(2, 0, 1))
 
 
@@ -180,15 +164,9 @@ def _unit(pixels: Pixels) -> npt.NDArray[np.float32]:
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
-def _taps(source: int, target: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
-    """For every target position the source position before it, and the weight of the one after."""
+def _taps(source: int, target: int, window: slice) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
+    """For every target position in the window: the source position before it, the weight of the one after."""
     scale = np.float32(source - 1) / np.float32(target - 1) if target > 1 else np.float32(0)
-    position = np.arange(target, dtype=np.float32) * scale
+    position = np.arange(window.start, window.stop).astype(np.float32) * scale
     before = np.minimum(position.astype(np.intp), source - 1)
     return before, (position - before).astype(np.float32)
-
-
-def _reason(error: Exception) -> str:
-    if type(error).__name__ == "UnidentifiedImageError":
-        return "its format is not recognised"
-    return str(error).split("\n")[0][:120] or type(error).__name__

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from harness.accuracy import jpeg
-from harness.accuracy.preprocess import read_picture
+from harness.accuracy.pictures import read_picture
 
 
 def smooth(height: int, width: int) -> Image.Image:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from harness.accuracy.pictures import read_picture
 from harness.accuracy.preprocess import (
     crop,
     letterbox,
     prepare,
     prepare_chunks,
-    read_picture,
     resize_bilinear,
     stretch,
 )
@@ -114,6 +114,22 @@ def test_crop_cuts_the_centre_of_the_short_side_at_eight_sevenths(rows: int, col
     whole = resize_bilinear(pixels, width=width, height=height)
     top, left = (height - 224) // 2, (width - 224) // 2
     assert np.array_equal(tensor, whole[:, top : top + 224, left : left + 224])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(256, 300), (300, 256), (31, 77), (256, 256), (9, 9)])
+def test_crop_computes_only_what_it_returns_and_to_the_same_bits(rows: int, columns: int) -> None:
+    pixels = noise(rows, columns)
+    tensor, _ = crop(pixels, width=224, height=224)
+    short = 256
+    width, height = (short, rows * short // columns) if columns < rows else (columns * short // rows, short)
+    whole = resize_bilinear(pixels, width=width, height=height)
+    left, top = (width - 224) // 2, (height - 224) // 2
+    assert np.array_equal(tensor, whole[:, top : top + 224, left : left + 224])
+
+
+def test_crop_of_a_long_strip_takes_no_memory_for_what_is_cut_off() -> None:
+    tensor, _ = crop(noise(1, 100_000), width=224, height=224)  # 25,600,000 x 256 pixels before it is cut
+    assert tensor.shape == (3, 224, 224)
 
 
 def test_crop_maps_boxes_back() -> None:
