@@ -84,7 +84,8 @@ enum class Form {
   kDeep,
   kThree,
   kSquareDepthwise,
-  kFewChannels
+  kFewChannels,
+  kFar
 };
 
 inline ConvolutionShape random_shape(Random& random, Form form) {
@@ -145,6 +146,24 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.kernel_y = s.kernel_x = 3;
         s.stride_y = s.stride_x = s.dilation = 1;
         break;
+      case Form::kFar: {  // kernels that reach far beyond the map
+        s.in = {random.integer(1, 6), random.integer(1, 12), random.integer(1, 12)};
+        s.kernel_y = s.kernel_x = 2 * random.integer(1, 4) + 1;
+        s.dilation = random.chance(50) ? random.integer(2, 60) : random.integer(61, 1024);
+        if (random.chance(10)) {
+          s.kernel_y = s.kernel_x = 65;
+          s.dilation = random.integer(1, 60);
+        }
+        s.padding = s.kernel_y / 2 * s.dilation;
+        s.stride_y = random.integer(1, 3);
+        if (random.chance(20)) s.stride_x = s.stride_y = random.integer(4, 600);
+        s.out.channels = random.integer(1, 20);
+        if (random.chance(40)) {
+          s.groups = s.in.channels;
+          s.out.channels = s.groups * random.integer(1, 2);
+        }
+        break;
+      }
       case Form::kFewChannels:  // panels made from lines of the padded input
         // Many outputs, so that relu leaves some that are as large as the sums.
         s.in = {random.integer(1, 4), random.integer(8, 40), random.integer(30, 200)};

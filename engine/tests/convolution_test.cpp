@@ -1,6 +1,7 @@
 // Every kernel set that this machine can run against the plain loops, over seeded random shapes:
 // fp32 and fp16 within a tolerance, int8 bit by bit.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -149,6 +150,54 @@ TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
 TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 60, 19); }
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 40, 21); }
+
+TEST(kernels_that_reach_far_fp32) { compare_everywhere(Form::kFar, Precision::kFp32, 40, 27); }
+TEST(kernels_that_reach_far_fp16) { compare_everywhere(Form::kFar, Precision::kFp16, 30, 28); }
+TEST(kernels_that_reach_far_int8) { compare_everywhere(Form::kFar, Precision::kInt8, 50, 29); }
+
+TEST(copies_of_padded_rows_stay_in_proportion_to_the_input) {
+  Random random(30);
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+    for (const auto& [size, dilation, stride] :
+         {std::array{65, 1024, 1}, std::array{47, 1024, 1}, std::array{3, 60'000, 1},
+          std::array{1, 1, 1024}, std::array{255, 1024, 1024}}) {
+      for (const int groups : {1, 2}) {
+        Problem problem;
+        make_problem(random, problem, Form::kPointwise, precision);
+        ConvolutionShape& shape = problem.request.shape;
+        shape.in = {2, 8, 8};
+        shape.out.channels = 2;
+        shape.groups = groups;
+        shape.kernel_y = shape.kernel_x = size;
+        shape.dilation = dilation;
+        shape.stride_y = shape.stride_x = stride;
+        shape.padding = size / 2 * dilation;
+        CHECK(set_output(shape));
+        problem.weights.assign(static_cast<std::size_t>(2 * shape.depth()), 0.01F);
+        problem.bias.assign(2, 0.5F);
+        problem.request.weights = problem.weights;
+        problem.request.bias = problem.bias;
+        if (problem.output_quantization.per_channel()) {
+          problem.output_quantization = random_quantization(random, 1, 0.05F);
+        }
+        fill_input(random, problem);
+        mpe::ThreadPool pool(2);
+        const auto expected = run(*mpe::make_reference_convolution(problem.request), problem, pool);
+        Tally tally;
+        for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+          if (!set.supported) continue;
+          for (const std::string_view algorithm : {"", "depthwise", "interleaved", "tiled"}) {
+            compare(problem, set.name, algorithm, expected, pool, false, tally);
+            ConvolutionChoice choice;
+            choice.isa = set.name;
+            choice.algorithm = algorithm;
+            CHECK(mpe::make_convolution(problem.request, choice)->scratch_bytes(2) < 64U << 20U);
+          }
+        }
+      }
+    }
+  }
+}
 
 TEST(few_channels_fp32) { compare_everywhere(Form::kFewChannels, Precision::kFp32, 40, 23); }
 TEST(few_channels_fp16) { compare_everywhere(Form::kFewChannels, Precision::kFp16, 30, 24); }

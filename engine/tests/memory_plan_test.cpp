@@ -56,6 +56,17 @@ TEST(packed_blocks_in_use_together_never_overlap) {
   }
 }
 
+TEST(an_arena_beyond_all_boards_is_refused) {
+  const Network of = network(conv(1) + conv(2) + conv(3));
+  const PrecisionPlan precisions = plan_precisions(of, nullptr);
+  std::vector<LayerScratch> scratch(of.layers.size());
+  scratch[1].kernel = kMostArenaBytes - (1 << 20);
+  CHECK(plan_memory(of, precisions, scratch, Preference::kSpeed).arena_bytes < kMostArenaBytes);
+  scratch[1].kernel = kMostArenaBytes;
+  CHECK_THROWS(plan_memory(of, precisions, scratch, Preference::kSpeed), "a.cfg:9", "layer 1",
+               "8589934592");
+}
+
 TEST(a_chain_needs_its_two_largest_neighbours) {
   const MemoryPlan chain = plan(network(conv(2) + conv(8) + conv(4) + conv(1)));
   CHECK_EQUAL(chain.arena_bytes, 12 * kMap);

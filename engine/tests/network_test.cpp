@@ -244,11 +244,29 @@ TEST(shapes_that_do_not_fit) {
   CHECK_THROWS(parse(convolutional("stride=0")), "stride=0");
 }
 
+TEST(padding_is_in_proportion_to_the_input) {
+  const auto sized = [](const std::string& size, const std::string& keys) {
+    return parse_network(
+        "[net]\nwidth=" + size + "\nheight=" + size + "\nchannels=2\n" + convolutional(keys),
+        "a.cfg");
+  };
+  // A kernel far larger than its map is unusual, but no mistake.
+  CHECK_EQUAL(sized("8", "size=3\npad=1\ndilation=1024").layers[0].out.height, 8);
+  CHECK_EQUAL(sized("8", "size=5\npad=1\ndilation=1024").layers[0].padding, 2048);
+  CHECK_THROWS(sized("8", "size=63\npad=1\ndilation=1024"), "a.cfg:8", "31744 pixels of padding",
+               "2x8x8", "63496x63496");
+  CHECK_THROWS(sized("8", "size=3\npadding=8\ndilation=512"), "a.cfg:8", "4096 pixels");
+  // Large maps may be padded by as much again on every side, small ones by more.
+  CHECK_EQUAL(sized("10000", "size=3\npad=1").layers[0].out.width, 10000);
+  CHECK_EQUAL(sized("8192", "size=9\npad=1\ndilation=1024\nstride=8").layers[0].padding, 4096);
+  CHECK_THROWS(sized("8192", "size=11\npad=1\ndilation=1024\nstride=8"), "a.cfg:8", "padding");
+}
+
 TEST(absurd_sizes) {
   CHECK_THROWS(parse(convolutional("filters=99999999999")), "filters=2147483647");
   CHECK_THROWS(parse(convolutional("filters=65536\nsize=1024\npadding=1024")), "not a size");
-  CHECK_THROWS(parse(convolutional("size=1024\npadding=1023\nstride=1\ndilation=1024")),
-               "not a size");
+  CHECK_THROWS(parse(convolutional("size=65\npadding=0\ndilation=1024")), "a.cfg:9",
+               "size=65 and dilation=1024", "65537 pixels wide", "the limit is 65536");
   CHECK_THROWS(parse("[upsample]\nstride=1024\n[upsample]\nstride=1024\n"), "not a size");
   CHECK_THROWS(parse("[connected]\noutput=65536\n[connected]\noutput=65536\n"), "parameters");
   CHECK_THROWS(parse_network("[net]\nwidth=65536\nheight=65536\nchannels=3\n[avgpool]\n", "a.cfg"),

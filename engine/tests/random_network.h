@@ -120,7 +120,7 @@ std::string random_cfg(Random& random, int length, Precision&& precision) {
       text += "[route]\nlayers=0\n";
       continue;
     }
-    switch (random.integer(0, 13)) {
+    switch (random.integer(0, 14)) {
       case 0:
       case 1:
         text += conv(random.integer(1, 9), "size=3\npad=1\n");
@@ -178,6 +178,17 @@ std::string random_cfg(Random& random, int length, Precision&& precision) {
           text += conv(6, "") + "[yolo]\nmask=0\nnum=1\nclasses=1\nanchors=1,1\n";
         }
         break;
+      case 14: {  // kernels that reach far beyond the map, in groups or not
+        const int size = 2 * random.integer(1, 4) + 1;
+        const int dilation = random.integer(0, 1) == 0 ? random.integer(2, 16)
+                                                       : random.integer(17, size < 7 ? 1024 : 512);
+        const int groups = random.integer(0, 2) == 0 ? 1 : shape.channels;
+        text +=
+            conv(groups * random.integer(1, 2),
+                 "size=" + std::to_string(size) + "\npad=1\ndilation=" + std::to_string(dilation) +
+                     "\ngroups=" + std::to_string(groups) + "\n");
+        break;
+      }
     }
   }
   return text;

@@ -190,8 +190,17 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   if (tuning != nullptr) choice.algorithm = measured;
   convolutions_[index] = make_convolution(request, choice);
   const Convolution& convolution = *convolutions_[index];
+  const std::size_t needed = convolution.scratch_bytes(pool_.threads());
+  const std::size_t most = mpe::scratch_limit(request.shape, pool_.threads());
+  if (needed > most) {
+    throw Error(network_.file + ":" + std::to_string(layer.line) + ": layer " +
+                std::to_string(layer.index) + " by the algorithm " +
+                std::string(convolution.algorithm()) + " needs " + std::to_string(needed) +
+                " bytes of scratch memory; the limit for its size is " + std::to_string(most) +
+                "; choose another algorithm");
+  }
   scratch_[index].pools = convolution.pools();
-  scratch_[index].kernel = static_cast<std::int64_t>(convolution.scratch_bytes(pool_.threads()));
+  scratch_[index].kernel = static_cast<std::int64_t>(needed);
   scratch_[index].in_place = convolution.works_in_place();
   weight_bytes_ += static_cast<std::int64_t>(convolution.weight_bytes());
 }

@@ -167,8 +167,12 @@ Tuning::Choice Tuning::measure(const ConvolutionRequest& request, ConvolutionCho
   for (const std::string_view name : competing_algorithms()) {
     choice.algorithm = name;
     const std::unique_ptr<Convolution> convolution = make_convolution(request, choice);
-    if (convolution->algorithm() != name) continue;  // it does not suit the shape
-    AlignedBuffer scratch(std::max<std::size_t>(convolution->scratch_bytes(pool.threads()), 1));
+    const std::size_t scratch_bytes = convolution->scratch_bytes(pool.threads());
+    if (convolution->algorithm() != name ||
+        scratch_bytes > scratch_limit(request.shape, pool.threads())) {
+      continue;  // it does not suit the shape
+    }
+    AlignedBuffer scratch(std::max<std::size_t>(scratch_bytes, 1));
     const ConvolutionCall call{input.data(), output.data(), scratch.data(),
                                dynamic ? &range : nullptr};
     // The shortest: whatever else runs on the machine only adds to a time.

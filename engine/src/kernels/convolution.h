@@ -30,6 +30,9 @@ struct ConvolutionShape {
     return groups > 1 && groups == in.channels && in.channels == out.channels;
   }
   int depth() const { return in.channels / groups * kernel_y * kernel_x; }  // terms of one sum
+  // Pixels from the kernel's first tap to its last.
+  std::int64_t extent_y() const { return std::int64_t{kernel_y - 1} * dilation + 1; }
+  std::int64_t extent_x() const { return std::int64_t{kernel_x - 1} * dilation + 1; }
 };
 
 struct ConvolutionRequest {
@@ -94,6 +97,11 @@ struct ConvolutionChoice {
 // machine cannot run. (Defined in kernels/select.cpp.)
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice);
+
+// The most scratch that a convolution of this shape may take with so many threads: in proportion to
+// its input, output and weights, as these exist because the files ask for them. Whoever allocates
+// scratch compares. No algorithm that the engine chooses by itself comes near.
+std::size_t scratch_limit(const ConvolutionShape& shape, int threads);
 
 // Whether an int8 convolution may pool its sums in place of its outputs: may_pool, and an
 // activation that keeps the order of values.

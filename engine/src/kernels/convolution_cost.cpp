@@ -124,7 +124,8 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
 }
 
 std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step) {
-  return round_up(static_cast<std::size_t>(depth_step * kernel.rows * kernel.multiplier_bytes),
+  return round_up(static_cast<std::size_t>(depth_step) *
+                      static_cast<std::size_t>(kernel.rows * kernel.multiplier_bytes),
                   kCacheLine);
 }
 

@@ -6,6 +6,7 @@
 #include "half.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/output_constants.h"
+#include "kernels/sizes.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -99,25 +100,27 @@ class DepthwiseConvolution final : public Convolution {
   }
 
  private:
-  int strip_input_rows(int output_rows) const {
-    return (output_rows - 1) * geometry_.stride_y + (geometry_.kernel_y - 1) * geometry_.dilation +
-           1;
+  std::int64_t strip_input_rows(std::int64_t output_rows) const {
+    return (output_rows - 1) * geometry_.stride_y +
+           std::int64_t{geometry_.kernel_y - 1} * geometry_.dilation + 1;
   }
 
   void plan_strip() {
-    const int stride_y = geometry_.stride_y;
-    const int stride_x = geometry_.stride_x;
-    plane_width_ = geometry_.out_width + (geometry_.kernel_x - 1) * geometry_.dilation / stride_x;
-    const int rows = kStripBytes / (plane_width_ * stride_x * kernel_.strip_value_bytes);
-    const int fitting = (rows - strip_input_rows(1)) / stride_y + 1;
-    strip_rows_ = std::clamp(fitting, 1, geometry_.out_height);
-    plane_size_ = (strip_input_rows(strip_rows_) + stride_y - 1) / stride_y * plane_width_;
+    const std::int64_t stride_y = geometry_.stride_y;
+    const std::int64_t stride_x = geometry_.stride_x;
+    const std::int64_t reach = std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation;
+    plane_width_ = to_int(geometry_.out_width + reach / stride_x);
+    const std::int64_t rows = kStripBytes / (plane_width_ * stride_x * kernel_.strip_value_bytes);
+    const std::int64_t fitting = (rows - strip_input_rows(1)) / stride_y + 1;
+    strip_rows_ = static_cast<int>(std::clamp<std::int64_t>(fitting, 1, geometry_.out_height));
+    plane_size_ = divide_up(strip_input_rows(strip_rows_), stride_y) * plane_width_;
+    to_int(stride_y * stride_x * plane_size_);
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
-        const int y = ky * geometry_.dilation;
-        const int x = kx * geometry_.dilation;
-        tap_offsets_.push_back((y % stride_y * stride_x + x % stride_x) * plane_size_ +
-                               y / stride_y * plane_width_ + x / stride_x);
+        const std::int64_t y = std::int64_t{ky} * geometry_.dilation;
+        const std::int64_t x = std::int64_t{kx} * geometry_.dilation;
+        tap_offsets_.push_back(to_int((y % stride_y * stride_x + x % stride_x) * plane_size_ +
+                                      y / stride_y * plane_width_ + x / stride_x));
       }
     }
     // The tap that makes their number even has weight zero and reads what the first one reads.
@@ -131,12 +134,13 @@ class DepthwiseConvolution final : public Convolution {
            round_up(input_zero_points_.size() * sizeof(std::int32_t), kCacheLine);
   }
   std::size_t strip_bytes() const {
-    const int planes = geometry_.stride_y * geometry_.stride_x;
+    const std::int64_t planes = std::int64_t{geometry_.stride_y} * geometry_.stride_x;
     const auto values = static_cast<std::size_t>(planes * plane_size_ + kernel_.lanes);
     return round_up(values * static_cast<std::size_t>(kernel_.strip_value_bytes), kCacheLine);
   }
   std::size_t sums_bytes() const {
-    const auto values = static_cast<std::size_t>(strip_rows_ * plane_width_ + kernel_.lanes);
+    const auto values =
+        static_cast<std::size_t>(std::int64_t{strip_rows_} * plane_width_ + kernel_.lanes);
     return round_up(values * sizeof(float), kCacheLine);
   }
 
@@ -179,7 +183,7 @@ class DepthwiseConvolution final : public Convolution {
   AlignedBuffer weights_;  // [channel][taps]
   int strip_rows_ = 0;
   int plane_width_ = 0;
-  int plane_size_ = 0;
+  std::int64_t plane_size_ = 0;
 };
 
 }  // namespace

@@ -119,13 +119,15 @@ class GemmConvolution final : public Convolution {
       return round_up(depth * (input_size_ + static_cast<std::size_t>(kernel_.panel_bytes)),
                       kCacheLine);
     }
-    return round_up(depth * static_cast<std::size_t>(column_step_ * kernel_.panel_bytes),
+    return round_up(depth * static_cast<std::size_t>(column_step_) *
+                        static_cast<std::size_t>(kernel_.panel_bytes),
                     kCacheLine);
   }
 
   std::size_t multipliers_bytes() const {
     if (form_ == GemmForm::kVector) return 0;
-    return round_up(static_cast<std::size_t>(depth_step_ * block_rows_ * kernel_.multiplier_bytes),
+    return round_up(static_cast<std::size_t>(depth_step_) *
+                        static_cast<std::size_t>(block_rows_ * kernel_.multiplier_bytes),
                     kCacheLine);
   }
 
@@ -140,7 +142,8 @@ class GemmConvolution final : public Convolution {
   }
 
   std::size_t lines_bytes() const {
-    const int lines = geometry_->channels * geometry_->kernel_y * geometry_->stride_x;
+    const std::int64_t lines =
+        std::int64_t{geometry_->channels} * geometry_->kernel_y * geometry_->stride_x;
     return round_up(static_cast<std::size_t>(lines * line_width_) * input_size_, kCacheLine);
   }
 
@@ -191,7 +194,7 @@ class GemmConvolution final : public Convolution {
   // Calls put(position, weight, channel) for every weight, the position counting packed weights.
   template <typename Put>
   void for_weights(const ConvolutionRequest& request, Put&& put) const {
-    const int unit = kernel_.depth_unit;
+    const std::int64_t unit = kernel_.depth_unit;
     const int taps = geometry_->taps();
     for (int channel = 0; channel < request.shape.out.channels; ++channel) {
       const float* weight = request.filter(channel).data();
@@ -204,8 +207,8 @@ class GemmConvolution final : public Convolution {
                                     static_cast<std::size_t>(depth_);
       for (int c = 0; c < geometry_->channels; ++c) {
         for (int tap = 0; tap < taps; ++tap) {
-          const int k = tap * geometry_->channels + c;
-          const int within = (k / unit * block_rows_ + row) * unit + k % unit;
+          const std::int64_t k = std::int64_t{tap} * geometry_->channels + c;
+          const std::int64_t within = (k / unit * block_rows_ + row) * unit + k % unit;
           put(start + static_cast<std::size_t>(within), *weight++, channel);
         }
       }

@@ -1,6 +1,9 @@
 #include "kernels/geometry.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "kernels/sizes.h"
 
 namespace mpe {
 namespace {
@@ -15,6 +18,25 @@ ColumnRange columns_inside(int offset, int stride, int in_width, int out_width) 
 }
 
 }  // namespace
+
+std::size_t scratch_limit(const ConvolutionShape& shape, int threads) {
+  constexpr std::int64_t kThreadBytes = 64 << 20;
+  constexpr std::int64_t kTimes = 64;  // a matrix of all patches of a kernel of 8x8
+  const std::int64_t weights = std::int64_t{shape.depth()} * shape.out.channels;
+  const std::int64_t values = shape.in.elements() + shape.out.elements() + weights;
+  return static_cast<std::size_t>(threads * kThreadBytes +
+                                  kTimes * values * std::int64_t{sizeof(float)});
+}
+
+bool padded_rows_fit(const ConvolutionShape& shape, int channels) {
+  constexpr std::int64_t kLeast = 1 << 20;  // values, of small maps
+  const std::int64_t stride_y = shape.stride_y;
+  const std::int64_t stride_x = shape.stride_x;
+  const std::int64_t rows = divide_up(shape.extent_y(), stride_y) * stride_y;
+  const std::int64_t columns = (shape.out.width + (shape.extent_x() - 1) / stride_x) * stride_x;
+  const std::int64_t pixels = std::int64_t{shape.in.height} * shape.in.width;
+  return channels * rows * columns <= std::max(kLeast, 4 * channels * pixels);
+}
 
 GroupGeometry::GroupGeometry(const ConvolutionShape& shape, MapRows rows) {
   geometry_.channels = shape.in.channels / shape.groups;

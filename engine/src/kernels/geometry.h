@@ -11,6 +11,10 @@ namespace mpe {
 // A pointwise convolution needs no rows: its map may be taken for one long one.
 enum class MapRows { kMerged, kKept };
 
+// May an algorithm copy the padded rows under one row of outputs, of so many channels at a time?
+// Not where padding, dilation or strides make them much larger than the input itself.
+bool padded_rows_fit(const ConvolutionShape& shape, int channels);
+
 // Owns what a ConvolutionGeometry points to.
 class GroupGeometry {
  public:

@@ -138,12 +138,12 @@ class Int8WinogradConvolution final : public Convolution {
         kCacheLine);
   }
   std::size_t thread_bytes() const {
-    const int tile_rows = (panels_ * kWinogradTiles - 1 + tiles_x_ - 1) / tiles_x_ + 1;
-    const auto padded = static_cast<std::size_t>((4 * tile_rows + 2) * padded_width());
-    const auto sums = static_cast<std::size_t>(chunk_blocks_ * panels_ * kWinogradPositions *
-                                               kWinogradTiles * kWinogradRows) *
-                      sizeof(std::int32_t);
-    return round_up(std::max(padded, sums), kCacheLine);
+    const std::int64_t tiles = std::int64_t{panels_} * kWinogradTiles;
+    const std::int64_t tile_rows = (tiles - 1 + tiles_x_ - 1) / tiles_x_ + 1;
+    const std::int64_t padded = (4 * tile_rows + 2) * padded_width();
+    const std::int64_t sums = chunk_blocks_ * tiles * (kWinogradPositions * kWinogradRows) *
+                              std::int64_t{sizeof(std::int32_t)};
+    return round_up(static_cast<std::size_t>(std::max(padded, sums)), kCacheLine);
   }
 
   void pack_weights(const ConvolutionRequest& request) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/aligned_buffer.h"
+#include "kernels/geometry.h"
 #include "kernels/output_constants.h"
 #include "kernels/sizes.h"
 #include "quant/requantize.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 constexpr int kWordBytes = 4;
+// Of rows that are copied at once, where there is a choice.
+constexpr std::size_t kMostStripBytes = 64 << 20;
 
 ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   ConvolutionGeometry geometry;
@@ -49,7 +52,8 @@ class InterleavedConvolution final : public Convolution {
         constants_(request) {
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
-        tap_offsets_.push_back((ky * padded_width() + kx) * geometry_.dilation);
+        const std::int64_t first = std::int64_t{ky} * padded_width() + kx;
+        tap_offsets_.push_back(to_int(first * geometry_.dilation));
       }
     }
     int panel_bytes = choice.small_scratch ? kSmallPanelBytes : kPanelBytes;
@@ -125,11 +129,15 @@ class InterleavedConvolution final : public Convolution {
     block_step_ = std::clamp(kernel_.block_bytes / block, 1, blocks_);
     const int panel = depth_step_ * kernel_.columns * kWordBytes * halves();
     panel_step_ = std::clamp(panel_bytes / panel, 1, panels_);
+    while (panel_step_ > 1 && strip_bytes() > kMostStripBytes) {
+      panel_step_ = divide_up(panel_step_, 2);
+    }
+    to_int(static_cast<std::int64_t>(strip_bytes() / kWordBytes));
   }
 
   int padded_width() const {
-    return (geometry_.out_width - 1) * geometry_.stride_x +
-           (geometry_.kernel_x - 1) * geometry_.dilation + 1;
+    return to_int(std::int64_t{geometry_.out_width - 1} * geometry_.stride_x +
+                  std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation + 1);
   }
 
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
@@ -150,7 +158,7 @@ class InterleavedConvolution final : public Convolution {
   }
   std::size_t multipliers_bytes() const {
     return round_up(
-        static_cast<std::size_t>(depth_step_ * block_step_) *
+        static_cast<std::size_t>(depth_step_) * static_cast<std::size_t>(block_step_) *
             static_cast<std::size_t>(kernel_.rows * kernel_.unit * kernel_.multiplier_bytes),
         kCacheLine);
   }
@@ -158,9 +166,9 @@ class InterleavedConvolution final : public Convolution {
   std::size_t sums_bytes(int threads) const {
     if (depth_step_ == depth_) return 0;
     const int blocks = splits_pixels(threads) ? blocks_ : divide_up(blocks_, threads);
-    return static_cast<std::size_t>(blocks * kernel_.rows) *
-           static_cast<std::size_t>(panel_step_ * halves() * kernel_.columns) *
-           sizeof(std::int32_t);
+    return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(kernel_.rows) *
+           static_cast<std::size_t>(panel_step_) *
+           static_cast<std::size_t>(halves() * kernel_.columns) * sizeof(std::int32_t);
   }
   std::size_t thread_bytes(int threads) const {
     return round_up(strip_bytes() + panels_bytes() + multipliers_bytes() + sums_bytes(threads),
@@ -213,7 +221,8 @@ class InterleavedConvolution final : public Convolution {
 }  // namespace
 
 bool suits_interleaved(const ConvolutionShape& shape) {
-  return shape.groups == 1 && shape.out.height * shape.out.width > 1;
+  return shape.groups == 1 && (shape.out.height > 1 || shape.out.width > 1) &&
+         padded_rows_fit(shape, shape.in.channels);
 }
 
 std::unique_ptr<Convolution> make_interleaved_convolution(const ConvolutionRequest& request,

@@ -117,7 +117,7 @@ struct DepthwiseWork {
   // modulo stride_y][column modulo stride_x] of plane_size values, plane_width in a row.
   int strip_rows = 0;
   int plane_width = 0;
-  int plane_size = 0;
+  std::int64_t plane_size = 0;
   std::byte* strip = nullptr;
   std::byte* sums = nullptr;  // of strip_rows rows of plane_width outputs
 };

@@ -14,6 +14,7 @@
 #include "kernels/depthwise_convolution.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_convolution.h"
+#include "kernels/geometry.h"
 #include "kernels/int8_winograd_convolution.h"
 #include "kernels/interleaved_convolution.h"
 #include "kernels/kernel_set.h"
@@ -103,7 +104,7 @@ std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view w
   if (wish == kGemv && single_pixel) return kGemv;
   if (wish == kReference) return kReference;
   if (is_winograd(wish) && suits_winograd(shape)) return wish;
-  if (is_depthwise(shape)) return kDepthwise;
+  if (is_depthwise(shape) && padded_rows_fit(shape, 1)) return kDepthwise;
   return single_pixel ? kGemv : kGemm;
 }
 

@@ -202,9 +202,10 @@ class WinogradConvolution final : public Convolution {
   }
 
   void pack_weights(const ConvolutionRequest& request) {
-    weights_ = AlignedBuffer(
-        static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_ * kernel_.rows) *
-        static_cast<std::size_t>(geometry_->channels) * weight_size(kernel_.weights));
+    weights_ =
+        AlignedBuffer(static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_) *
+                      static_cast<std::size_t>(kernel_.rows) *
+                      static_cast<std::size_t>(geometry_->channels) * weight_size(kernel_.weights));
     if (tile_ == 2) {
       pack_tiles<2>(request);
     } else {

@@ -175,6 +175,28 @@ void NetworkBuilder::layer(const CfgSection& section) {
   network_.layers.push_back(std::move(layer));
 }
 
+// Some algorithms copy the input with its padding, so both are bounded by the input's own size.
+void NetworkBuilder::check_extent(const CfgSection& section, const Layer& layer) {
+  const int window = layer.dilation * (layer.size_x - 1) + 1;
+  if (window > Limits::kExtent) {
+    section.fail(section.line_of("dilation"),
+                 "size=" + std::to_string(layer.size_x) +
+                     " and dilation=" + std::to_string(layer.dilation) + " make a kernel that is " +
+                     std::to_string(window) + " pixels wide; the limit is " +
+                     std::to_string(Limits::kExtent));
+  }
+  const std::int64_t height = std::int64_t{layer.in.height} + 2 * layer.padding;
+  const std::int64_t width = std::int64_t{layer.in.width} + 2 * layer.padding;
+  const std::int64_t pixels = std::int64_t{layer.in.height} * layer.in.width;
+  if (height * width > std::max(Limits::kPaddedPixels, 4 * pixels)) {
+    const std::string_view key = section.flag("pad") ? "pad" : "padding";
+    section.fail(section.line_of(key),
+                 std::to_string(layer.padding) + " pixels of padding on every side make " +
+                     text_of(layer.in) + " too large: " + std::to_string(height) + "x" +
+                     std::to_string(width));
+  }
+}
+
 void NetworkBuilder::check_shape(const CfgSection& section, const Layer& layer) const {
   const auto fits = [](int value) { return value >= 1 && value <= Limits::kDimension; };
   if (!fits(layer.out.channels) || !fits(layer.out.height) || !fits(layer.out.width) ||
@@ -265,6 +287,7 @@ void NetworkBuilder::convolutional(const CfgSection& section, Layer& layer) {
                      std::to_string(layer.in.channels) + " input channels and the " +
                      std::to_string(filters) + " filters");
   }
+  check_extent(section, layer);
   const int window = layer.dilation * (size - 1) + 1;
   layer.out = {filters, positions(layer.in.height, 2 * layer.padding, window, layer.stride_y),
                positions(layer.in.width, 2 * layer.padding, window, layer.stride_x)};

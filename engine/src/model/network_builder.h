@@ -16,9 +16,12 @@ namespace mpe {
 // int and every sum below fits 64 bits.
 struct NetworkLimits {
   static constexpr int kLayers = 4096;
-  static constexpr int kInputs = 256;                               // of one route or shortcut
-  static constexpr int kDimension = 1 << 16;                        // channels, height, width
-  static constexpr int kKernel = 1 << 10;                           // size, padding, stride
+  static constexpr int kInputs = 256;         // of one route or shortcut
+  static constexpr int kDimension = 1 << 16;  // channels, height, width
+  static constexpr int kKernel = 1 << 10;     // size, padding, stride
+  static constexpr int kExtent = 1 << 16;     // pixels from a kernel's first tap to its last
+  // Of one channel with its padding: this, or four times the pixels without padding.
+  static constexpr std::int64_t kPaddedPixels = std::int64_t{1} << 25;
   static constexpr std::int64_t kElements = std::int64_t{1} << 28;  // of one tensor
   static constexpr std::int64_t kAllElements = std::int64_t{1} << 31;
   static constexpr std::int64_t kParameters = std::int64_t{1} << 29;  // of one layer
@@ -56,6 +59,7 @@ class NetworkBuilder {
               int reference) const;
   std::vector<int> references(const CfgSection& section, std::string_view key,
                               const Layer& layer) const;
+  static void check_extent(const CfgSection& section, const Layer& layer);
   void check_shape(const CfgSection& section, const Layer& layer) const;
   // Fills in the layer's parameters and multiply-adds and checks the network's totals.
   void count(const CfgSection& section, Layer& layer);

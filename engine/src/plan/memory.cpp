@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "error.h"
 #include "plan/arena.h"
 #include "quant/convert.h"
 
@@ -266,6 +267,21 @@ class Assignment {
   std::vector<bool> views_;
 };
 
+void check_size(const Network& network, const std::vector<LayerScratch>& scratch,
+                const MemoryPlan& plan) {
+  if (plan.arena_bytes <= kMostArenaBytes) return;
+  const auto bytes_of_layer = [&](const Layer& layer) {
+    const auto index = static_cast<std::size_t>(layer.index);
+    return plan.layers[index].live + scratch[index].kernel;
+  };
+  const Layer& largest = *std::ranges::max_element(network.layers, {}, bytes_of_layer);
+  throw Error(network.file + ":" + std::to_string(largest.line) + ": layer " +
+              std::to_string(largest.index) + " needs " + std::to_string(bytes_of_layer(largest)) +
+              " bytes of memory, the network " + std::to_string(plan.arena_bytes) +
+              "; the limit is " + std::to_string(kMostArenaBytes) +
+              "; make its input smaller or its layers fp16 or int8");
+}
+
 }  // namespace
 
 std::vector<int> find_heads(const Network& network) {
@@ -315,6 +331,7 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
     best = std::move(plan);
   }
   best.live_bytes = live_bytes;
+  check_size(network, scratch, best);
   return best;
 }
 

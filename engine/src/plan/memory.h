@@ -49,6 +49,10 @@ std::vector<int> find_heads(const Network& network);
 MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,
                         const std::vector<LayerScratch>& scratch);
 
+// A larger arena is taken for a mistake in the cfg: so much memory only the largest boards have.
+inline constexpr std::int64_t kMostArenaBytes = std::int64_t{8} << 30;
+
+// Throws mpe::Error, naming the layer that needs most, if the arena is larger than that.
 MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
                        const std::vector<LayerScratch>& scratch, Preference prefer);
 

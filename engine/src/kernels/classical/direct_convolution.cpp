@@ -74,14 +74,19 @@ class DirectConvolution final : public Convolution {
   void plan_tiles() {
     depth_step_ = geometry_->channels;
     if (technique_ < Technique::kTiled) return;
-    const int line = geometry_->in_width * static_cast<int>(value_size_);
-    const int window = (geometry_->kernel_y - 1) * geometry_->dilation + 1;
-    const int lines = kInputBytes / (line * std::min(geometry_->channels, kLeastDepth));
-    tile_rows_ = std::clamp((lines - window) / geometry_->stride_y + 1, 1, geometry_->out_height);
-    const int slab = line * ((tile_rows_ - 1) * geometry_->stride_y + window);
-    depth_step_ = std::clamp(kInputBytes / slab, 1, geometry_->channels);
-    const int channels = kSumBytes / (tile_rows_ * sum_stride() * 4);
-    tile_channels_ = std::clamp(channels / 4 * 4, std::min(rows_, 4), rows_);
+    const auto between = [](std::int64_t value, int low, int high) {
+      return static_cast<int>(std::clamp<std::int64_t>(value, low, high));
+    };
+    const std::int64_t stride = geometry_->stride_y;
+    const std::int64_t line = geometry_->in_width * static_cast<std::int64_t>(value_size_);
+    const std::int64_t window = std::int64_t{geometry_->kernel_y - 1} * geometry_->dilation + 1;
+    const std::int64_t lines = kInputBytes / (line * std::min(geometry_->channels, kLeastDepth));
+    const std::int64_t sums = std::int64_t{sum_stride()} * 4;  // bytes of a row
+    const std::int64_t rows = std::min((lines - window) / stride + 1, kSumBytes / sums);
+    tile_rows_ = between(rows, 1, geometry_->out_height);
+    const std::int64_t slab = line * ((tile_rows_ - 1) * stride + window);
+    depth_step_ = between(kInputBytes / slab, 1, geometry_->channels);
+    tile_channels_ = between(kSumBytes / (tile_rows_ * sums) / 4 * 4, std::min(rows_, 4), rows_);
   }
 
   int sum_stride() const { return divide_up(geometry_->out_width, kSumSlack) * kSumSlack; }

@@ -123,7 +123,8 @@ void run_rows(const DirectWork& work) {
   const int rows = work.row_end - work.row_begin;
   const int channels = work.channel_end - work.channel_begin;
   auto* const tile = reinterpret_cast<Sum*>(work.sums);
-  for (int i = 0; i < channels * rows * work.sum_stride; ++i) tile[i] = Sum{};
+  const std::int64_t count = static_cast<std::int64_t>(channels) * rows * work.sum_stride;
+  for (std::int64_t i = 0; i < count; ++i) tile[i] = Sum{};
 
   for (int first = 0; first < g.channels; first += work.depth_step) {
     const int last = first + work.depth_step < g.channels ? first + work.depth_step : g.channels;
@@ -132,7 +133,7 @@ void run_rows(const DirectWork& work) {
           static_cast<const Stored*>(work.weights) +
           static_cast<std::int64_t>(work.channel_begin + channel) * g.channels * g.taps();
       for (int row = 0; row < rows; ++row) {
-        Sum* sums = tile + (channel * rows + row) * work.sum_stride;
+        Sum* sums = tile + (static_cast<std::int64_t>(channel) * rows + row) * work.sum_stride;
         const int y = (work.row_begin + row) * g.stride_y - g.padding;
         const TapRange taps = row_taps(g, work.row_begin + row);
         for (int c = first; c < last; ++c) {
@@ -162,8 +163,8 @@ void run_rows(const DirectWork& work) {
       const std::int64_t start =
           (static_cast<std::int64_t>(index) * g.out_height + work.row_begin + row) * g.out_width;
       write_row(*work.stage, work.first_channel + index,
-                tile + (channel * rows + row) * work.sum_stride, g.out_width,
-                static_cast<std::byte*>(work.output) + start * size);
+                tile + (static_cast<std::int64_t>(channel) * rows + row) * work.sum_stride,
+                g.out_width, static_cast<std::byte*>(work.output) + start * size);
     }
   }
 }

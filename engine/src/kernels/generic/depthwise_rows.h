@@ -61,7 +61,9 @@ class DepthwiseRows {
     Columns columns[kStride];
     for (int phase = 0; phase < kStride; ++phase) columns[phase] = columns_of<kStride>(work, phase);
     auto* strip = reinterpret_cast<Value*>(work.strip);
-    fill_run(strip, Value{}, kStride * kStride * work.plane_size);
+    for (int plane = 0; plane < kStride * kStride; ++plane) {
+      fill_run(strip + plane * work.plane_size, Value{}, static_cast<int>(work.plane_size));
+    }
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const typename K::template Weights<kSize * kSize> weights(
           static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps);
@@ -158,7 +160,8 @@ class DepthwiseRows {
   template <int kSize, int kStride, int kRows, typename Weights>
   static void convolve_rows(const DepthwiseWork& work, const Weights& weights, Vector bias, int row,
                             int width, Input* strip_output) {
-    const Value* strip = reinterpret_cast<const Value*>(work.strip) + row * work.plane_width;
+    const Value* strip = reinterpret_cast<const Value*>(work.strip) +
+                         static_cast<std::int64_t>(row) * work.plane_width;
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
     const int count = width < kLanes ? width : kLanes;
     K::fence_loads();
