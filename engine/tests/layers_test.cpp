@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -36,15 +37,29 @@ struct Case {
 
 std::size_t size_of(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
 
-using OneInput = void (*)(const Layer&, const LayerInput&, const MutableTensorView&, ThreadPool&);
+using OneInput = void (*)(const Layer&, const LayerInput&, const MutableTensorView&,
+                          const Workers&);
 using ManyInputs = void (*)(const Layer&, std::span<const LayerInput>, const MutableTensorView&,
-                            ThreadPool&);
+                            const Workers&);
+
+// By plain loops, and by vector code, which gives the same bits.
+template <typename Function, typename Inputs>
+Values run_both(Function function, const Case& of, const Inputs& inputs) {
+  ThreadPool pool(2);
+  Values results[2];
+  const ElementwiseKernels* const vectors[] = {nullptr, choose_elementwise({}, {}).kernels};
+  for (int i = 0; i < 2; ++i) {
+    results[i].resize(size_of(of.layer.out));
+    const MutableTensorView output{results[i].data(), Precision::kFp32, nullptr};
+    function(of.layer, inputs, output, Workers{pool, vectors[i]});
+  }
+  CHECK_EQUAL(std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)),
+              0);
+  return results[1];
+}
 
 Values run(OneInput function, const Case& of, const Values& values) {
-  Values result(size_of(of.layer.out));
-  ThreadPool pool(2);
-  function(of.layer, of.input(values), {result.data(), Precision::kFp32, nullptr}, pool);
-  return result;
+  return run_both(function, of, of.input(values));
 }
 
 Values run(ManyInputs function, const Case& of, const std::vector<Values>& values) {
@@ -52,10 +67,7 @@ Values run(ManyInputs function, const Case& of, const std::vector<Values>& value
   for (std::size_t i = 0; i < values.size(); ++i) {
     inputs.push_back(of.input(values[i], static_cast<int>(i)));
   }
-  Values result(size_of(of.layer.out));
-  ThreadPool pool(2);
-  function(of.layer, inputs, {result.data(), Precision::kFp32, nullptr}, pool);
-  return result;
+  return run_both(function, of, inputs);
 }
 
 Values counting(std::size_t count, float first = 0.0F) {
@@ -80,18 +92,19 @@ TEST(maxpool_compares_halves_and_int8_as_the_numbers_they_are) {
   const Case of({1, 2, 3}, "[maxpool]\nsize=2\nstride=1\npadding=0\n");
   const Values values = {-1.5F, -2.0F, 0.0F, -0.25F, 3.0F, 7.5F};
   ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   std::vector<Half> halves(6);
   std::vector<Half> half_result(size_of(of.layer.out));
   for (std::size_t i = 0; i < 6; ++i) halves[i] = half_from_float(values[i]);
   run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 2, 3}},
-              {half_result.data(), Precision::kFp16, nullptr}, pool);
+              {half_result.data(), Precision::kFp16, nullptr}, workers);
   CHECK_EQUAL(half_to_float(half_result[0]), 3.0F);
   CHECK_EQUAL(half_to_float(half_result[1]), 7.5F);
   const Quantization step{{1.0F}, {0}};
   const std::vector<std::int8_t> bytes = {-128, -100, -3, -127, 5, -4};
   std::vector<std::int8_t> byte_result(2);
   run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 2, 3}},
-              {byte_result.data(), Precision::kInt8, &step}, pool);
+              {byte_result.data(), Precision::kInt8, &step}, workers);
   CHECK(byte_result == (std::vector<std::int8_t>{5, 5}));
 }
 
@@ -122,11 +135,12 @@ TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
     const Quantization step{{1.0F}, {0}};
     std::vector<std::int8_t> byte_result(size_of(of.layer.out));
     ThreadPool pool(1);
+    const Workers workers{pool, choose_elementwise({}, {}).kernels};
     run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 3, width}},
-                {byte_result.data(), Precision::kInt8, &step}, pool);
+                {byte_result.data(), Precision::kInt8, &step}, workers);
     std::vector<Half> half_result(size_of(of.layer.out));
     run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 3, width}},
-                {half_result.data(), Precision::kFp16, nullptr}, pool);
+                {half_result.data(), Precision::kFp16, nullptr}, workers);
     for (int x = 0; x < out_width; ++x) {
       int largest_half = order_of(Half{0xFBFF});
       float largest = -std::numeric_limits<float>::max();
@@ -198,7 +212,8 @@ TEST(route_converts_every_input_to_the_outputs_storage) {
                                {{b.data(), Precision::kInt8, &second}, {1, 1, 2}}};
   std::vector<std::int8_t> result(4);
   ThreadPool pool(1);
-  run_route(of.layer, inputs, {result.data(), Precision::kInt8, &joined}, pool);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  run_route(of.layer, inputs, {result.data(), Precision::kInt8, &joined}, workers);
   CHECK(result == (std::vector<std::int8_t>{-8, -6, -8, -7}));
 }
 
@@ -211,7 +226,8 @@ TEST(shortcut_adds_and_activates_and_may_write_over_an_input) {
   const Values other = {-4, 1, 5};
   const LayerInput inputs[] = {of.input(over), of.input(other, 1)};
   ThreadPool pool(1);
-  run_shortcut(of.layer, inputs, {over.data(), Precision::kFp32, nullptr}, pool);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  run_shortcut(of.layer, inputs, {over.data(), Precision::kFp32, nullptr}, workers);
   CHECK(over == (Values{-0.3F, -0.1F, 8}));
 }
 
@@ -239,7 +255,8 @@ TEST(int8_shortcut_rounds_the_sum_once) {
                                {{b.data(), Precision::kInt8, &b_step}, {1, 1, 2}}};
   std::vector<std::int8_t> result(2);
   ThreadPool pool(1);
-  run_shortcut(of.layer, inputs, {result.data(), Precision::kInt8, &sum_step}, pool);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  run_shortcut(of.layer, inputs, {result.data(), Precision::kInt8, &sum_step}, workers);
   CHECK(result == (std::vector<std::int8_t>{11, 127}));  // (1.5 + 0.75) / 0.5 = 4.5, even: 4
 }
 
@@ -258,7 +275,8 @@ TEST(softmax_of_groups_with_temperature) {
   const Values values = {1, 3, 1000, 1000};
   Values result(4);
   ThreadPool pool(1);
-  run_softmax(of.layer, of.input(values), result.data(), pool);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  run_softmax(of.layer, of.input(values), result.data(), workers);
   const double second = 1.0 / (1.0 + std::exp(-1.0));
   CHECK(std::fabs(result[0] - (1.0 - second)) < 1e-6);
   CHECK(std::fabs(result[1] - second) < 1e-6);

@@ -20,8 +20,9 @@ std::vector<std::int8_t> quantized(const std::vector<float>& values, const Quant
                                    int channels = 1, int threads = 1) {
   std::vector<std::int8_t> result(values.size());
   ThreadPool pool(threads);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   convert_tensor({values.data(), Precision::kFp32, nullptr}, {result.data(), Precision::kInt8, &to},
-                 channels, static_cast<std::int64_t>(values.size()) / channels, pool);
+                 channels, static_cast<std::int64_t>(values.size()) / channels, workers);
   return result;
 }
 
@@ -29,9 +30,10 @@ std::vector<float> dequantized(const std::vector<std::int8_t>& values, const Qua
                                int channels = 1) {
   std::vector<float> result(values.size());
   ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   convert_tensor({values.data(), Precision::kInt8, &from},
                  {result.data(), Precision::kFp32, nullptr}, channels,
-                 static_cast<std::int64_t>(values.size()) / channels, pool);
+                 static_cast<std::int64_t>(values.size()) / channels, workers);
   return result;
 }
 
@@ -119,8 +121,9 @@ TEST(requantisation_goes_through_one_rounding) {
   const std::vector<std::int8_t> values = {3, 4, 5, 6, 127, -128};
   std::vector<std::int8_t> result(values.size());
   ThreadPool pool(2);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   convert_tensor({values.data(), Precision::kInt8, &from}, {result.data(), Precision::kInt8, &to},
-                 1, static_cast<std::int64_t>(values.size()), pool);
+                 1, static_cast<std::int64_t>(values.size()), workers);
   // 0, 0.5, 1, 1.5, 62, -65.5 steps of 0.2, ties to even, less 5
   CHECK(result == (std::vector<std::int8_t>{-5, -5, -4, -3, 57, -71}));
 }
@@ -134,25 +137,28 @@ TEST(conversions_do_not_depend_on_the_number_of_threads) {
   const Quantization whole{{step.scale}, {step.zero_point}};
   CHECK(quantized(values, whole, 1, 1) == quantized(values, whole, 1, 3));
   ThreadPool pool(3);
-  const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, 30011, pool);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, 30011, workers);
   CHECK_EQUAL(range.min, -90.0F);
   CHECK_EQUAL(range.max, 1012 * 0.37F - 90);
 }
 
 TEST(a_measured_range_passes_over_nan) {
   ThreadPool pool(2);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   const std::vector<float> values = {kNan, 2.0F, kNan, -1.0F};
-  const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 2, 2, pool);
+  const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 2, 2, workers);
   CHECK_EQUAL(range.min, -1.0F);
   CHECK_EQUAL(range.max, 2.0F);
   const std::vector<float> nothing = {kNan, kNan};
-  CHECK_EQUAL(measure_range({nothing.data(), Precision::kFp32, nullptr}, 1, 2, pool).max, 0.0F);
+  CHECK_EQUAL(measure_range({nothing.data(), Precision::kFp32, nullptr}, 1, 2, workers).max, 0.0F);
 }
 
 // Runs long and short enough for whole vectors and for what is left over, with everything in them
 // that rounding and limits have to do with.
 TEST(long_runs_have_the_bits_of_single_values) {
   ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   const std::vector<float> special = {kNan,   -kNan, kInfinity, -kInfinity, 0.0F, -0.0F, 1e30F,
                                       -1e30F, 0.5F,  -0.5F,     1.5F,       2.5F, 1e-40F};
   for (const std::size_t count : {1, 3, 4, 7, 15, 16, 31, 63, 64, 65, 200, 1021}) {
@@ -170,8 +176,8 @@ TEST(long_runs_have_the_bits_of_single_values) {
     const std::vector<float> back = dequantized(bytes, step);
     std::vector<std::int8_t> again(count);
     convert_tensor({bytes.data(), Precision::kInt8, &step},
-                   {again.data(), Precision::kInt8, &other}, 1, size, pool);
-    const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, size, pool);
+                   {again.data(), Precision::kInt8, &other}, 1, size, workers);
+    const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, size, workers);
     float low = std::numeric_limits<float>::max();
     float high = -low;
     for (std::size_t i = 0; i < count; ++i) {
@@ -189,16 +195,17 @@ TEST(long_runs_have_the_bits_of_single_values) {
 
 TEST(halves_convert_to_and_from_every_precision) {
   ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   const std::vector<float> values = {1.0F, -0.3F, 70000.0F};
   std::vector<Half> halves(3);
   convert_tensor({values.data(), Precision::kFp32, nullptr},
-                 {halves.data(), Precision::kFp16, nullptr}, 1, 3, pool);
+                 {halves.data(), Precision::kFp16, nullptr}, 1, 3, workers);
   CHECK_EQUAL(halves[0].bits, 0x3C00);
   CHECK_EQUAL(halves[1].bits, 0xB4CD);
   CHECK_EQUAL(halves[2].bits, 0x7C00);
   const Quantization step{{0.1F}, {0}};
   std::vector<std::int8_t> bytes(3);
   convert_tensor({halves.data(), Precision::kFp16, nullptr},
-                 {bytes.data(), Precision::kInt8, &step}, 1, 3, pool);
+                 {bytes.data(), Precision::kInt8, &step}, 1, 3, workers);
   CHECK(bytes == (std::vector<std::int8_t>{10, -3, 127}));
 }

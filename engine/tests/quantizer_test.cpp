@@ -56,28 +56,28 @@ AlignedBuffer aligned(const std::vector<T>& values) {
 }
 
 void compare_quantized(Quantizer& one, Quantizer& other, const TensorView& from,
-                       ScaleAndZero quantization, std::int64_t plane, ThreadPool& pool) {
+                       ScaleAndZero quantization, std::int64_t plane, const Workers& workers) {
   const std::int64_t count = kChannels * plane;
   std::vector<std::int8_t> expected(static_cast<std::size_t>(count), 1);
   std::vector<std::int8_t> found(expected.size(), 2);
   for (Quantizer* quantizer : {&one, &other}) quantizer->prepare(from, count);
-  one.quantize(from, expected.data(), quantization, kChannels, plane, pool);
-  other.quantize(from, found.data(), quantization, kChannels, plane, pool);
+  one.quantize(from, expected.data(), quantization, kChannels, plane, workers);
+  other.quantize(from, found.data(), quantization, kChannels, plane, workers);
   CHECK(expected == found);
 }
 
 template <typename T>
 void compare_dequantized(Quantizer& one, Quantizer& other, const TensorView& from,
-                         Precision precision, std::int64_t plane, ThreadPool& pool) {
+                         Precision precision, std::int64_t plane, const Workers& workers) {
   const std::int64_t count = kChannels * plane;
   const std::vector<T> nothing(static_cast<std::size_t>(count));
   const AlignedBuffer first = aligned(nothing);
   const AlignedBuffer second = aligned(nothing);
   for (Quantizer* quantizer : {&one, &other}) quantizer->prepare(from, count);
   const void* expected =
-      one.dequantize(from, {first.data(), precision, nullptr}, kChannels, plane, pool);
+      one.dequantize(from, {first.data(), precision, nullptr}, kChannels, plane, workers);
   const void* found =
-      other.dequantize(from, {second.data(), precision, nullptr}, kChannels, plane, pool);
+      other.dequantize(from, {second.data(), precision, nullptr}, kChannels, plane, workers);
   CHECK_EQUAL(std::memcmp(expected, found, nothing.size() * sizeof(T)), 0);
 }
 
@@ -93,6 +93,7 @@ TEST(tensorflow_quantises_to_the_same_bits) {
   const auto other = tensorflow(2);
   if (other == nullptr) return;
   ThreadPool pool(2);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   std::mt19937 random(7);
   for (const float width : kWidths) {
     const ScaleAndZero step = quantization_of({-0.3F * width, 0.7F * width});
@@ -100,17 +101,17 @@ TEST(tensorflow_quantises_to_the_same_bits) {
       const std::vector<float> values = values_over(width, kChannels * plane, random);
       const AlignedBuffer floats = aligned(values);
       compare_quantized(*builtin, *other, {floats.data(), Precision::kFp32, nullptr}, step, plane,
-                        pool);
+                        workers);
       // As a network's input lies: anywhere.
       std::vector<float> moved(values.size() + 1);
       std::memcpy(moved.data() + 1, values.data(), values.size() * sizeof(float));
       compare_quantized(*builtin, *other, {moved.data() + 1, Precision::kFp32, nullptr}, step,
-                        plane, pool);
+                        plane, workers);
       std::vector<Half> halves;
       for (const float value : values) halves.push_back(half_from_float(value));
       const AlignedBuffer narrow = aligned(halves);
       compare_quantized(*builtin, *other, {narrow.data(), Precision::kFp16, nullptr}, step, plane,
-                        pool);
+                        workers);
     }
   }
 }
@@ -120,6 +121,7 @@ TEST(tensorflow_dequantises_to_the_same_bits) {
   const auto other = tensorflow(1);
   if (other == nullptr) return;
   ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   std::mt19937 random(8);
   for (const float width : kWidths) {
     const ScaleAndZero step = quantization_of({-0.3F * width, 0.7F * width});
@@ -128,8 +130,8 @@ TEST(tensorflow_dequantises_to_the_same_bits) {
       std::vector<std::int8_t> values(static_cast<std::size_t>(kChannels * plane));
       for (std::int8_t& value : values) value = static_cast<std::int8_t>(random());
       const TensorView from{values.data(), Precision::kInt8, &quantization};
-      compare_dequantized<float>(*builtin, *other, from, Precision::kFp32, plane, pool);
-      compare_dequantized<Half>(*builtin, *other, from, Precision::kFp16, plane, pool);
+      compare_dequantized<float>(*builtin, *other, from, Precision::kFp32, plane, workers);
+      compare_dequantized<Half>(*builtin, *other, from, Precision::kFp16, plane, workers);
     }
   }
 }

@@ -352,6 +352,49 @@ TEST(reports_say_what_runs) {
   CHECK(session.weight_bytes() > 0);
 }
 
+TEST(the_instruction_set_and_the_reference_loops_reach_every_layer) {
+  const ModelFiles files(
+      "[net]\nwidth=16\nheight=16\nchannels=3\n[convolutional]\nfilters=4\nsize=3\npad=1\n"
+      "[convolutional]\nfilters=4\n[shortcut]\nfrom=0\n[maxpool]\nsize=2\nstride=2\n"
+      "[upsample]\n[convolutional]\nfilters=4\nint8=1\n[convolutional]\nfilters=4\nint8=1\n"
+      "[avgpool]\n[convolutional]\nfilters=4\nint8=1\n[softmax]\n",
+      2);
+  const std::vector<float> image = image_for(files.network, 2);
+  const auto sets_of = [&](const std::string& isa, const std::string& algorithm,
+                           std::vector<std::vector<float>>& heads) {
+    Options chosen;
+    chosen.isa = isa;
+    chosen.algorithm = algorithm;
+    chosen.calibration = write_calibration(files, Definition(files, image));
+    Session session(files.cfg, files.weights, chosen);
+    session.run(image);
+    heads = heads_of(session);
+    std::vector<std::string> sets{std::string(session.isa())};
+    for (const LayerReport& report : session.reports()) sets.emplace_back(report.isa);
+    std::filesystem::remove(chosen.calibration);
+    return sets;
+  };
+  std::vector<std::vector<float>> expected;
+  std::vector<std::vector<float>> heads;
+  const std::vector<std::string> plain(11, "reference");
+  CHECK(sets_of("", "reference", expected) == plain);
+  CHECK(sets_of("reference", "", heads) == plain);
+  CHECK(heads == expected);
+  for (const std::string& isa : supported_sets()) {
+    if (isa == "reference") continue;
+    const std::string set(choose_elementwise(isa, "").isa);
+    const auto sets = sets_of(isa, "", heads);
+    CHECK_EQUAL(sets[0], isa);
+    CHECK_EQUAL(sets[3], set);          // shortcut
+    CHECK_EQUAL(sets[4], set);          // maxpool
+    CHECK_EQUAL(sets[5], "reference");  // upsample copies
+    CHECK_EQUAL(sets[8], set);          // avgpool of int8
+    CHECK_EQUAL(sets[10], "reference");  // softmax of float
+    CHECK(sets_of(isa, "reference", heads) == plain);
+  }
+  CHECK_THROWS(sets_of("sse9", "", heads), "no instruction set 'sse9'");
+}
+
 TEST(pooling_is_done_by_the_convolution_before_it) {
   const std::string head = "[net]\nwidth=16\nheight=12\nchannels=3\n";
   const std::string body =
@@ -365,6 +408,7 @@ TEST(pooling_is_done_by_the_convolution_before_it) {
   Session session(files.cfg, files.weights, Options{});
   session.run(image);
   CHECK_EQUAL(session.reports()[1].algorithm, "fused");
+  CHECK_EQUAL(session.reports()[1].isa, session.reports()[0].isa);
   CHECK_EQUAL(session.reports()[1].bytes, 0);
   CHECK_EQUAL(session.reports()[3].algorithm, "direct");  // mish is not monotonic
   std::vector<float> values(static_cast<std::size_t>(files.network.output_shape(0).elements()));

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "error.h"
 #include "io/json_writer.h"
+#include "kernels/elementwise.h"
 #include "kernels/kernel_sets.h"
 
 namespace mpe {
@@ -30,6 +31,7 @@ void write_kernel(JsonWriter& json, const KernelUse& use) {
 int run_caps(std::span<char*> arguments) {
   if (!arguments.empty()) throw Error("mpe caps takes no options");
   const std::vector<KernelSetInfo> sets = kernel_sets();
+  const std::string_view elementwise = choose_elementwise({}, {}).isa;
   JsonWriter json;
   json.begin_object().field("architecture", kArchitecture);
   json.field("best", best_kernel_set());
@@ -51,9 +53,11 @@ int run_caps(std::span<char*> arguments) {
     for (const KernelUse& use : set.kernels) write_kernel(json, use);
   }
   for (const LayerKind kind : kWithoutWeights) {
-    // The same plain loops in every precision and on every set.
+    // The same in every precision. The others are plain loops, but for conversions of int8.
+    const bool vectors = kind == LayerKind::kMaxpool || kind == LayerKind::kShortcut;
     json.begin_object().field("type", name_of(kind)).key("precision").null();
-    json.field("isa", "reference").field("algorithm", "direct").end_object();
+    json.field("isa", vectors ? elementwise : "reference").field("algorithm", "direct");
+    json.end_object();
   }
   json.end_array().end_object();
   std::printf("%s\n", json.text().c_str());

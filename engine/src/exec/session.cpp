@@ -106,7 +106,9 @@ struct Session::Step {
 Session::Session(const std::string& cfg, const std::string& weights, const Options& options)
     : network_(load_network(cfg)),
       precisions_(plan_with_calibration(network_, options.calibration)),
+      elementwise_(choose_elementwise(options.isa, options.algorithm)),
       pool_(options.threads, options.cores),
+      workers_{pool_, elementwise_.kernels},
       quantizer_(make_quantizer(options.quantizer, options.threads)),
       heads_(find_heads(network_)),
       arena_(nullptr, free_arena),
@@ -135,7 +137,9 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
   arena_.reset(allocate_arena(std::max<std::int64_t>(memory_.arena_bytes, 1)));
   prepare_steps();
   for (const Layer& layer : network_.layers) report(layer);
-  isa_ = options.isa.empty() ? best_kernel_set() : options.isa;
+  isa_ = options.algorithm == "reference" ? options.algorithm
+         : options.isa.empty()            ? best_kernel_set()
+                                          : options.isa;
   warnings_ = network_.warnings;
   warnings_.insert(warnings_.end(), precisions_.warnings.begin(), precisions_.warnings.end());
 }
@@ -256,8 +260,12 @@ void Session::report(const Layer& layer) {
   row.executed = step.output.precision;
   row.isa = "reference";
   row.algorithm = algorithm_of(layer, step.is_view);
-  if (index > 0 && scratch_[index - 1].pools) row.algorithm = "fused";
+  if (index > 0 && scratch_[index - 1].pools) {
+    row.isa = convolutions_[index - 1]->isa();
+    row.algorithm = "fused";
+  }
   if (step.is_view) return;
+  if (runs_vectors(layer, step.inputs, step.output)) row.isa = elementwise_.isa;
   const auto size = [](std::int64_t elements, Precision precision) {
     return elements * static_cast<std::int64_t>(bytes_of(precision));
   };
@@ -316,29 +324,29 @@ void Session::execute(Step& step) {
     case LayerKind::kConnected:
       return execute_convolution(step);
     case LayerKind::kMaxpool:
-      return run_maxpool(layer, step.inputs[0], step.output, pool_);
+      return run_maxpool(layer, step.inputs[0], step.output, workers_);
     case LayerKind::kAvgpool:
-      return run_avgpool(layer, step.inputs[0], step.output, pool_);
+      return run_avgpool(layer, step.inputs[0], step.output, workers_);
     case LayerKind::kUpsample:
-      return run_upsample(layer, step.inputs[0], step.output, pool_);
+      return run_upsample(layer, step.inputs[0], step.output, workers_);
     case LayerKind::kShortcut:
-      return run_shortcut(layer, step.inputs, step.output, pool_);
+      return run_shortcut(layer, step.inputs, step.output, workers_);
     case LayerKind::kScaleChannels:
-      return run_scale_channels(layer, step.inputs, step.output, pool_);
+      return run_scale_channels(layer, step.inputs, step.output, workers_);
     case LayerKind::kReorg:
-      return run_reorg(layer, step.inputs[0], step.output, pool_);
+      return run_reorg(layer, step.inputs[0], step.output, workers_);
     case LayerKind::kCrop:
-      return run_crop(layer, step.inputs[0], step.output, pool_);
+      return run_crop(layer, step.inputs[0], step.output, workers_);
     case LayerKind::kSoftmax:
-      return run_softmax(layer, step.inputs[0], static_cast<float*>(step.output.data), pool_);
+      return run_softmax(layer, step.inputs[0], static_cast<float*>(step.output.data), workers_);
     case LayerKind::kRoute:
-      return run_route(layer, step.inputs, step.output, pool_);
+      return run_route(layer, step.inputs, step.output, workers_);
     case LayerKind::kDropout:
     case LayerKind::kCost:
     case LayerKind::kRegion:
     case LayerKind::kYolo:
       return convert_tensor(step.inputs[0].tensor, step.output, layer.in.channels,
-                            plane_of(layer.in), pool_);
+                            plane_of(layer.in), workers_);
   }
 }
 
@@ -362,14 +370,14 @@ void Session::convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& mea
   const std::int64_t plane = plane_of(input.shape);
   call.input = step.converted.data;
   if (step.format->conversion == InputConversion::kDynamic) {
-    measured = quantization_of(measure_range(input.tensor, channels, plane, pool_));
+    measured = quantization_of(measure_range(input.tensor, channels, plane, workers_));
     quantizer_->quantize(input.tensor, static_cast<std::int8_t*>(step.converted.data), measured,
-                         channels, plane, pool_);
+                         channels, plane, workers_);
     call.dynamic_input = &measured;
   } else if (step.by_quantizer) {
-    call.input = quantizer_->dequantize(input.tensor, step.converted, channels, plane, pool_);
+    call.input = quantizer_->dequantize(input.tensor, step.converted, channels, plane, workers_);
   } else {
-    convert_tensor(input.tensor, step.converted, channels, plane, pool_);
+    convert_tensor(input.tensor, step.converted, channels, plane, workers_);
   }
 }
 
@@ -385,7 +393,7 @@ void Session::read(int layer, std::span<float> values) {
                 "read it");
   }
   convert_tensor(view(layer), {values.data(), Precision::kFp32, nullptr}, shape.channels,
-                 plane_of(shape), pool_);
+                 plane_of(shape), workers_);
 }
 
 }  // namespace mpe

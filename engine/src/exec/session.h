@@ -79,7 +79,9 @@ class Session {
 
   Network network_;
   PrecisionPlan precisions_;
+  ElementwiseChoice elementwise_;
   ThreadPool pool_;
+  Workers workers_;
   std::unique_ptr<Quantizer> quantizer_;
   std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without weights
   std::vector<LayerScratch> scratch_;

@@ -1,13 +1,28 @@
-// Loops over whole tensors that quantised networks spend their time in, as vector code: the same
-// bits as the plain loops. They depend on nothing but the machine, so there is one choice for the
-// whole program.
+// Loops over whole tensors that networks spend their time in beside convolutions, as vector code:
+// the same bits as the plain loops.
 #pragma once
 
+#include <string_view>
+
+#include "exec/thread_pool.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
 
-// Those of the best set that this machine can run; null if it can run none.
-const ElementwiseKernels* elementwise_kernels();
+struct ElementwiseChoice {
+  const ElementwiseKernels* kernels = nullptr;  // null: plain loops
+  std::string_view isa;                         // the set they come from, or "reference"
+};
+
+// As for convolutions: of the best set that may be used, or the next one down that has some; plain
+// loops for the instruction set or the algorithm "reference". Throws mpe::Error on an instruction
+// set that does not exist or that this machine cannot run. (Defined in kernels/select.cpp.)
+ElementwiseChoice choose_elementwise(std::string_view isa, std::string_view algorithm);
+
+// What a loop over tensors runs on.
+struct Workers {
+  ThreadPool& pool;
+  const ElementwiseKernels* vectors = nullptr;  // null: plain loops
+};
 
 }  // namespace mpe

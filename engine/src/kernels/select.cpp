@@ -271,11 +271,14 @@ std::string_view best_kernel_set() {
   return sets.empty() ? kReference : std::string_view(sets.front()->name);
 }
 
-const ElementwiseKernels* elementwise_kernels() {
-  for (const KernelSet* set : kSets) {
-    if (set->elementwise != nullptr && supported(*set)) return set->elementwise;
+ElementwiseChoice choose_elementwise(std::string_view isa, std::string_view algorithm) {
+  const auto sets = allowed_sets(isa);
+  if (algorithm != kReference) {
+    for (const KernelSet* set : sets) {
+      if (set->elementwise != nullptr) return {set->elementwise, set->name};
+    }
   }
-  return nullptr;
+  return {nullptr, kReference};
 }
 
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,

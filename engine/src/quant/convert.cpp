@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "exec/options.h"
-#include "kernels/elementwise.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -55,24 +54,24 @@ struct Int8 {
 // A run of values from one storage to another: vector code where there is some.
 template <typename From, typename To>
 void convert_run(const typename From::Stored* in, const Step& from, typename To::Stored* out,
-                 const Step& to, std::int64_t count) {
+                 const Step& to, std::int64_t count, const ElementwiseKernels* /*vectors*/) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = To::store(From::load(in[i], from), to);
 }
 
 template <>
 void convert_run<Float, Int8>(const float* in, const Step& from, std::int8_t* out, const Step& to,
-                              std::int64_t count) {
-  if (const ElementwiseKernels* kernels = elementwise_kernels()) {
-    return kernels->quantize(in, out, count, to.inverse, to.zero_point);
+                              std::int64_t count, const ElementwiseKernels* vectors) {
+  if (vectors != nullptr) {
+    return vectors->quantize(in, out, count, to.inverse, to.zero_point);
   }
   for (std::int64_t i = 0; i < count; ++i) out[i] = Int8::store(Float::load(in[i], from), to);
 }
 
 template <>
 void convert_run<Int8, Float>(const std::int8_t* in, const Step& from, float* out, const Step& to,
-                              std::int64_t count) {
-  if (const ElementwiseKernels* kernels = elementwise_kernels()) {
-    return kernels->dequantize(in, out, count, from.scale, from.zero_point);
+                              std::int64_t count, const ElementwiseKernels* vectors) {
+  if (vectors != nullptr) {
+    return vectors->dequantize(in, out, count, from.scale, from.zero_point);
   }
   for (std::int64_t i = 0; i < count; ++i) out[i] = Float::store(Int8::load(in[i], from), to);
 }
@@ -98,8 +97,8 @@ Runs runs_of(int channels, std::int64_t plane, bool by_channel) {
 
 // Calls body(thread, channel, offset, length) for every run, shared over the threads.
 template <typename Body>
-void for_runs(const Runs& runs, ThreadPool& pool, Body&& body) {
-  pool.parallel_for(runs.count, [&](int thread, int begin, int end) {
+void for_runs(const Runs& runs, const Workers& workers, Body&& body) {
+  workers.pool.parallel_for(runs.count, [&](int thread, int begin, int end) {
     for (int run = begin; run < end; ++run) {
       const std::int64_t offset = run * runs.length;
       body(thread, run, offset, std::min(runs.length, runs.total - offset));
@@ -109,21 +108,23 @@ void for_runs(const Runs& runs, ThreadPool& pool, Body&& body) {
 
 template <typename From, typename To>
 void convert(const TensorView& from, const MutableTensorView& to, const Runs& runs,
-             ThreadPool& pool) {
+             const Workers& workers) {
   const auto* source = static_cast<const typename From::Stored*>(from.data);
   auto* target = static_cast<typename To::Stored*>(to.data);
-  for_runs(runs, pool, [&](int, int channel, std::int64_t offset, std::int64_t length) {
+  for_runs(runs, workers, [&](int, int channel, std::int64_t offset, std::int64_t length) {
     const Step from_step = step_of(from.quantization, channel);
     const Step to_step = step_of(to.quantization, channel);
-    convert_run<From, To>(source + offset, from_step, target + offset, to_step, length);
+    convert_run<From, To>(source + offset, from_step, target + offset, to_step, length,
+                          workers.vectors);
   });
 }
 
 void requantize(const TensorView& from, const MutableTensorView& to, const Runs& runs,
-                ThreadPool& pool) {
+                const Workers& workers) {
+  const ElementwiseKernels* vectors = workers.vectors;
   const auto* source = static_cast<const std::int8_t*>(from.data);
   auto* target = static_cast<std::int8_t*>(to.data);
-  for_runs(runs, pool, [&](int, int channel, std::int64_t offset, std::int64_t length) {
+  for_runs(runs, workers, [&](int, int channel, std::int64_t offset, std::int64_t length) {
     const Step a = step_of(from.quantization, channel);
     const Step b = step_of(to.quantization, channel);
     const std::int8_t* in = source + offset;
@@ -133,8 +134,8 @@ void requantize(const TensorView& from, const MutableTensorView& to, const Runs&
       return;
     }
     const float ratio = requantize_multiplier(a.scale, 1.0F, b.scale);
-    if (const ElementwiseKernels* kernels = elementwise_kernels()) {
-      return kernels->requantize(in, out, length, a.zero_point, ratio, b.zero_point);
+    if (vectors != nullptr) {
+      return vectors->requantize(in, out, length, a.zero_point, ratio, b.zero_point);
     }
     for (std::int64_t i = 0; i < length; ++i) {
       out[i] = saturate_int8(static_cast<float>(in[i] - a.zero_point) * ratio, b.zero_point);
@@ -144,14 +145,14 @@ void requantize(const TensorView& from, const MutableTensorView& to, const Runs&
 
 template <typename From>
 void convert_from(const TensorView& from, const MutableTensorView& to, const Runs& runs,
-                  ThreadPool& pool) {
+                  const Workers& workers) {
   switch (to.precision) {
     case Precision::kFp32:
-      return convert<From, Float>(from, to, runs, pool);
+      return convert<From, Float>(from, to, runs, workers);
     case Precision::kFp16:
-      return convert<From, Fp16>(from, to, runs, pool);
+      return convert<From, Fp16>(from, to, runs, workers);
     case Precision::kInt8:
-      return convert<From, Int8>(from, to, runs, pool);
+      return convert<From, Int8>(from, to, runs, workers);
   }
 }
 
@@ -170,12 +171,12 @@ void with_values(const TensorView& tensor, std::int64_t offset, Body&& body) {
 
 template <typename From>
 Range range_of(const typename From::Stored* values, std::int64_t count, const Step& step,
-               Range range) {
+               Range range, [[maybe_unused]] const ElementwiseKernels* vectors) {
   float low = range.min;
   float high = range.max;
   if constexpr (std::is_same_v<From, Float>) {
-    if (const ElementwiseKernels* kernels = elementwise_kernels()) {
-      kernels->measure(values, count, low, high);
+    if (vectors != nullptr) {
+      vectors->measure(values, count, low, high);
       return {low, high};
     }
   }
@@ -191,19 +192,19 @@ constexpr Range kEmptyRange{3.402823466e38F, -3.402823466e38F};
 
 }  // namespace
 
-void load_values(const TensorView& from, int channel, std::int64_t offset, int count,
-                 float* values) {
+void load_values(const TensorView& from, int channel, std::int64_t offset, int count, float* values,
+                 const ElementwiseKernels* vectors) {
   const Step step = step_of(from.quantization, channel);
   with_values(from, offset, [&]<typename From>(From, const typename From::Stored* in) {
-    convert_run<From, Float>(in, step, values, {}, count);
+    convert_run<From, Float>(in, step, values, {}, count, vectors);
   });
 }
 
 void store_values(const float* values, const MutableTensorView& to, int channel,
-                  std::int64_t offset, int count) {
+                  std::int64_t offset, int count, const ElementwiseKernels* vectors) {
   const Step step = step_of(to.quantization, channel);
   const auto run = [&]<typename To>(To, typename To::Stored* out) {
-    convert_run<Float, To>(values, {}, out, step, count);
+    convert_run<Float, To>(values, {}, out, step, count, vectors);
   };
   switch (to.precision) {
     case Precision::kFp32:
@@ -216,12 +217,12 @@ void store_values(const float* values, const MutableTensorView& to, int channel,
 }
 
 void convert_tensor(const TensorView& from, const MutableTensorView& to, int channels,
-                    std::int64_t plane, ThreadPool& pool) {
+                    std::int64_t plane, const Workers& workers) {
   const Runs runs =
       runs_of(channels, plane, per_channel(from.quantization) || per_channel(to.quantization));
   if (from.precision == to.precision && from.precision != Precision::kInt8) {
     const auto size = static_cast<std::int64_t>(bytes_of(from.precision));
-    for_runs(runs, pool, [&](int, int, std::int64_t offset, std::int64_t length) {
+    for_runs(runs, workers, [&](int, int, std::int64_t offset, std::int64_t length) {
       std::memcpy(static_cast<std::byte*>(to.data) + offset * size,
                   static_cast<const std::byte*>(from.data) + offset * size,
                   static_cast<std::size_t>(length * size));
@@ -230,24 +231,34 @@ void convert_tensor(const TensorView& from, const MutableTensorView& to, int cha
   }
   switch (from.precision) {
     case Precision::kFp32:
-      return convert_from<Float>(from, to, runs, pool);
+      return convert_from<Float>(from, to, runs, workers);
     case Precision::kFp16:
-      return convert_from<Fp16>(from, to, runs, pool);
+      return convert_from<Fp16>(from, to, runs, workers);
     case Precision::kInt8:
-      if (to.precision == Precision::kInt8) return requantize(from, to, runs, pool);
-      return convert_from<Int8>(from, to, runs, pool);
+      if (to.precision == Precision::kInt8) return requantize(from, to, runs, workers);
+      return convert_from<Int8>(from, to, runs, workers);
   }
 }
 
-Range measure_range(const TensorView& tensor, int channels, std::int64_t plane, ThreadPool& pool) {
+bool converts_by_vectors(const TensorView& from, const MutableTensorView& to) {
+  if (from.precision != Precision::kInt8 || to.precision != Precision::kInt8) {
+    return (from.precision == Precision::kInt8 && to.precision == Precision::kFp32) ||
+           (from.precision == Precision::kFp32 && to.precision == Precision::kInt8);
+  }
+  return from.quantization->scale != to.quantization->scale ||
+         from.quantization->zero_point != to.quantization->zero_point;
+}
+
+Range measure_range(const TensorView& tensor, int channels, std::int64_t plane,
+                    const Workers& workers) {
   std::array<Range, kMaxThreads> partial;
   partial.fill(kEmptyRange);
   const Runs runs = runs_of(channels, plane, per_channel(tensor.quantization));
-  for_runs(runs, pool, [&](int thread, int channel, std::int64_t offset, std::int64_t length) {
+  for_runs(runs, workers, [&](int thread, int channel, std::int64_t offset, std::int64_t length) {
     const Step step = step_of(tensor.quantization, channel);
     Range& range = partial[static_cast<std::size_t>(thread)];
     with_values(tensor, offset, [&]<typename From>(From, const typename From::Stored* values) {
-      range = range_of<From>(values, length, step, range);
+      range = range_of<From>(values, length, step, range, workers.vectors);
     });
   });
   Range total = kEmptyRange;
@@ -259,15 +270,15 @@ Range measure_range(const TensorView& tensor, int channels, std::int64_t plane, 
 }
 
 void quantize_tensor(const TensorView& from, std::int8_t* to, ScaleAndZero quantization,
-                     int channels, std::int64_t plane, ThreadPool& pool) {
+                     int channels, std::int64_t plane, const Workers& workers) {
   const Step to_step{quantization.scale, inverse_scale(quantization.scale),
                      quantization.zero_point};
   const Runs runs = runs_of(channels, plane, per_channel(from.quantization));
-  for_runs(runs, pool, [&](int, int channel, std::int64_t offset, std::int64_t length) {
+  for_runs(runs, workers, [&](int, int channel, std::int64_t offset, std::int64_t length) {
     const Step from_step = step_of(from.quantization, channel);
     std::int8_t* out = to + offset;
     with_values(from, offset, [&]<typename From>(From, const typename From::Stored* values) {
-      convert_run<From, Int8>(values, from_step, out, to_step, length);
+      convert_run<From, Int8>(values, from_step, out, to_step, length, workers.vectors);
     });
   });
 }

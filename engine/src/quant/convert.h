@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "exec/thread_pool.h"
 #include "half.h"
+#include "kernels/elementwise.h"
 #include "model/network.h"
 #include "quant/quantization.h"
 
@@ -31,22 +31,26 @@ struct MutableTensorView {
 
 // Part of one channel as float, and back: what layers that compute in float on any storage use.
 // `offset` counts values from the tensor's start.
-void load_values(const TensorView& from, int channel, std::int64_t offset, int count,
-                 float* values);
+void load_values(const TensorView& from, int channel, std::int64_t offset, int count, float* values,
+                 const ElementwiseKernels* vectors);
 void store_values(const float* values, const MutableTensorView& to, int channel,
-                  std::int64_t offset, int count);
+                  std::int64_t offset, int count, const ElementwiseKernels* vectors);
 
 // Copies, widens, narrows, quantises, dequantises or requantises, as the two views ask. int8 to
 // int8 with different quantisations goes through float: q' = clamp(rne((q - z) * float(s / s')) +
 // z'). `from` and `to` may not overlap.
 void convert_tensor(const TensorView& from, const MutableTensorView& to, int channels,
-                    std::int64_t plane, ThreadPool& pool);
+                    std::int64_t plane, const Workers& workers);
+
+// Is there vector code for what convert_tensor() would do?
+bool converts_by_vectors(const TensorView& from, const MutableTensorView& to);
 
 // The smallest and largest value of a tensor; NaN is passed over. {0, 0} for one of only NaN.
-Range measure_range(const TensorView& tensor, int channels, std::int64_t plane, ThreadPool& pool);
+Range measure_range(const TensorView& tensor, int channels, std::int64_t plane,
+                    const Workers& workers);
 
 // One pass over a tensor with a quantisation that was measured a moment ago.
 void quantize_tensor(const TensorView& from, std::int8_t* to, ScaleAndZero quantization,
-                     int channels, std::int64_t plane, ThreadPool& pool);
+                     int channels, std::int64_t plane, const Workers& workers);
 
 }  // namespace mpe

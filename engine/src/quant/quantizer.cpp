@@ -12,13 +12,13 @@ class BuiltinQuantizer : public Quantizer {
   void prepare(const TensorView&, std::int64_t) override {}
 
   void quantize(const TensorView& from, std::int8_t* to, ScaleAndZero quantization, int channels,
-                std::int64_t plane, ThreadPool& pool) override {
-    quantize_tensor(from, to, quantization, channels, plane, pool);
+                std::int64_t plane, const Workers& workers) override {
+    quantize_tensor(from, to, quantization, channels, plane, workers);
   }
 
   const void* dequantize(const TensorView& from, const MutableTensorView& to, int channels,
-                         std::int64_t plane, ThreadPool& pool) override {
-    convert_tensor(from, to, channels, plane, pool);
+                         std::int64_t plane, const Workers& workers) override {
+    convert_tensor(from, to, channels, plane, workers);
     return to.data;
   }
 };

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "exec/thread_pool.h"
 #include "quant/convert.h"
 
 namespace mpe {
@@ -21,12 +20,12 @@ class Quantizer {
 
   // fp32 or fp16 to int8, with a quantisation that was measured a moment ago.
   virtual void quantize(const TensorView& from, std::int8_t* to, ScaleAndZero quantization,
-                        int channels, std::int64_t plane, ThreadPool& pool) = 0;
+                        int channels, std::int64_t plane, const Workers& workers) = 0;
 
   // int8 with one quantisation for the whole tensor to fp32 or fp16. Returns where the values are:
   // at `to`, or in memory of the quantizer's own that holds them until its next call.
   virtual const void* dequantize(const TensorView& from, const MutableTensorView& to, int channels,
-                                 std::int64_t plane, ThreadPool& pool) = 0;
+                                 std::int64_t plane, const Workers& workers) = 0;
 };
 
 // By name: "builtin" (this engine's own loops) or "tensorflow" (QuantizeV2 and Dequantize of

@@ -49,16 +49,16 @@ class TensorflowQuantizer : public Quantizer {
   }
 
   void quantize(const TensorView& from, std::int8_t* to, ScaleAndZero quantization, int channels,
-                std::int64_t plane, ThreadPool& pool) override {
+                std::int64_t plane, const Workers& workers) override {
     const std::int64_t count = channels * plane;
     const void* values = from.data;
     if (from.precision == Precision::kFp16) {  // QuantizeV2 takes nothing narrower than float
-      convert_tensor(from, {staging_.data(), Precision::kFp32, nullptr}, channels, plane, pool);
+      convert_tensor(from, {staging_.data(), Precision::kFp32, nullptr}, channels, plane, workers);
       values = staging_.data();
     }
     const auto* steps =
         static_cast<const Steps*>(run(Direction::kQuantize, values, count, quantization.scale));
-    for_pieces(count, pool, [&](std::int64_t begin, std::int64_t end) {
+    for_pieces(count, workers, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int32_t q = steps[i] + quantization.zero_point;
         to[i] = static_cast<std::int8_t>(std::clamp(q, -128, 127));
@@ -67,17 +67,17 @@ class TensorflowQuantizer : public Quantizer {
   }
 
   const void* dequantize(const TensorView& from, const MutableTensorView& to, int channels,
-                         std::int64_t plane, ThreadPool& pool) override {
+                         std::int64_t plane, const Workers& workers) override {
     const std::int64_t count = channels * plane;
     const auto* q = static_cast<const std::int8_t*>(from.data);
     auto* steps = staging_.as<Steps>();
     const std::int32_t zero_point = from.quantization->zero_point[0];
-    for_pieces(count, pool, [&](std::int64_t begin, std::int64_t end) {
+    for_pieces(count, workers, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) steps[i] = static_cast<Steps>(q[i] - zero_point);
     });
     const void* values = run(Direction::kDequantize, steps, count, from.quantization->scale[0]);
     if (to.precision == Precision::kFp32) return values;
-    convert_tensor({values, Precision::kFp32, nullptr}, to, channels, plane, pool);
+    convert_tensor({values, Precision::kFp32, nullptr}, to, channels, plane, workers);
     return to.data;
   }
 
@@ -149,10 +149,10 @@ class TensorflowQuantizer : public Quantizer {
   }
 
   template <typename Body>
-  static void for_pieces(std::int64_t count, ThreadPool& pool, Body&& body) {
+  static void for_pieces(std::int64_t count, const Workers& workers, Body&& body) {
     constexpr std::int64_t kPiece = 4096;
     const auto pieces = static_cast<int>((count + kPiece - 1) / kPiece);
-    pool.parallel_for(pieces, [&](int, int begin, int end) {
+    workers.pool.parallel_for(pieces, [&](int, int begin, int end) {
       body(begin * kPiece, std::min(end * kPiece, count));
     });
   }

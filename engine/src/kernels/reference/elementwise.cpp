@@ -1,6 +1,4 @@
 // Layers that compute value by value: shortcut, scale_channels, softmax.
-#include "kernels/elementwise.h"
-
 #include <algorithm>
 
 #include "kernels/activation.h"
@@ -37,9 +35,9 @@ void activate_values(Activation activation, float* values, int count) {
 // Calls body(channel, position in the plane, count) for blocks of every channel, shared over the
 // threads.
 template <typename Body>
-void for_blocks(const Shape& shape, ThreadPool& pool, Body&& body) {
+void for_blocks(const Shape& shape, const Workers& workers, Body&& body) {
   const std::int64_t plane = plane_of(shape);
-  pool.parallel_for(shape.channels, [&](int, int begin, int end) {
+  workers.pool.parallel_for(shape.channels, [&](int, int begin, int end) {
     for (int c = begin; c < end; ++c) {
       for (std::int64_t i = 0; i < plane; i += kBlock) {
         body(c, i, static_cast<int>(std::min<std::int64_t>(kBlock, plane - i)));
@@ -52,7 +50,7 @@ void for_blocks(const Shape& shape, ThreadPool& pool, Body&& body) {
 // taken; where it is smaller, its values go to every sample-th place. Channels beyond the smaller
 // number stay as they are.
 void add_strided(const LayerInput& input, const Shape& out, int channel, std::int64_t first,
-                 int count, float* values) {
+                 int count, float* values, const Workers& workers) {
   const Shape& in = input.shape;
   if (channel >= in.channels) return;
   const int stride = std::max(in.width / out.width, 1);
@@ -69,24 +67,17 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
     float value = 0.0F;
     load_values(input.tensor, channel,
                 channel * plane_of(in) + static_cast<std::int64_t>(from_y) * in.width + from_x, 1,
-                &value);
+                &value, workers.vectors);
     values[i] += value;
   }
 }
 
-// Two maps of one shape and one precision, float or half, as vector code. Returns whether that was
-// it.
-bool add_pair(const Layer& layer, std::span<const LayerInput> inputs,
-              const MutableTensorView& output, ThreadPool& pool) {
-  const ElementwiseKernels* kernels = elementwise_kernels();
-  if (kernels == nullptr || inputs.size() != 2 || output.precision == Precision::kInt8)
-    return false;
-  for (const LayerInput& input : inputs) {
-    if (input.shape != layer.out || input.tensor.precision != output.precision) return false;
-  }
+// Two maps of one shape and one precision, float or half, as vector code.
+void add_pair(const Layer& layer, std::span<const LayerInput> inputs,
+              const MutableTensorView& output, const Workers& workers) {
   const std::int64_t plane = plane_of(layer.out);
   const auto add = [&](auto kernel, const auto* a, const auto* b, auto* to) {
-    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       const std::int64_t first = begin * plane;
       kernel(a + first, b + first, to + first, (end - begin) * plane, layer.activation);
     });
@@ -96,65 +87,75 @@ bool add_pair(const Layer& layer, std::span<const LayerInput> inputs,
         static_cast<const T*>(inputs[1].tensor.data), static_cast<T*>(output.data));
   };
   if (output.precision == Precision::kFp32) {
-    of_type(kernels->add_floats, static_cast<float*>(nullptr));
+    of_type(workers.vectors->add_floats, static_cast<float*>(nullptr));
   } else {
-    of_type(kernels->add_halves, static_cast<std::uint16_t*>(nullptr));
+    of_type(workers.vectors->add_halves, static_cast<std::uint16_t*>(nullptr));
   }
-  return true;
 }
 
 }  // namespace
 
+bool adds_one_pair(const Layer& layer, std::span<const LayerInput> inputs,
+                   const MutableTensorView& output) {
+  return inputs.size() == 2 && output.precision != Precision::kInt8 &&
+         std::ranges::all_of(inputs, [&](const LayerInput& input) {
+           return input.shape == layer.out && input.tensor.precision == output.precision;
+         });
+}
+
 void run_shortcut(const Layer& layer, std::span<const LayerInput> inputs,
-                  const MutableTensorView& output, ThreadPool& pool) {
-  if (add_pair(layer, inputs, output, pool)) return;
+                  const MutableTensorView& output, const Workers& workers) {
+  if (workers.vectors != nullptr && adds_one_pair(layer, inputs, output)) {
+    return add_pair(layer, inputs, output, workers);
+  }
   const std::int64_t plane = plane_of(layer.out);
-  for_blocks(layer.out, pool, [&](int channel, std::int64_t first, int count) {
+  for_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
     float sums[kBlock];
     float addends[kBlock];
     const std::int64_t offset = channel * plane + first;
-    load_values(inputs[0].tensor, channel, offset, count, sums);
+    load_values(inputs[0].tensor, channel, offset, count, sums, workers.vectors);
     for (const LayerInput& input : inputs.subspan(1)) {
       if (input.shape == layer.out) {
-        load_values(input.tensor, channel, offset, count, addends);
+        load_values(input.tensor, channel, offset, count, addends, workers.vectors);
         for (int i = 0; i < count; ++i) sums[i] += addends[i];
       } else {
-        add_strided(input, layer.out, channel, first, count, sums);
+        add_strided(input, layer.out, channel, first, count, sums, workers);
       }
     }
     activate_values(layer.activation, sums, count);
-    store_values(sums, output, channel, offset, count);
+    store_values(sums, output, channel, offset, count, workers.vectors);
   });
 }
 
 void run_scale_channels(const Layer& layer, std::span<const LayerInput> inputs,
-                        const MutableTensorView& output, ThreadPool& pool) {
+                        const MutableTensorView& output, const Workers& workers) {
   const LayerInput& factors = inputs[0];
   const LayerInput& map = inputs[1];
   const std::int64_t plane = plane_of(layer.out);
-  for_blocks(layer.out, pool, [&](int channel, std::int64_t first, int count) {
+  for_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
     float values[kBlock];
     float factor[kBlock];
     const std::int64_t offset = channel * plane + first;
-    load_values(map.tensor, channel, offset, count, values);
+    load_values(map.tensor, channel, offset, count, values, workers.vectors);
     if (layer.scale_wh) {
-      load_values(factors.tensor, 0, first, count, factor);
+      load_values(factors.tensor, 0, first, count, factor, workers.vectors);
       for (int i = 0; i < count; ++i) values[i] *= factor[i];
     } else {
-      load_values(factors.tensor, channel, channel, 1, factor);
+      load_values(factors.tensor, channel, channel, 1, factor, workers.vectors);
       for (int i = 0; i < count; ++i) values[i] *= factor[0];
     }
     activate_values(layer.activation, values, count);
-    store_values(values, output, channel, offset, count);
+    store_values(values, output, channel, offset, count, workers.vectors);
   });
 }
 
-void run_softmax(const Layer& layer, const LayerInput& input, float* output, ThreadPool& pool) {
+void run_softmax(const Layer& layer, const LayerInput& input, float* output,
+                 const Workers& workers) {
   const std::int64_t values = input.shape.elements();
   const std::int64_t length = values / layer.groups;
   convert_tensor(input.tensor, {output, Precision::kFp32, nullptr}, input.shape.channels,
-                 plane_of(input.shape), pool);
-  pool.parallel_for(layer.groups, [&](int, int begin, int end) {
+                 plane_of(input.shape), workers);
+  workers.pool.parallel_for(layer.groups, [&](int, int begin, int end) {
     for (int group = begin; group < end; ++group) {
       float* row = output + group * length;
       float largest = row[0];

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/elementwise.h"
 #include "kernels/reference/layers.h"
 #include "kernels/reference/typed.h"
 
@@ -54,20 +53,13 @@ void pool_row(const ElementwiseKernels& kernels, const Half* upper, const Half* 
   kernels.pool_halves(&upper->bits, &lower->bits, &to->bits, count);
 }
 
-// Pooling of 2x2 windows wholly inside the map. Returns whether that was it.
+// Pooling of 2x2 windows wholly inside the map.
 template <typename T>
-bool maxpool_pairs(const Layer& layer, const T* in, T* out) {
-  const ElementwiseKernels* kernels = elementwise_kernels();
-  if (kernels == nullptr || layer.size_y != 2 || layer.size_x != 2 || layer.stride_y != 2 ||
-      layer.stride_x != 2 || layer.padding / 2 != 0 || layer.in.width < 2 * layer.out.width ||
-      layer.in.height < 2 * layer.out.height) {
-    return false;
-  }
+void maxpool_pairs(const ElementwiseKernels& kernels, const Layer& layer, const T* in, T* out) {
   const int width = layer.in.width;
   for (int row = 0; row < layer.out.height; ++row, in += 2 * width, out += layer.out.width) {
-    pool_row(*kernels, in, in + width, out, layer.out.width);
+    pool_row(kernels, in, in + width, out, layer.out.width);
   }
-  return true;
 }
 
 // Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
@@ -114,8 +106,9 @@ bool maxpool_separably(const Layer& layer, const T* in, T* out) {
 }
 
 template <typename T>
-void maxpool_plane(const Layer& layer, const T* in, T* out) {
-  if (maxpool_pairs(layer, in, out) || maxpool_separably(layer, in, out)) return;
+void maxpool_plane(const Layer& layer, const ElementwiseKernels* vectors, const T* in, T* out) {
+  if (vectors != nullptr && pools_pairs(layer)) return maxpool_pairs(*vectors, layer, in, out);
+  if (maxpool_separably(layer, in, out)) return;
   const int width = layer.out.width;
   const int before = layer.padding / 2;
   const int stride = layer.stride_x;
@@ -150,34 +143,40 @@ void maxpool_plane(const Layer& layer, const T* in, T* out) {
 
 }  // namespace
 
+bool pools_pairs(const Layer& layer) {
+  return layer.size_y == 2 && layer.size_x == 2 && layer.stride_y == 2 && layer.stride_x == 2 &&
+         layer.padding / 2 == 0 && layer.in.width >= 2 * layer.out.width &&
+         layer.in.height >= 2 * layer.out.height;
+}
+
 void run_maxpool(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
-                 ThreadPool& pool) {
+                 const Workers& workers) {
   const auto in_plane = static_cast<std::int64_t>(layer.in.height) * layer.in.width;
   const auto out_plane = static_cast<std::int64_t>(layer.out.height) * layer.out.width;
   with_typed(input.tensor, output, [&]<typename T>(const T* in, T* out) {
-    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
-        maxpool_plane(layer, in + c * in_plane, out + c * out_plane);
+        maxpool_plane(layer, workers.vectors, in + c * in_plane, out + c * out_plane);
       }
     });
   });
 }
 
 void run_avgpool(const Layer&, const LayerInput& input, const MutableTensorView& output,
-                 ThreadPool& pool) {
+                 const Workers& workers) {
   const auto plane = static_cast<std::int64_t>(input.shape.height) * input.shape.width;
-  pool.parallel_for(input.shape.channels, [&](int, int begin, int end) {
+  workers.pool.parallel_for(input.shape.channels, [&](int, int begin, int end) {
     constexpr int kBlock = 512;
     float values[kBlock];
     for (int c = begin; c < end; ++c) {
       double sum = 0.0;
       for (std::int64_t i = 0; i < plane; i += kBlock) {
         const int count = static_cast<int>(std::min<std::int64_t>(kBlock, plane - i));
-        load_values(input.tensor, c, c * plane + i, count, values);
+        load_values(input.tensor, c, c * plane + i, count, values, workers.vectors);
         for (int k = 0; k < count; ++k) sum += static_cast<double>(values[k]);
       }
       const float mean = static_cast<float>(sum / static_cast<double>(plane));
-      store_values(&mean, output, c, c, 1);
+      store_values(&mean, output, c, c, 1, workers.vectors);
     }
   });
 }

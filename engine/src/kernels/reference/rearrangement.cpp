@@ -26,40 +26,41 @@ void repeat_row(const T* in, int width, int times, T* out) {
 
 // output = scale * value + offset, for tensors of any storage.
 void scale_values(const LayerInput& input, std::int64_t from, float scale, float offset,
-                  int channel, const MutableTensorView& output, std::int64_t to, int count) {
+                  int channel, const MutableTensorView& output, std::int64_t to, int count,
+                  const ElementwiseKernels* vectors) {
   constexpr int kBlock = 512;
   float values[kBlock];
   for (int i = 0; i < count; i += kBlock) {
     const int length = std::min(kBlock, count - i);
-    load_values(input.tensor, channel, from + i, length, values);
+    load_values(input.tensor, channel, from + i, length, values, vectors);
     for (int k = 0; k < length; ++k) values[k] = values[k] * scale + offset;
-    store_values(values, output, channel, to + i, length);
+    store_values(values, output, channel, to + i, length, vectors);
   }
 }
 
 }  // namespace
 
 void run_upsample(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
-                  ThreadPool& pool) {
+                  const Workers& workers) {
   const int width = layer.in.width;
   const int times = layer.stride_x;
   const std::int64_t in_plane = plane_of(layer.in);
   const std::int64_t out_plane = plane_of(layer.out);
   if (layer.scale != 1.0F) {
-    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
         for (std::int64_t i = 0; i < out_plane; ++i) {
           const std::int64_t y = i / layer.out.width / layer.stride_y;
           const std::int64_t x = i % layer.out.width / times;
           scale_values(input, c * in_plane + y * width + x, layer.scale, 0.0F, c, output,
-                       c * out_plane + i, 1);
+                       c * out_plane + i, 1, workers.vectors);
         }
       }
     });
     return;
   }
   with_typed(input.tensor, output, [&]<typename T>(const T* in, T* out) {
-    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
         T* rows = out + c * out_plane;
         for (int y = 0; y < layer.in.height; ++y) {
@@ -80,14 +81,14 @@ void run_upsample(const Layer& layer, const LayerInput& input, const MutableTens
 // channels; with `reverse` it writes where it would have read. (It is not the usual space to depth,
 // which Darknet calls [reorg3d], but it is what YOLOv2's weights were trained with.)
 void run_reorg(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
-               ThreadPool& pool) {
+               const Workers& workers) {
   const int s = layer.stride_x;
   const Shape& shape = input.shape;
   const int groups_of = shape.channels / (s * s);
   const std::int64_t plane = plane_of(shape);
   const std::int64_t row = static_cast<std::int64_t>(shape.width) * s;
   with_typed(input.tensor, output, [&]<typename T>(const T* in, T* out) {
-    pool.parallel_for(shape.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(shape.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
         const int square = c / groups_of;
         const std::int64_t base =
@@ -109,11 +110,11 @@ void run_reorg(const Layer& layer, const LayerInput& input, const MutableTensorV
 
 // The middle of the map, as Darknet does at inference.
 void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
-              ThreadPool& pool) {
+              const Workers& workers) {
   const int top = (layer.in.height - layer.out.height) / 2;
   const int left = (layer.in.width - layer.out.width) / 2;
   const auto for_rows = [&](auto&& body) {
-    pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
+    workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
         for (int y = 0; y < layer.out.height; ++y) {
           const std::int64_t from =
@@ -127,7 +128,8 @@ void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorVi
   };
   if (layer.scale != 1.0F || layer.offset != 0.0F) {
     for_rows([&](int c, std::int64_t from, std::int64_t to) {
-      scale_values(input, from, layer.scale, layer.offset, c, output, to, layer.out.width);
+      scale_values(input, from, layer.scale, layer.offset, c, output, to, layer.out.width,
+                   workers.vectors);
     });
     return;
   }
@@ -154,11 +156,11 @@ RouteSlice route_slice(const Layer& layer, std::span<const LayerInput> inputs,
 }
 
 void run_route(const Layer& layer, std::span<const LayerInput> inputs,
-               const MutableTensorView& output, ThreadPool& pool) {
+               const MutableTensorView& output, const Workers& workers) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const RouteSlice slice = route_slice(layer, inputs, output, i);
     if (slice.in_place()) continue;
-    convert_tensor(slice.from, slice.to, slice.channels, plane_of(layer.out), pool);
+    convert_tensor(slice.from, slice.to, slice.channels, plane_of(layer.out), workers);
   }
 }
 
