@@ -6,7 +6,8 @@
  *   mpe_read_head(session, 0, values, head.count);
  *   mpe_close(session);
  *
- * A session may be used by one thread at a time; different sessions are independent.
+ * A session may be used by one thread at a time; different sessions are independent. A null pointer
+ * where none is allowed is a failure like any other.
  */
 #ifndef MPE_H
 #define MPE_H
@@ -58,6 +59,7 @@ mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* o
 /* Does nothing for NULL. */
 void mpe_close(mpe_session* session);
 
+/* All 0 on failure. */
 mpe_shape mpe_input_shape(const mpe_session* session);
 
 /* Runs one image of `count` floats, channel by channel, row by row. Allocates nothing, unless the
@@ -65,6 +67,7 @@ mpe_shape mpe_input_shape(const mpe_session* session);
  * 0, or -1 on failure. */
 int mpe_run(mpe_session* session, const float* input, size_t count);
 
+/* -1 on failure. */
 int mpe_head_count(const mpe_session* session);
 
 /* Heads are counted from 0 in the order of their layers. 0, or -1 on failure. */

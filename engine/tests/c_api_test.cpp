@@ -49,6 +49,31 @@ TEST(a_session_runs_and_gives_its_heads) {
   CHECK(values == expected);
 }
 
+TEST(null_pointers_are_failures) {
+  const ModelFiles files(kCfg, 3);
+  const auto fails = [](bool failed, const char* name) {
+    CHECK(failed);
+    CHECK_EQUAL(std::string(mpe_error()), std::string(name) + " is a null pointer");
+  };
+  fails(mpe_open(nullptr, files.weights.c_str(), nullptr) == nullptr, "cfg");
+  fails(mpe_open(files.cfg.c_str(), nullptr, nullptr) == nullptr, "weights");
+  const mpe_shape shape = mpe_input_shape(nullptr);
+  fails(shape.channels == 0 && shape.height == 0 && shape.width == 0, "session");
+  fails(mpe_head_count(nullptr) == -1, "session");
+  mpe_head head;
+  float value = 0;
+  fails(mpe_run(nullptr, &value, 1) == -1, "session");
+  fails(mpe_describe_head(nullptr, 0, &head) == -1, "session");
+  fails(mpe_read_head(nullptr, 0, &value, 1) == -1, "session");
+  mpe_session* session = mpe_open(files.cfg.c_str(), files.weights.c_str(), nullptr);
+  const std::vector<float> image(3 * 6 * 8);
+  fails(mpe_run(session, nullptr, image.size()) == -1, "input");
+  fails(mpe_describe_head(session, 0, nullptr) == -1, "description");
+  CHECK_EQUAL(mpe_run(session, image.data(), image.size()), 0);
+  fails(mpe_read_head(session, 0, nullptr, 6 * 6 * 8) == -1, "values");
+  mpe_close(session);
+}
+
 TEST(failures_give_a_status_and_a_sentence) {
   const ModelFiles files(kCfg, 3);
   CHECK(mpe_open("/absent/net.cfg", files.weights.c_str(), nullptr) == nullptr);

@@ -29,6 +29,10 @@ Result guarded(Result failed, Action&& action) {
 
 std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
+void require(const void* argument, const char* name) {
+  if (argument == nullptr) throw mpe::Error(std::string(name) + " is a null pointer");
+}
+
 mpe::Options options_of(const mpe_options& options) {
   mpe::Options result;
   result.threads = options.threads;
@@ -70,7 +74,8 @@ mpe_options mpe_default_options(void) {
 
 mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* options) {
   return guarded(static_cast<mpe_session*>(nullptr), [&] {
-    if (cfg == nullptr || weights == nullptr) throw mpe::Error("cfg or weights is a null pointer");
+    require(cfg, "cfg");
+    require(weights, "weights");
     const mpe_options chosen = options == nullptr ? mpe_default_options() : *options;
     return new mpe_session{mpe::Session(cfg, weights, options_of(chosen))};
   });
@@ -79,12 +84,16 @@ mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* o
 void mpe_close(mpe_session* session) { delete session; }
 
 mpe_shape mpe_input_shape(const mpe_session* session) {
-  return shape_of(session->session.network().input);
+  return guarded(mpe_shape{}, [&] {
+    require(session, "session");
+    return shape_of(session->session.network().input);
+  });
 }
 
 int mpe_run(mpe_session* session, const float* input, size_t count) {
   return guarded(-1, [&] {
-    if (input == nullptr) throw mpe::Error("the input is a null pointer");
+    require(session, "session");
+    require(input, "input");
     session->session.run({input, count});
     session->has_run = true;
     return 0;
@@ -92,11 +101,16 @@ int mpe_run(mpe_session* session, const float* input, size_t count) {
 }
 
 int mpe_head_count(const mpe_session* session) {
-  return static_cast<int>(session->session.heads().size());
+  return guarded(-1, [&] {
+    require(session, "session");
+    return static_cast<int>(session->session.heads().size());
+  });
 }
 
 int mpe_describe_head(const mpe_session* session, int head, mpe_head* description) {
   return guarded(-1, [&] {
+    require(session, "session");
+    require(description, "description");
     const int layer = head_layer(session->session, head);
     const mpe::Shape& shape = session->session.network().output_shape(layer);
     *description = {layer, shape_of(shape), static_cast<std::size_t>(shape.elements())};
@@ -106,6 +120,8 @@ int mpe_describe_head(const mpe_session* session, int head, mpe_head* descriptio
 
 int mpe_read_head(mpe_session* session, int head, float* values, size_t count) {
   return guarded(-1, [&] {
+    require(session, "session");
+    require(values, "values");
     const int layer = head_layer(session->session, head);
     if (!session->has_run) throw mpe::Error("a head is read before the first run");
     session->session.read(layer, {values, count});
