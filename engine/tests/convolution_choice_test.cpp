@@ -30,6 +30,44 @@ TEST(reference_can_be_forced) {
   CHECK_EQUAL(by_set->algorithm(), "reference");
 }
 
+// Filters in memory that count how often they are asked for.
+class CountedFilters final : public mpe::FilterSource {
+ public:
+  CountedFilters(std::span<const float> all, int depth)
+      : all_(all), depth_(static_cast<std::size_t>(depth)) {}
+  std::span<const float> filter(int channel) override {
+    ++reads;
+    return all_.subspan(static_cast<std::size_t>(channel) * depth_, depth_);
+  }
+  int reads = 0;
+
+ private:
+  std::span<const float> all_;
+  std::size_t depth_;
+};
+
+TEST(filters_are_not_quantised_for_an_algorithm_that_a_set_lacks) {
+  Random random(31);
+  Problem problem;
+  make_problem(random, problem, Form::kThree, Precision::kInt8);
+  const auto reads_of = [&](std::string_view isa, std::string_view algorithm) {
+    CountedFilters filters(problem.weights, problem.request.shape.depth());
+    ConvolutionRequest request = problem.request;
+    request.weights = filters;
+    mpe::make_convolution(request, {.isa = isa, .algorithm = algorithm});
+    return filters.reads;
+  };
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    const bool has_winograd = std::ranges::any_of(set.kernels, [](const mpe::KernelUse& use) {
+      return use.precision == Precision::kInt8 && use.algorithm == "winograd4";
+    });
+    if (!set.supported || has_winograd) continue;
+    for (const std::string_view wish : {"", "winograd4"}) {
+      CHECK_EQUAL(reads_of(set.name, wish), reads_of(set.name, "gemm"));
+    }
+  }
+}
+
 // A technique shows in the layers that it concerns; others keep the last one that concerns them.
 TEST(techniques_apply_by_kind_of_layer) {
   const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {

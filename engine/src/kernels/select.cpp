@@ -131,14 +131,15 @@ const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
                                    const ConvolutionChoice& choice) {
   const bool asked = choice.algorithm == kWinograd4;
   if (!asked && (!choice.algorithm.empty() || choice.small_scratch)) return nullptr;
-  if (request.precision != Precision::kInt8 || !int8_winograd_is_exact(request)) return nullptr;
-  if (!asked && !int8_winograd_pays(request.shape)) return nullptr;
+  if (request.precision != Precision::kInt8) return nullptr;
   const auto index = static_cast<std::size_t>(Precision::kInt8);
-  for (const KernelSet* set : sets) {
-    if (set->int8_winograd != nullptr) return set;
-    if (!asked && set->gemm[index] != nullptr) return nullptr;
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
+    return set->int8_winograd != nullptr || (!asked && set->gemm[index] != nullptr);
+  });
+  if (found == sets.end() || (*found)->int8_winograd == nullptr) return nullptr;
+  if (!asked && !int8_winograd_pays(request.shape)) return nullptr;
+  // Last, as it quantises all weights.
+  return int8_winograd_is_exact(request) ? *found : nullptr;
 }
 
 // The set for int8 from a channel-interleaved copy, the one that would multiply otherwise; null
