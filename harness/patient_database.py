@@ -57,10 +57,11 @@ class PatientConnection(sqlite3.Connection):
                 console.log(f"{path}: another program has it locked; waiting for at most {self.patience:g} s")
 
 
-def connect(path: Path) -> PatientConnection:
-    """A connection for any thread, without transactions of sqlite3's own making."""
+def connect(path: Path | str, *, uri: bool = False) -> PatientConnection:
+    """A connection for any thread, without transactions of sqlite3's own making; to SQLite's address of a
+    file, with options, where that is a `uri`."""
     return sqlite3.connect(
-        path, timeout=0, isolation_level=None, check_same_thread=False, factory=PatientConnection
+        path, timeout=0, isolation_level=None, check_same_thread=False, factory=PatientConnection, uri=uri
     )
 
 

@@ -15,7 +15,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="the folder of a sweep")
     which.add_argument("--matrix", type=Path, metavar="SWEEP.yaml", help="whose usual folder is meant")
     parser.add_argument(
-        "--format", choices=("table", "markdown", "html"), default="table", help="what is printed (table)"
+        "--format",
+        choices=("table", "markdown", "html"),
+        help="what is printed (table); --json is a format of its own",
     )
     parser.add_argument(
         "--layers",
@@ -32,23 +34,24 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.report.markdown import markdown
     from harness.report.result import read_report
     from harness.report.terminal import print_report
-    from harness.sweep.store import FILE_NAME, Store
+    from harness.sweep.stored_results import stored_results
 
-    folder = arguments.results or default_folder(read_sweep(arguments.matrix))
-    if not (folder / FILE_NAME).is_file():
+    if arguments.json and arguments.format is not None:
         raise ConfigurationError(
-            f"{folder}: holds no results ({FILE_NAME})", cure="Name the folder that harness run reported."
+            f"--json does not go with --format {arguments.format}: one result cannot be in two formats",
+            cure="Leave one of them out.",
         )
-    with Store(folder) as store:
+    folder = arguments.results or default_folder(read_sweep(arguments.matrix))
+    with stored_results(folder) as store:
         last = store.last_run()
         if last is None:
             raise ConfigurationError(f"{folder}: no run got as far as a result", cure="Run the sweep again.")
         report = read_report(store, *last, layers=arguments.layers)
     if arguments.json:
         console.emit_json(data(report))
-    elif arguments.format == "table":
+    elif arguments.format in ("markdown", "html"):
+        print({"markdown": markdown, "html": html}[arguments.format](report), end="")
+    else:
         print_report(report)
         print_report_layers(report)
-    else:
-        print({"markdown": markdown, "html": html}[arguments.format](report), end="")
     return 0

@@ -8,10 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harness.report.fields import fields_of
 from harness.report.pareto import pareto_optimal
 from harness.sweep.intervals import percentile_intervals
+from harness.sweep.records import LayerRow, Outcome, Place
 from harness.sweep.statistics import drift, outliers
-from harness.sweep.store import LayerRow, Outcome, Place, Store
+from harness.sweep.store_reader import StoreReader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,20 +95,12 @@ class Report:
         return [row for row in self.rows if row.throttled]
 
 
-_RESULT_KEYS = (
-    *("fps", "p50_ms", "p90_ms", "p99_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes", "instructions"),
-    *("instructions_isa", "instructions_missing"),
-    *("conversion_ms", "isa", "digest", "digest_matches_host", "exact", "bytes_moved"),
-    *("predicted_ms", "predicted_low_ms", "predicted_high_ms"),
-    *("prediction_error", "prediction_validated", "prediction_missing"),
-    *("board", "throttled", "attempts", "conditions", "course", "rounds"),
-)
 _PERCENTS = (50, 90, 99)
 # The score that stands for a model's accuracy: the first one it has.
 _HEADLINES = ("map50", "top1")
 
 
-def read_report(store: Store, run: int, sweep: str, *, layers: bool = False) -> Report:
+def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = False) -> Report:
     """Reads a run's rows, with `layers` those of each too, and marks the Pareto-optimal ones."""
     rows = _compared([_row(store, place, layers) for place in store.places(run)])
     optimal = pareto_optimal(rows)
@@ -144,7 +138,7 @@ def _ratio(speed: float | None, other: float | None) -> float | None:
     return speed / other if speed and other else None
 
 
-def _row(store: Store, place: Place, layers: bool) -> Row:
+def _row(store: StoreReader, place: Place, layers: bool) -> Row:
     cell = store.outcome("cells", place.key) or Outcome(status="pending")
     accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
     status, error = cell.status, cell.error
@@ -152,8 +146,13 @@ def _row(store: Store, place: Place, layers: bool) -> Row:
         status = accuracy.status if accuracy else "pending"
         error = f"accuracy: {accuracy.error}" if accuracy else ""
     scores = accuracy.result if accuracy and status == "done" else {}
-    results: dict[str, Any] = {key: cell.result.get(key) for key in _RESULT_KEYS}
+    try:
+        results = fields_of(cell.result)
+    except ValueError as wrong:
+        raise store.damaged(f"the result of {place.model} {place.policy}: {wrong}") from None
     metric = next((name for name in _HEADLINES if name in scores), None)
+    if metric and not isinstance(scores[metric], int | float):
+        raise store.damaged(f"the accuracy of {place.model} {place.policy}: {metric} is no number")
     return Row(
         model=place.model,
         policy=place.policy,

@@ -14,25 +14,23 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import threading
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
 from harness import console
-from harness.errors import ConfigurationError
 from harness.patient_database import connect
 from harness.sweep.ownership import Owner, is_alive, remove_dead
-from harness.sweep.store_errors import StoreError, no_store, store_errors
-from harness.sweep.store_schema import VERSION, upgrade
+from harness.sweep.records import LayerRow, Outcome, Place, Run, Status, Table
+from harness.sweep.store_errors import StoreError, store_errors
+from harness.sweep.store_reader import StoreReader, checked_format
+from harness.sweep.store_schema import FILE_NAME, VERSION, upgrade
 
-FILE_NAME = "results.sqlite"
+__all__ = ["FILE_NAME", "Claim", "LayerRow", "Outcome", "Place", "Run", "Status", "Store", "Table"]
+
 CLOSING_SECONDS = 1.0  # that closing waits for another process
-
-Table = Literal["cells", "evaluations"]
-Status = Literal["done", "failed", "skipped", "pending"]
 
 
 class Claim(enum.Enum):
@@ -43,71 +41,16 @@ class Claim(enum.Enum):
     SETTLED = enum.auto()  # there is nothing left to do
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One execution of a sweep."""
+class Store(StoreReader):
+    """The store of one results folder, which is made where it is missing. Its methods may be called from any
+    thread. The database may be another `file` than the folder's, as a copy of it."""
 
-    id: int
-    baseline: int
-    fresh: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a cell stands in a sweep, and which results belong to it."""
-
-    key: str
-    accuracy_key: str | None
-    model: str
-    policy: str
-    target: str
-    runtime: str
-    toolchain: str  # and its flags
-    threads: int
-    options: str
-    emulated: bool
-    step: str = ""  # of a sweep of steps
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class LayerRow:
-    """One layer of a profile."""
-
-    index: int
-    type: str
-    precision: str
-    executed: str
-    isa: str
-    algorithm: str
-    ns: int
-    conversion_ns: int  # of these, for converting the input between precisions
-    bytes: int
-    predicted_ns: int | None = None  # of a real board, where the cell was emulated
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a piece of work ended: its result, or why there is none."""
-
-    status: Status
-    error: str = ""
-    result: Mapping[str, Any] = field(default_factory=dict)
-    samples_ns: Sequence[int] = ()
-    layers: Sequence[LayerRow] = ()
-
-
-class Store:
-    """The store of one results folder. Its methods may be called from any thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / FILE_NAME
-        self._owners = folder / "owners"
-        self._lock = threading.RLock()
+    def __init__(self, folder: Path, *, file: Path | None = None) -> None:
         with store_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            self._database = connect(self.path)
+            database = connect(file or folder / FILE_NAME)
+        super().__init__(folder, database)
+        self._owners = folder / "owners"
         self._owner: Owner | None = None
         self._durable: bool | None = None  # whether the next transaction is; not known yet
         try:
@@ -116,9 +59,6 @@ class Store:
         except BaseException:
             self._database.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
@@ -257,71 +197,6 @@ class Store:
                 (revision, key, kind, outcome.status, outcome.error, result, run.id, time.time()),
             )
 
-    def outcome(self, table: Table, key: str) -> Outcome | None:
-        """What is known under a key, without samples and layers; None where that is nothing."""
-        with self._access():
-            row = self._database.execute(
-                f"SELECT status, error, result FROM {table} WHERE key = ?",
-                (key,),
-            ).fetchone()
-        return Outcome(status=row[0], error=row[1], result=json.loads(row[2])) if row else None
-
-    def samples_ns(self, key: str) -> list[int]:
-        """The raw samples of a cell."""
-        with self._access():
-            rows = self._database.execute(
-                "SELECT nanoseconds FROM samples JOIN cells USING (revision) WHERE key = ? ORDER BY position",
-                (key,),
-            ).fetchall()
-        return [nanoseconds for (nanoseconds,) in rows]
-
-    def layers(self, key: str) -> list[LayerRow]:
-        """The profile of a cell."""
-        with self._access():
-            rows = self._database.execute(
-                'SELECT "index", type, precision, executed, isa, algorithm, nanoseconds, '
-                "conversion_nanoseconds, bytes, predicted_nanoseconds "
-                'FROM layers JOIN cells USING (revision) WHERE key = ? ORDER BY "index"',
-                (key,),
-            ).fetchall()
-        return [LayerRow(*row) for row in rows]
-
-    def has_results(self, target: str) -> bool:
-        """Whether any cell of a target was ever measured."""
-        with self._access():
-            row = self._database.execute(
-                "SELECT 1 FROM plan JOIN cells ON cells.key = plan.cell "
-                "WHERE plan.target = ? AND cells.status = 'done' LIMIT 1",
-                (target,),
-            ).fetchone()
-        return row is not None
-
-    def last_run(self) -> tuple[int, str] | None:
-        """The number and the sweep's name of the last run that got as far as a plan."""
-        with self._access():
-            row = self._database.execute(
-                "SELECT id, sweep FROM runs WHERE id IN (SELECT run FROM plan) ORDER BY id DESC LIMIT 1"
-            ).fetchone()
-        return (row[0], row[1]) if row else None
-
-    def places(self, run: int) -> list[Place]:
-        """The cells of a run."""
-        with self._access():
-            rows = self._database.execute(
-                "SELECT cell, accuracy, model, policy, target, runtime, toolchain, threads, options, "
-                "emulated, step, note FROM plan WHERE run = ? ORDER BY position",
-                (run,),
-            ).fetchall()
-        named = [dict(zip(Place.__dataclass_fields__, row, strict=True)) for row in rows]
-        return [Place(**(row | {"emulated": bool(row["emulated"])})) for row in named]
-
-    def environment(self, run: int) -> dict[str, str]:
-        """What was known of the machine when a run began."""
-        with self._access():
-            return dict(
-                self._database.execute("SELECT name, value FROM environment WHERE run = ?", (run,)).fetchall()
-            )
-
     def _settled(self, table: Table, key: str, run: Run) -> bool:
         row = self._database.execute(f"SELECT status, revision FROM {table} WHERE key = ?", (key,)).fetchone()
         if row is None:
@@ -376,25 +251,18 @@ class Store:
                     self._database.execute("ROLLBACK")
                 raise
 
-    @contextlib.contextmanager
-    def _access(self) -> Iterator[None]:
-        with self._lock, store_errors(self.folder):
-            yield
-
     def _open(self) -> None:
+        version = checked_format(self.folder, self._database)  # before anything is written there
         self._database.execute("PRAGMA journal_mode = WAL")
-        with self._transaction():
-            (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if version == 0 and self._database.execute("SELECT 1 FROM sqlite_schema").fetchone():
-                raise no_store(self.folder, "another program's database")
-            shown = console.progress(f"converting results of format {version}", None)
-            with shown if 0 < version < VERSION else contextlib.nullcontext():
-                known = upgrade(self._database, version)
-        if not known:
-            raise ConfigurationError(
-                f"{self.path}: has format {version}, this version of harness reads format {VERSION}",
-                cure="Name another folder with --results.",
-            )
+        if version < VERSION:
+            with self._transaction():
+                (version,) = self._database.execute("PRAGMA user_version").fetchone()
+                shown = console.progress(f"converting results of format {version}", None)
+                with shown if 0 < version < VERSION else contextlib.nullcontext():
+                    try:
+                        upgrade(self._database, version)
+                    except sqlite3.IntegrityError as error:
+                        raise self.damaged(str(error)) from None
         self._database.execute("PRAGMA foreign_keys = ON")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from functools import cache
 
+FILE_NAME = "results.sqlite"
 VERSION = 5
 
 _RUNS = """
@@ -66,14 +69,40 @@ INSERT INTO layers SELECT
 INSERT INTO evaluations SELECT revision, key, kind, status, error, result, run, finished FROM old_evaluations;
 {"".join(f"DROP TABLE old_{table};" for table in reversed(_KEPT))}
 """
-_UPGRADES = {0: _RUNS + _RESULTS, 4: _FROM_4}
+UPGRADES = {0: _RUNS + _RESULTS, 4: _FROM_4}  # by the format that they begin with
 
 
-def upgrade(database: sqlite3.Connection, version: int) -> bool:
+def upgrade(database: sqlite3.Connection, version: int) -> None:
     """Makes the tables of an empty database (`version` 0), or of an older format, those of VERSION, within
-    the transaction that is open; False where nothing is known of that format."""
-    if version in _UPGRADES:
-        for statement in _UPGRADES[version].split(";"):
+    the transaction that is open."""
+    if version != VERSION:
+        for statement in UPGRADES[version].split(";"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {VERSION}")
-    return version in (*_UPGRADES, VERSION)
+
+
+def missing_columns(database: sqlite3.Connection, version: int) -> list[str]:
+    """What a database of a format lacks, each as table.column; of an older format that is looked at for whole
+    tables alone."""
+    found = _columns(database)
+    if version == VERSION:
+        return sorted(_all_columns() - found)
+    tables = {column.partition(".")[0] for column in found}
+    return [table for table in ("runs", "plan", *_KEPT) if table not in tables]
+
+
+@cache
+def _all_columns() -> set[str]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        upgrade(database, 0)
+        return _columns(database)
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    return {
+        f"{table}.{column}"
+        for table, column in database.execute(
+            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) "
+            "AS columns WHERE tables.type = 'table'"
+        )
+    }

@@ -109,7 +109,7 @@ def test_the_end_of_a_store_on_a_full_disk_gives_up_its_claims(tmp_path: Path) -
         (sqlite3.SQLITE_CANTOPEN, ConfigurationError, "no results can be kept here"),
         (sqlite3.SQLITE_READONLY_DBMOVED, ConfigurationError, "no results can be kept here"),
         (sqlite3.SQLITE_NOTADB, ConfigurationError, "is no store of results"),
-        (sqlite3.SQLITE_CORRUPT_INDEX, ConfigurationError, "is no store of results"),
+        (sqlite3.SQLITE_CORRUPT_INDEX, ConfigurationError, "is damaged"),
         (sqlite3.SQLITE_ERROR, sqlite3.OperationalError, "as SQLite says it"),  # a fault of harness
         (None, sqlite3.OperationalError, "as SQLite says it"),
     ],

@@ -1,0 +1,300 @@
+"""Reading results: where nothing can be written, and where the file is not what a harness wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from old_stores import FORMAT_4
+
+from harness import cli
+from harness.sweep.store import FILE_NAME, LayerRow, Outcome, Place, Store
+from harness.sweep.store_schema import VERSION
+
+LAYER = LayerRow(0, "convolutional", "int8", "int8", "avx2", "gemm", 5, 2, 7)
+
+
+def fill(folder: Path) -> None:
+    with Store(folder) as store:
+        run = store.begin_run(sweep="s", file="s.yaml", fresh=False, environment={"kernel": "Linux"})
+        names = {"model": "m", "target": "host", "runtime": "engine", "toolchain": "zig", "options": ""}
+        store.plan(
+            run,
+            [Place(key="k", accuracy_key="e", policy="int8", threads=1, emulated=False, **names)],
+        )
+        result = {"fps": 250.0, "p50_ms": 4.0, "p90_ms": 4.5, "rounds": [3]}
+        samples = [4_000_000, 4_000_001, 4_000_002]
+        store.complete_cell(
+            run, "k", Outcome(status="done", result=result, samples_ns=samples, layers=[LAYER])
+        )
+        store.complete_evaluation(run, "e", "accuracy", Outcome(status="done", result={"top1": 0.5}))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    fill(folder)
+    return folder
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
+    """Makes a copy of a folder that nobody can write to: not root either, for whom it is a file system."""
+    mounts: list[Path] = []
+
+    def copy(folder: Path) -> Path:
+        place = tmp_path / f"read-only-{len(mounts)}"
+        if os.geteuid() != 0:
+            shutil.copytree(folder, place)
+            for path in (*place.iterdir(), place):
+                path.chmod(path.stat().st_mode & 0o555)
+            return place
+        place.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=False).returncode:
+            pytest.skip("this root may not mount a file system")
+        mounts.append(place)
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        return place
+
+    try:
+        yield copy
+    finally:
+        for place in mounts:
+            subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    status = cli.main(["report", str(folder), "--json", "--layers"])
+    printed = capsys.readouterr()
+    assert (status, printed.err) == (0, "")
+    (cell,) = json.loads(printed.out)["cells"]
+    return dict(cell)
+
+
+def test_results_are_reported_where_nothing_can_be_written(
+    results: Path, read_only: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = read_only(results)
+    before = contents(folder)
+    cell = reported(folder, capsys)
+    assert (cell["policy"], cell["fps"], cell["accuracy"]) == ("int8", 250.0, 0.5)
+    assert [layer["type"] for layer in cell["layers"]] == ["convolutional"]
+    assert contents(folder) == before
+
+
+def test_what_a_killed_run_left_in_the_log_is_reported_where_nothing_can_be_written(
+    results: Path, read_only: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    with Store(results) as store:
+        store._database.execute("PRAGMA wal_autocheckpoint = 0")
+        run = store.begin_run(sweep="s", file="s.yaml", fresh=True)
+        store.plan(run, store.places(1))
+        store.complete_cell(run, "k", Outcome(status="done", result={"fps": 777.0}, samples_ns=[1_287_001]))
+        for name in (FILE_NAME, f"{FILE_NAME}-wal"):  # not the file that SQLite makes beside them
+            shutil.copyfile(results / name, killed / name)
+    folder = read_only(killed)
+    before = contents(folder)
+    assert f"{FILE_NAME}-wal" in before
+    assert reported(folder, capsys)["fps"] == 777.0
+    assert contents(folder) == before
+
+
+def test_a_run_that_goes_on_is_reported_to_who_cannot_write(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can show the same folder twice")
+    place = tmp_path / "seen"
+    place.mkdir()
+    with Store(results) as store:
+        run = store.begin_run(sweep="s", file="s.yaml", fresh=True)
+        store.plan(run, store.places(1))
+        store.complete_cell(run, "k", Outcome(status="done", result={"fps": 777.0}, samples_ns=[1_287_001]))
+        bind = subprocess.run(["mount", "--bind", results, place], check=False)
+        if bind.returncode:
+            pytest.skip("this root may not mount a folder")
+        try:
+            subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+            assert reported(place, capsys)["fps"] == 777.0
+        finally:
+            subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_results_of_the_format_before_are_reported_where_nothing_can_be_written(
+    tmp_path: Path, read_only: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    plan = "INSERT INTO plan VALUES (1, 0, 'k', 'e', 'm', 'int8', 'host', 'engine', 'zig', 1, '', 0, '', '');"
+    with contextlib.closing(sqlite3.connect(old / FILE_NAME)) as database:
+        database.executescript(FORMAT_4 + plan)
+    folder = read_only(old)
+    before = contents(folder)
+    assert cli.main(["report", str(folder), "--json"]) == 0
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert (found["results"], found["cells"][0]["fps"]) == (str(folder), 2.5)
+    assert contents(folder) == before
+
+
+def statement(text: str) -> Callable[[Path], None]:
+    """Changes a store with SQL."""
+
+    def change(folder: Path) -> None:
+        with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as database:
+            database.executescript(text)
+
+    change.__name__ = text
+    return change
+
+
+def content(data: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / FILE_NAME).write_bytes(data)
+
+    return change
+
+
+def cut(folder: Path) -> None:
+    path = folder / FILE_NAME
+    path.write_bytes(path.read_bytes()[:9000])
+
+
+def overwrite(folder: Path) -> None:
+    path = folder / FILE_NAME
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)
+    path.write_bytes(data)
+
+
+def foreign(folder: Path) -> None:
+    (folder / FILE_NAME).unlink()
+    statement("CREATE TABLE songs (name TEXT)")(folder)
+
+
+def foreign_with_our_number(number: int) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        foreign(folder)
+        statement(f"PRAGMA user_version = {number}")(folder)
+
+    return change
+
+
+def pipe(folder: Path) -> None:
+    (folder / FILE_NAME).unlink()
+    os.mkfifo(folder / FILE_NAME)
+
+
+DAMAGES = [
+    (content(b""), "holds no results"),
+    (content(b"not a database, but long enough to be taken for one" * 10), "is no store of results"),
+    (cut, "is damaged: database disk image is malformed"),
+    (overwrite, "is damaged: database disk image is malformed"),
+    (foreign, "is no store of results (another program's database)"),
+    (foreign_with_our_number(VERSION), "is no store of results (another program's database: it lacks "),
+    (foreign_with_our_number(4), "is no store of results (another program's database: it lacks "),
+    (foreign_with_our_number(-3), "has format -3, this version of harness reads format"),
+    (statement("PRAGMA user_version = 99"), "has format 99, this version of harness reads format"),
+    (pipe, "is no store of results (it is no regular file)"),
+    (statement("UPDATE plan SET policy = CAST(x'ff41' AS TEXT)"), "is damaged: a text in it is not UTF-8"),
+    (
+        statement("UPDATE plan SET threads = 'many'"),
+        "is damaged: the column threads holds a value of the type",
+    ),
+    (
+        statement("UPDATE plan SET model = x'00'"),
+        "is damaged: the column model holds a value of the type bytes",
+    ),
+    (statement("UPDATE cells SET result = '{\"fps\": '"), "is damaged: a result is not JSON"),
+    (statement("UPDATE cells SET result = '[1]'"), "is damaged: a result is not a JSON object"),
+    (statement("UPDATE cells SET result = '{\"fps\": 1e999}'"), "is damaged: a result is not JSON"),
+    (statement("UPDATE cells SET result = '{\"fps\": NaN}'"), "is damaged: a result is not JSON"),
+    (
+        statement(f"UPDATE cells SET result = '{'[' * 100_000}'"),
+        "is damaged: a result is not JSON",
+    ),
+    (statement('UPDATE cells SET result = \'{"fps": "fast"}\''), "the result of m int8: fps is 'fast'"),
+    (statement('UPDATE cells SET result = \'{"rounds": ["x"]}\''), "the result of m int8: rounds, 0 is 'x'"),
+    (statement("UPDATE cells SET result = '{\"course\": [{}]}'"), "course is not a list of points"),
+    (statement('UPDATE cells SET result = \'{"conditions": {"warnings": [1]}}\''), "warnings, 0 is '1'"),
+    (statement("UPDATE cells SET status = 'excellent'"), "is damaged: the status 'excellent'"),
+    (statement("UPDATE samples SET nanoseconds = 0"), "is damaged: a sample is not longer than 0 ns"),
+    (statement("UPDATE samples SET nanoseconds = 'x'"), "is damaged: the column nanoseconds holds"),
+    (
+        statement("UPDATE layers SET bytes = 'x'"),
+        "is damaged: the column bytes holds a value of the type str",
+    ),
+    (
+        statement('UPDATE evaluations SET result = \'{"top1": "x"}\''),
+        "the accuracy of m int8: top1 is no number",
+    ),
+    (statement("UPDATE environment SET value = x'00'"), "is damaged: the column value holds"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=range(len(DAMAGES)))
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_damaged_store_is_said_to_be_so_and_stays_as_it_is(
+    writable: bool,
+    damage: Callable[[Path], None],
+    said: str,
+    results: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    damage(results)
+    if not writable and damage is pipe:
+        pytest.skip("a pipe cannot be copied")
+    folder = results if writable else request.getfixturevalue("read_only")(results)
+    before = {} if damage is pipe else contents(folder)
+    assert cli.main(["report", str(folder), "--json", "--layers"]) == 2
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert str(folder) in printed.err
+    assert "unexpected" not in printed.err
+    assert len(printed.err.splitlines()) == 2  # what is wrong, and what to do
+    if before:
+        assert contents(folder) == before
+
+
+def test_half_a_character_in_a_result_costs_that_character_alone(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement('UPDATE cells SET result = \'{"board": "d\\udce9sk"}\'')(results)
+    assert reported(results, capsys)["board"] == "d?sk"
+
+
+def test_a_run_leaves_another_programs_file_as_it_is(tmp_path: Path) -> None:
+    foreign_folder = tmp_path / "theirs"
+    foreign_folder.mkdir()
+    (foreign_folder / FILE_NAME).touch()
+    foreign(foreign_folder)
+    before = contents(foreign_folder)
+    with pytest.raises(Exception, match="is no store of results"):
+        Store(foreign_folder)
+    assert contents(foreign_folder) == before
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_json_and_another_format_do_not_go_together(
+    form: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(results), "--json", "--format", form]) == 2
+    printed = capsys.readouterr()
+    assert f"--json does not go with --format {form}" in printed.err
+    assert printed.out == ""
