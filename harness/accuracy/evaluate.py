@@ -5,6 +5,7 @@ int8 results are the same bits on every processor, so what is evaluated here hol
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,26 @@ import numpy.typing as npt
 
 from harness import console
 from harness.accuracy.agreement import detection_agreement
-from harness.accuracy.classify import classify, top_accuracy
+from harness.accuracy.classify import classify, top, top_accuracy
 from harness.accuracy.dataset import Dataset, read_dataset, read_pictures
 from harness.accuracy.decode import Detections
 from harness.accuracy.detector import detect
-from harness.accuracy.mean_ap import THRESHOLD, coco_ap, darknet_map
+from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.resampling import (
+    FEWEST_PICTURES,
+    Counts,
+    draws,
+    kept,
+    resampled_ap50,
+    resampled_fraction,
+)
 from harness.accuracy.sqnr import layer_noise
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
+
+# A model's headline score (its name, and a value a resample) for pictures drawn so often.
+Resample = Callable[[Counts], tuple[str, npt.NDArray[np.float64]]]
 
 
 def evaluate(
@@ -37,11 +49,13 @@ def evaluate(
     limit: int | None = None,
     names: Path | None = None,
     agreement: bool = False,
+    resample: bool = False,
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
     `names` is the list of WordNet ids for pictures named by them. `agreement` adds the key of that
-    name (a second run, in fp32) and makes do with pictures that have no labels. Raises
+    name (a second run, in fp32) and makes do with pictures that have no labels. `resample` adds
+    `resampled`: map50 or top1 of pictures drawn with replacement (resampling.kept). Raises
     ConfigurationError on bad input, with file and line.
     """
     model = load_model(engine, cfg, weights)
@@ -52,9 +66,14 @@ def evaluate(
     data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
     _check_kind(model, data, agreement)
     result: dict[str, Any] = {"images": len(data.pictures), "resize": way}
-    if model.outputs.detects:
-        return result | _score_detector(engine, model, data, way, chosen, agreement)
-    return result | _score_classifier(engine, model, data, way, chosen, agreement)
+    score = _score_detector if model.outputs.detects else _score_classifier
+    scores, resampled = score(engine, model, data, way, chosen, agreement)
+    result |= scores
+    if resample and resampled is not None and len(data.pictures) >= FEWEST_PICTURES:
+        drawn = draws(len(data.pictures))
+        metric, values = resampled(drawn)
+        result["resampled"] = kept(metric, values, drawn, [picture.path.name for picture in data.pictures])
+    return result
 
 
 def layer_report(
@@ -99,28 +118,33 @@ def _check_kind(model: Model, data: Dataset, agreement: bool) -> None:
 
 def _score_detector(
     engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Resample | None]:
     found, sizes = _detect_all(engine, model, data, way, options, "evaluating")
     result: dict[str, Any] = {}
+    resampled: Resample | None = None
     if data.kind == "boxes":
         truths = [picture.truth for picture in data.pictures if picture.truth is not None]
         boxes = sum(int((~truth.crowd).sum()) for truth in truths)
         if not boxes:
             raise ConfigurationError(f"{data.path}: its {len(truths)} pictures hold no labelled box")
-        map50, map_all = coco_ap(found, truths, sizes)
+        coco = coco_scores(found, truths, sizes)
         result = {
-            "map50": map50,
-            "map": map_all,
+            "map50": coco.ap50,
+            "map": coco.ap,
             "darknet_map50": darknet_map(found, truths, model.classes),
             "boxes": boxes,
         }
+
+        def resampled(drawn: Counts) -> tuple[str, npt.NDArray[np.float64]]:
+            return "map50", resampled_ap50(coco.matches, drawn)
+
     if agreement:
         with in_fp32(model) as reference:
             expected = found
             if model.mixed:
                 expected, _ = _detect_all(engine, reference, data, way, options, "evaluating fp32")
         result["agreement"] = detection_agreement(found, expected)
-    return result
+    return result, resampled
 
 
 def _detect_all(
@@ -141,19 +165,24 @@ def _detect_all(
 
 def _score_classifier(
     engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Resample | None]:
     scores = _classify_all(engine, model, data, way, options, "evaluating")
     result: dict[str, Any] = {}
+    resampled: Resample | None = None
     if data.kind == "classes":
         labels = np.array([picture.label for picture in data.pictures], np.intp)
         result = {"top1": top_accuracy(scores, labels, 1), "top5": top_accuracy(scores, labels, 5)}
+
+        def resampled(drawn: Counts) -> tuple[str, npt.NDArray[np.float64]]:
+            return "top1", resampled_fraction(top(scores, 1)[:, 0] == labels, drawn)
+
     if agreement:
         with in_fp32(model) as reference:
             expected = scores
             if model.mixed:
                 expected = _classify_all(engine, reference, data, way, options, "evaluating fp32")
         result["agreement"] = float((scores.argmax(axis=1) == expected.argmax(axis=1)).mean())
-    return result
+    return result, resampled
 
 
 def _classify_all(

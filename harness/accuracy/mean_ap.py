@@ -1,6 +1,6 @@
 """Mean average precision, in the two ways that published figures use.
 
-`coco_ap` is COCO's, by pycocotools itself: AP50, and AP averaged over IoU 0.50 to 0.95; classes
+`coco_scores` are COCO's, by pycocotools itself: AP50, and AP averaged over IoU 0.50 to 0.95; classes
 without a box in the data are left out of the mean; at most 100 detections a picture count.
 
 `darknet_map` is what `darknet detector map -points 101` prints: every class of the network counts, one
@@ -15,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ import numpy.typing as npt
 from harness.accuracy.dataset import Truth
 from harness.accuracy.decode import Detections
 from harness.accuracy.nms import iou
+from harness.accuracy.resampling import ClassMatches
 
 THRESHOLD = 0.005
 _MOST_DETECTIONS = 100  # of one picture and class, that COCO counts
@@ -58,15 +61,21 @@ def darknet_precisions(
     return result
 
 
-def coco_ap(
-    detections: Sequence[Detections], truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]
-) -> tuple[float, float]:
-    """(AP50, AP) by pycocotools, as fractions; boxes are clipped to the pictures, `sizes` (width, height).
+@dataclass(frozen=True)
+class CocoScores:
+    """AP50 and AP as fractions, nan where there is no box, and the matches that AP50 is made of."""
 
-    Both are nan where the truths hold no box.
-    """
+    ap50: float
+    ap: float
+    matches: Sequence[ClassMatches]  # of every class that has a box
+
+
+def coco_scores(
+    detections: Sequence[Detections], truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]
+) -> CocoScores:
+    """What pycocotools says; boxes are clipped to the pictures, `sizes` (width, height)."""
     if not any((~truth.crowd).any() for truth in truths):
-        return float("nan"), float("nan")
+        return CocoScores(float("nan"), float("nan"), [])
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
@@ -93,7 +102,28 @@ def coco_ap(
         evaluation.accumulate()
     # [overlap, recall, class, size, most detections]; -1 where a class has no box.
     precision = evaluation.eval["precision"][:, :, :, 0, 0]
-    return _mean_of_known(precision[0]), _mean_of_known(precision)
+    matches = _class_matches(evaluation.evalImgs, len(truths))
+    return CocoScores(_mean_of_known(precision[0]), _mean_of_known(precision), matches)
+
+
+def _class_matches(evaluated: Sequence[dict[str, Any] | None], pictures: int) -> list[ClassMatches]:
+    """From what pycocotools found in each picture, one class after another."""
+    found = []
+    for first in range(0, len(evaluated), pictures):
+        each = [(place, entry) for place, entry in enumerate(evaluated[first : first + pictures]) if entry]
+        boxes = np.zeros(pictures, np.intp)
+        for place, entry in each:
+            boxes[place] = np.count_nonzero(~np.asarray(entry["gtIgnore"], np.bool_))
+        if not boxes.any():
+            continue
+        scores = np.concatenate([entry["dtScores"] for _, entry in each])
+        places = np.concatenate([np.full(len(entry["dtScores"]), place) for place, entry in each])
+        hits = np.concatenate([entry["dtMatches"][0] > 0 for _, entry in each])
+        counted = np.concatenate([~entry["dtIgnore"][0].astype(np.bool_) for _, entry in each])
+        order = np.argsort(-scores, kind="stable")
+        order = order[counted[order]]
+        found.append(ClassMatches(pictures=places[order].astype(np.intp), hits=hits[order], boxes=boxes))
+    return found
 
 
 def _mean_of_known(precision: npt.NDArray[np.float64]) -> float:

@@ -36,7 +36,8 @@ def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: 
 def accuracy(
     engine: HostEngine, model: Model, cfg: Path, calibration: Path | None, options: Options
 ) -> dict[str, Any]:
-    """Scores of a model under a policy (`cfg` is the policy's) on the model's data set."""
+    """Scores of a model under a policy (`cfg` is the policy's) on the model's data set, with what tells how
+    far they would be others with other pictures."""
     from harness.accuracy.evaluate import evaluate
 
     assert model.dataset is not None
@@ -50,6 +51,7 @@ def accuracy(
         options=EngineOptions(threads=os.cpu_count() or 1, bn_epsilon=options.bn_epsilon),
         limit=model.limit,
         names=model.labels,
+        resample=True,
     )
 
 

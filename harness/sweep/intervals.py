@@ -1,9 +1,10 @@
-"""Between which times the percentiles of a cell's samples are."""
+"""Between which times the percentiles of a cell's samples are, and how far its speed is to be trusted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 _RESAMPLES = 400  # tell a standard error to 4 %
 _MOST_BLOCKS = 200
 _MOST_RANKS = 2000
+_LEAST_FREEDOM = 2  # with one, Student's interval is 12.7 standard errors to either side: it says nothing
+
+
+@dataclass(frozen=True)
+class MeanTime:
+    """The logarithm of a cell's mean time, its standard error, and the degrees of freedom behind that."""
+
+    log: float
+    error: float
+    freedom: int
 
 
 def percentile_intervals(
@@ -40,7 +51,7 @@ def percentile_intervals(
     the next process differs one cannot tell.
 
     Percentiles are compared by their logarithms, as times are positive and seldom symmetrical. None: too few
-    samples for one to be expected beyond the percentile (10 for p90, 100 for p99), or one block only.
+    rounds or samples, as `why_no_interval` says.
 
     Raises ValueError where there is no round, or one has no samples or some that are not finite and positive.
     """
@@ -57,12 +68,67 @@ def percentile_intervals(
         freedom = blocks - 1
     intervals: list[tuple[float, float] | None] = []
     for percent, error in zip(percents, errors, strict=True):
-        if freedom == 0 or len(ordered) * (100 - percent) < 100:
+        if freedom < _LEAST_FREEDOM or len(ordered) < _least_samples(percent):
             intervals.append(None)
             continue
         middle, factor = ranked(ordered, percent), math.exp(_student(freedom) * error)
         intervals.append((middle / factor, middle * factor))
     return intervals
+
+
+def why_no_interval(rounds: Sequence[Sequence[float]], percent: float) -> str | None:
+    """Why `percentile_intervals` has none of a percentile; None where it has one."""
+    if 1 < len(rounds) <= _LEAST_FREEDOM:
+        return f"too few rounds: {len(rounds)}, at least {_LEAST_FREEDOM + 1} are needed"
+    count = sum(map(len, rounds))
+    least = max(_least_samples(percent), _LEAST_FREEDOM + 1)
+    return f"too few samples: {count}, at least {least} are needed" if count < least else None
+
+
+def mean_time(rounds: Sequence[Sequence[float]]) -> MeanTime | None:
+    """How far the mean time of all samples is to be trusted: from how the means of rounds scatter, or those
+    of blocks of one round. None: too few rounds or samples. Raises ValueError as percentile_intervals does.
+    """
+    import numpy as np
+
+    series = positive(rounds)
+    if len(series) > 1:
+        means = np.array([each.mean() for each in series])
+    else:
+        length = _block_length(series[0])
+        blocks = len(series[0]) // length
+        means = series[0][: blocks * length].reshape(blocks, length).mean(axis=1)
+    if len(means) <= _LEAST_FREEDOM:
+        return None
+    return MeanTime(
+        log=math.log(np.concatenate(series).mean()),
+        error=float(np.log(means).std(ddof=1)) / math.sqrt(len(means)),
+        freedom=len(means) - 1,
+    )
+
+
+def speed_interval(time: MeanTime) -> tuple[float, float]:
+    """Between which frequencies the frequency of a mean time is, at 95 %; per unit of that time."""
+    reach = _student(time.freedom) * time.error
+    return math.exp(-time.log - reach), math.exp(-time.log + reach)
+
+
+def ratio_interval(time: MeanTime, other: MeanTime) -> tuple[float, float]:
+    """Between which numbers it is, at 95 %, how many times as fast the first one is as the other: Welch's
+    interval (The Generalization of "Student's" Problem when Several Different Population Variances are
+    Involved, Biometrika 34, 1947) of the difference of logarithms."""
+    ratio = other.log - time.log
+    parts = [time.error**2, other.error**2]
+    if not sum(parts):
+        return math.exp(ratio), math.exp(ratio)
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / time.freedom + parts[1] ** 2 / other.freedom)
+    reach = _student(max(math.floor(freedom), _LEAST_FREEDOM)) * math.sqrt(sum(parts))
+    return math.exp(ratio - reach), math.exp(ratio + reach)
+
+
+def _least_samples(percent: float) -> int:
+    """So many that one is expected beyond the percentile: 10 for p90, 100 for p99."""
+    return math.ceil(100 / (100 - percent))
 
 
 def _errors_between(ordered: Sequence[np.ndarray], percents: Sequence[float]) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,38 @@ def test_calibrate_writes_the_file_and_says_so(
     assert json.loads(out.read_text())["images"] == 2
     assert cli.main([*arguments, "--out", str(tmp_path / "gone" / "c.json")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
+
+
+def multiplied(data: Path, count: int) -> None:
+    """Copies of the pictures, until there are so many, with their labels."""
+    originals = sorted(path for path in data.rglob("*.png"))
+    for number in range(count - len(originals)):
+        original = originals[number % len(originals)]
+        copy = original.with_name(f"{original.stem}-{number}.png")
+        copy.write_bytes(original.read_bytes())
+        label = original.parent.parent / "labels" / f"{original.stem}.txt"
+        if label.exists():
+            label.with_name(f"{copy.stem}.txt").write_text(label.read_text())
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "engine"), [("detector", "map50", detecting), ("classifier", "top1", classifying)]
+)
+def test_every_policy_is_scored_on_the_same_pictures_drawn_again(
+    kind: str, metric: str, engine: Callable[[], StandIn], request: pytest.FixtureRequest
+) -> None:
+    fp32 = request.getfixturevalue(kind)
+    if kind == "classifier":
+        fp32["names"] = fp32["cfg"].with_name("labels.list")
+    multiplied(fp32["dataset"], 24)
+    int8 = fp32 | {"cfg": fp32["cfg"].with_name("int8.cfg")}
+    one, other = (evaluate(engine(), **policy, resample=True) for policy in (fp32, int8))
+    assert (one["resampled"]["metric"], one["resampled"]["pictures"]) == (metric, 24)
+    assert one["resampled"]["draws"] == other["resampled"]["draws"]
+    assert one[metric] > other[metric]
+    values = np.array([each["resampled"]["values"] for each in (one, other)])
+    assert values.mean(axis=1) == pytest.approx([one[metric], other[metric]], abs=0.03)
+    assert (values[0] >= values[1]).all()
+    assert evaluate(engine(), **fp32, resample=True) == one
+    assert "resampled" not in evaluate(engine(), **fp32)
+    assert "resampled" not in evaluate(engine(), **fp32, resample=True, limit=19)  # too few pictures

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from series import correlated, processes
 
-from harness.sweep.intervals import percentile_intervals
+from harness.sweep.intervals import (
+    MeanTime,
+    mean_time,
+    percentile_intervals,
+    ratio_interval,
+    speed_interval,
+    why_no_interval,
+)
 from harness.sweep.statistics import percentile
 
 SAMPLES = st.lists(st.integers(1, 10**12), min_size=1, max_size=50)
@@ -59,7 +66,7 @@ def test_p99_is_in_its_interval_where_there_are_enough_samples() -> None:
 
 
 @pytest.mark.parametrize(("percent", "needed"), [(50, 4), (90, 10), (99, 100)])
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("rounds", [1, 3])
 def test_too_few_samples_have_no_interval(percent: float, needed: int, rounds: int) -> None:
     samples = [[100.0 + number for number in range(each, needed, rounds)] for each in range(rounds)]
     assert percentile_intervals(samples, [percent]) != [None]
@@ -93,7 +100,7 @@ def test_three_rounds_by_hand() -> None:
     # Their medians are 2, 2 and 4; logarithms to base 2: 1, 1 and 2, with a standard error of 1 / 3.
     assert interval
     assert interval == pytest.approx((2 / 2 ** (4.3027 / 3), 2 * 2 ** (4.3027 / 3)))
-    assert percentile_intervals([[3.0, 3.0], [3.0]], [50]) == [(3.0, 3.0)]
+    assert percentile_intervals([[3.0, 3.0], [3.0], [3.0]], [50]) == [(3.0, 3.0)]
 
 
 def test_half_an_hour_of_samples_takes_no_time() -> None:
@@ -112,3 +119,47 @@ def test_half_an_hour_of_samples_takes_no_time() -> None:
 def test_intervals_of_nonsense_are_refused(rounds: list[list[float]]) -> None:
     with pytest.raises(ValueError, match=r"sample|rounds"):
         percentile_intervals(rounds, [50])
+
+
+def test_two_rounds_say_nothing_of_a_third() -> None:
+    rounds = [[0.15 + number / 100 for number in range(60)], [8.5 + number / 100 for number in range(60)]]
+    assert percentile_intervals(rounds, [50, 90, 99]) == [None] * 3
+    for percent in (50, 90, 99):
+        assert why_no_interval(rounds, percent) == "too few rounds: 2, at least 3 are needed"
+    assert mean_time(rounds) is None
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=4), st.sampled_from([50, 90, 99]))
+def test_there_is_an_interval_or_a_reason(rounds: list[list[int]], percent: float) -> None:
+    (interval,) = percentile_intervals(rounds, [percent])
+    assert (interval is None) == (why_no_interval(rounds, percent) is not None)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+@pytest.mark.parametrize("offsets", [0.002, 0.02])
+def test_how_many_times_as_fast_a_cell_is_is_within_reach_of_three_rounds_each(
+    ratio: float, offsets: float
+) -> None:
+    generator = np.random.default_rng(24)
+    found = []
+    for _ in range(400):
+        one, other = (mean_time(processes(generator, 3, 30, offsets).tolist()) for _ in range(2))
+        assert one
+        assert other
+        low, high = ratio_interval(one, MeanTime(other.log + math.log(ratio), other.error, other.freedom))
+        found.append(low <= ratio <= high)
+        lowest, highest = speed_interval(one)
+        assert lowest < math.exp(-one.log) < highest
+    assert 0.93 <= np.mean(found) <= 1
+
+
+def test_one_round_tells_of_its_own_mean() -> None:
+    generator = np.random.default_rng(25)
+    found = []
+    for _ in range(300):
+        time = mean_time(correlated(generator, 200, 0.6)[None].tolist())
+        assert time
+        low, high = speed_interval(time)
+        found.append(low <= 1 / 100 <= high)
+    assert 0.85 <= np.mean(found) <= 0.99
+    assert mean_time([[1.0, 2.0]]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.accuracy.dataset import Truth
 from harness.accuracy.decode import Detections
-from harness.accuracy.mean_ap import coco_ap, darknet_map, darknet_precisions
+from harness.accuracy.mean_ap import coco_scores, darknet_map, darknet_precisions
 
 Row = tuple[int, float, list[float]]  # class, confidence, box
 Box = tuple[float, float, float, float]
@@ -20,6 +21,13 @@ SIZE = (100, 100)
 HERE = [0.5, 0.5, 0.2, 0.2]
 THERE = [0.2, 0.2, 0.2, 0.2]
 NOWHERE = [0.9, 0.9, 0.1, 0.1]
+
+
+def coco_ap(
+    detections: Sequence[Detections], truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]
+) -> tuple[float, float]:
+    scores = coco_scores(detections, truths, sizes)
+    return scores.ap50, scores.ap
 
 
 def truth(*rows: tuple[int, list[float]], crowd: list[bool] | None = None) -> Truth:
