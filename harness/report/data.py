@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from harness.files import write_atomically
 from harness.report.html import html
 from harness.report.markdown import markdown
-from harness.report.result import Report
+from harness.report.result import Report, Row
+
+_INTERNAL = ("mean_time", "resampled")  # for comparisons, which have been made
 
 
 def data(report: Report) -> dict[str, Any]:
@@ -18,8 +20,13 @@ def data(report: Report) -> dict[str, Any]:
         "sweep": report.sweep,
         "results": str(report.folder),
         "environment": dict(report.environment),
-        "cells": [asdict(row) for row in report.rows],
+        "cells": [_cell(row) for row in report.rows],
     }
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    cell = asdict(replace(row, mean_time=None, resampled=None))
+    return {name: value for name, value in cell.items() if name not in _INTERNAL}
 
 
 def write_report(report: Report) -> None:

@@ -19,6 +19,8 @@ th, td { padding: .25rem .75rem; border-bottom: 1px solid #8884; text-align: lef
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 .optimal { font-weight: 600; }
 .failed { color: #b00020; }
+.skipped, .pending { color: #777; }
+.common { margin: 0; }
 .emulated { border-left: 4px solid #d08700; padding-left: 1rem; }
 .notes { color: #666; font-size: 90%; }
 @media (prefers-color-scheme: dark) { body { background: #111; color: #ddd; } .notes { color: #999; } }
@@ -52,8 +54,9 @@ def _table(table: Table) -> str:
     )
     graphs = "".join(graph(row) for row in table.rows if row.course)
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
     return (
-        f'<section class="{"emulated" if emulated else "measured"}"><h2>{_text(table.title)}</h2>\n'
+        f'<section class="{"emulated" if emulated else "measured"}"><h2>{_text(table.title)}</h2>\n{common}'
         f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n"
         f'{graphs}<ul class="notes">{notes}</ul></section>'
     )

@@ -26,7 +26,8 @@ def _table(table: Table) -> str:
     lines = [_line([_escape(column.heading) for column in table.columns]), _line(rules)]
     lines += [_line([_escape(text) for text in table.cells(row)]) for row in table.rows]
     notes = "\n".join(f"- {_escape(note)}" for note in table.notes)
-    return f"## {_escape(table.title)}\n\n" + "\n".join(lines) + f"\n\n{notes}"
+    common = f"{_escape(table.common)}\n\n" if table.common else ""
+    return f"## {_escape(table.title)}\n\n{common}" + "\n".join(lines) + f"\n\n{notes}"
 
 
 def _line(cells: list[str]) -> str:

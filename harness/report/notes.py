@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.configuration.matrix import Build
-from harness.report.pareto import emulated_merit
+from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
+from harness.report.pareto import emulated_merit, not_ranked
 from harness.report.result import Row
 
 MARK = "★"
@@ -36,12 +37,16 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
         speed, memory = (emulated_merit(rows), "memory") if emulated else ("FPS", "peak memory")
         notes.append(
             f"{MARK} Pareto-optimal: no other row of the same model is better in one of {speed}, accuracy "
-            f"and {memory} and worse in none."
+            f"and {memory} and worse in none. Differences within the noise do not count, where it is known."
         )
+    if unknown := not_ranked(rows):
+        what = sorted({f"{name} is" for names in unknown.values() for name in names})
+        concerned = _listed([" ".join(filter(None, _identity_words(rows[index]))) for index in unknown])
+        notes.append(f"Not ranked, as {' and '.join(what)} not known: {concerned}.")
     if emulated:
         notes.append(
             "EMULATED: no figure here was measured on a board. Instructions and bytes moved to and from "
-            "memory are of one inference on one thread; the wall clock is the emulator's, on this machine."
+            "memory are of one inference on one thread."
         )
         notes += _prediction_notes(rows)
     else:
@@ -53,9 +58,46 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
+def comparison_notes(rows: Sequence[Row]) -> list[str]:
+    """What speeds and accuracies are compared with, and why nothing tells how sure that is."""
+    notes = []
+    others = [row for row in rows if row.policy != BASELINE and row.status == "done"]
+    if any(row.speedup_vs_fp32 for row in others):
+        sure = "; the interval holds the true ratio in 95 % of cases" if _any_interval(others) else ""
+        notes.append(f"speed-up vs fp32: how many times as fast as the same cell in fp32{sure}.")
+    if any(row.accuracy_change is not None for row in others):
+        pictures = {row.scores.get("images") for row in others if row.accuracy_change_interval}
+        count = f"{pictures.pop()} " if len(pictures) == 1 else ""
+        sure = (
+            f"; other {count}pictures of the kind would change it by up to what follows ±, in 95 % of cases"
+            if any(row.accuracy_change_interval for row in others)
+            else ""
+        )
+        notes.append(f"accuracy change: percentage points against fp32 on the same pictures{sure}.")
+    alone = [row for row in others if row.speedup_vs_fp32 is None and row.accuracy_change is None]
+    if alone and len(alone) == len(others) and not any(row.policy == BASELINE for row in rows):
+        notes.append("Nothing is compared with fp32: add that policy for speed-ups and changes in accuracy.")
+    missing: dict[str, int] = {}
+    for row in others:
+        if row.accuracy_change is not None and row.accuracy_change_interval_missing:
+            reason = row.accuracy_change_interval_missing
+            missing[reason] = missing.get(reason, 0) + 1
+    notes += [f"No ± in {count} of {len(rows)} cells: {reason}." for reason, count in missing.items()]
+    if few := [row for row in rows if (row.p50_interval_missing or "").startswith(TOO_FEW_ROUNDS)]:
+        notes.append(
+            f"Intervals: {len(few)} of {len(rows)} cells have {few[0].p50_interval_missing} "
+            "(rounds of the protocol)."
+        )
+    return notes
+
+
+def _any_interval(rows: Sequence[Row]) -> bool:
+    return any(row.speedup_interval for row in rows)
+
+
 def percentile_notes(rows: Sequence[Row]) -> list[str]:
     """Why there is no p99."""
-    few = sum(row.samples is not None and row.p99_interval_ms is None for row in rows)
+    few = sum(row.samples is not None and row.samples < 100 for row in rows)
     note = (
         f"p99: {few} of {len(rows)} cells have fewer than 100 samples, of which it would be about the "
         "longest; ask for more (runs or min_seconds of the protocol)."

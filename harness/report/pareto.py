@@ -1,10 +1,17 @@
-"""Which cells are worth a choice: no other of the same target and model is better and nowhere worse."""
+"""Which cells are worth a choice: no other of the same target and model is better and nowhere worse.
+
+Of two cells one is better in speed or in accuracy where the difference is more than the noise of either. A
+cell is not ranked where something is not known of it that is known of others.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from harness.report.comparison import accuracy_reach
+from harness.sweep.intervals import ratio_interval
 
 if TYPE_CHECKING:
     from harness.report.result import Row
@@ -16,20 +23,22 @@ INSTRUCTIONS = "instructions"
 
 def pareto_optimal(rows: Sequence[Row]) -> set[int]:
     """The positions of the optimal rows. Emulated cells and measured ones are never compared."""
-    groups: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        if row.status == "done" and not row.step:  # steps are compared with each other in their order
-            groups[row.target, row.model, row.emulated].append(index)
     optimal: set[int] = set()
-    for members in groups.values():
-        by_prediction = emulated_merit([rows[index] for index in members]) == PREDICTED
-        merits = {index: _merits(rows[index], by_prediction) for index in members}
+    for group in _groups(rows):
+        ranked = [index for index in group.merits if not group.unknown(index)]
         optimal.update(
             index
-            for index in members
-            if not any(_dominates(merits[other], merits[index]) for other in members)
+            for index in ranked
+            if not any(group.dominates(other, index) for other in ranked if other != index)
         )
     return optimal
+
+
+def not_ranked(rows: Sequence[Row]) -> dict[int, list[str]]:
+    """By the positions of rows that are not ranked: what is not known of them, but of others."""
+    return {
+        index: names for group in _groups(rows) for index in group.merits if (names := group.unknown(index))
+    }
 
 
 def emulated_merit(rows: Sequence[Row]) -> str:
@@ -38,24 +47,82 @@ def emulated_merit(rows: Sequence[Row]) -> str:
     return PREDICTED if done and all(row.predicted_ms for row in done) else INSTRUCTIONS
 
 
-def _merits(row: Row, by_prediction: bool) -> tuple[float, ...]:
-    """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them.
+def _groups(rows: Sequence[Row]) -> list[_Group]:
+    groups: dict[tuple[str, str, bool], dict[int, Row]] = defaultdict(dict)
+    for index, row in enumerate(rows):
+        if row.status == "done" and not row.step:  # steps are compared with each other in their order
+            groups[row.target, row.model, row.emulated][index] = row
+    return [_Group(members) for members in groups.values()]
 
-    What nobody can tell apart is equal; what is not known counts as nothing.
-    """
+
+class _Group:
+    """Rows that are compared, by their positions."""
+
+    def __init__(self, rows: Mapping[int, Row]) -> None:
+        by_prediction = emulated_merit(list(rows.values())) == PREDICTED
+        self.rows = rows
+        self.merits = {index: _merits(row, by_prediction) for index, row in rows.items()}
+        self._known = {
+            name for merits in self.merits.values() for name, value in merits.items() if value is not None
+        }
+        # One row for each evaluation, which cells share: how sure their difference is, is found once.
+        first: dict[object, int] = {}
+        self._evaluated = {
+            index: first.setdefault((row.policy, row.accuracy), index) for index, row in rows.items()
+        }
+        self._surely: dict[tuple[int, int], bool] = {}
+
+    def unknown(self, index: int) -> list[str]:
+        """What is not known of a row, but of others."""
+        return [name for name, value in self.merits[index].items() if value is None and name in self._known]
+
+    def dominates(self, one: int, other: int) -> bool:
+        """Whether one row is better than another in something, and worse in nothing."""
+        better = (self._smaller, self._faster, self._more_accurate)
+        return any(each(one, other) for each in better) and not any(each(other, one) for each in better)
+
+    def _smaller(self, one: int, other: int) -> bool:
+        return self._more("memory", one, other)
+
+    def _faster(self, one: int, other: int) -> bool:
+        if not self._more("speed", one, other):
+            return False
+        time, others = self.rows[one].mean_time, self.rows[other].mean_time
+        return not time or not others or ratio_interval(time, others)[0] > 1
+
+    def _more_accurate(self, one: int, other: int) -> bool:
+        if not self._more("accuracy", one, other):
+            return False
+        pair = self._evaluated[one], self._evaluated[other]
+        if pair not in self._surely:
+            row, beside = self.rows[pair[0]], self.rows[pair[1]]
+            reach = accuracy_reach(row, beside)
+            change = (row.accuracy or 0.0) - (beside.accuracy or 0.0)
+            self._surely[pair] = reach is None or change > reach
+        return self._surely[pair]
+
+    def _more(self, name: str, one: int, other: int) -> bool:
+        value, others = self.merits[one][name], self.merits[other][name]
+        return value is not None and others is not None and value > others
+
+
+def _merits(row: Row, by_prediction: bool) -> dict[str, float | None]:
+    """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them; None where
+    that is not known."""
     if row.emulated:
         cost = row.predicted_ms if by_prediction else row.instructions
-        speed = -_significant(cost) if cost else 0.0
-        memory = (row.arena_bytes or 0) + (row.weight_bytes or 0)
+        speed = -_significant(cost) if cost else None
+        known = row.arena_bytes is not None and row.weight_bytes is not None
+        memory = (row.arena_bytes or 0) + (row.weight_bytes or 0) if known else None
     else:
-        speed = _significant(row.fps or 0.0)
-        memory = row.peak_rss_bytes or 0
-    return speed, round(row.accuracy or 0.0, 4), -round(memory / MIB, 1)
+        speed = _significant(row.fps) if row.fps else None
+        memory = row.peak_rss_bytes
+    return {
+        "speed": speed,
+        "accuracy": None if row.accuracy is None else round(row.accuracy, 4),
+        "memory": None if memory is None else -round(memory / MIB, 1),
+    }
 
 
 def _significant(value: float) -> float:
     return float(f"{value:.3g}")
-
-
-def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a >= b for a, b in zip(one, other, strict=True))

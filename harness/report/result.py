@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from harness.report.comparison import Resampled, compared_with_fp32, resampled_of, speed_of
 from harness.report.fields import fields_of
 from harness.report.pareto import pareto_optimal
-from harness.sweep.intervals import percentile_intervals
+from harness.sweep.intervals import (
+    MeanTime,
+    mean_time,
+    percentile_intervals,
+    speed_interval,
+    why_no_interval,
+)
 from harness.sweep.records import LayerRow, Outcome, Place
 from harness.sweep.statistics import drift, outliers
 from harness.sweep.store_reader import StoreReader
@@ -31,12 +39,20 @@ class Row:
     status: str  # done, failed, skipped, or pending where a run was cut short
     error: str = ""
     fps: float | None = None
+    fps_interval: tuple[float, float] | None = None  # in which it is, at 95 %
+    fps_interval_missing: str | None = None  # why there is none
+    speedup_vs_fp32: float | None = None  # times as fast as the cell that differs in the policy alone
+    speedup_interval: tuple[float, float] | None = None  # at 95 %
+    speedup_interval_missing: str | None = None
     p50_ms: float | None = None
     p90_ms: float | None = None
     p99_ms: float | None = None
     p50_interval_ms: tuple[float, float] | None = None  # in which the median is, at 95 %
-    p90_interval_ms: tuple[float, float] | None = None  # None: fewer than 10 samples
-    p99_interval_ms: tuple[float, float] | None = None  # None: fewer than 100, where p99 is about the longest
+    p90_interval_ms: tuple[float, float] | None = None
+    p99_interval_ms: tuple[float, float] | None = None
+    p50_interval_missing: str | None = None  # why there is none
+    p90_interval_missing: str | None = None
+    p99_interval_missing: str | None = None
     drift: float | None = None  # of the times over a round or from the first to the last, where significant
     outliers: int | None = None  # samples that are far from the others
     samples: int | None = None
@@ -68,6 +84,11 @@ class Row:
     exact: bool | None = None
     accuracy: float | None = None
     accuracy_metric: str | None = None
+    accuracy_interval: tuple[float, float] | None = None  # for other pictures of the kind, at 95 %
+    accuracy_interval_missing: str | None = None
+    accuracy_change: float | None = None  # against fp32 on the same pictures, a fraction
+    accuracy_change_interval: tuple[float, float] | None = None  # at 95 %
+    accuracy_change_interval_missing: str | None = None
     scores: Mapping[str, Any] = field(default_factory=dict)
     pareto_optimal: bool = False
     step: str = ""  # of a sweep of steps
@@ -75,6 +96,8 @@ class Row:
     over_previous: float | None = None  # how many times as fast as the step before
     over_first: float | None = None
     layers: Sequence[LayerRow] = ()  # where they were asked for
+    mean_time: MeanTime | None = None  # these two are for comparisons, not for readers
+    resampled: Resampled | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +125,9 @@ _HEADLINES = ("map50", "top1")
 
 def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = False) -> Report:
     """Reads a run's rows, with `layers` those of each too, and marks the Pareto-optimal ones."""
-    rows = _compared([_row(store, place, layers) for place in store.places(run)])
+    evaluation = cache(partial(store.outcome, "evaluations"))  # cells share them
+    rows = [_row(store, place, evaluation, layers) for place in store.places(run)]
+    rows = compared_with_fp32(_compared(rows))
     optimal = pareto_optimal(rows)
     return Report(
         sweep=sweep,
@@ -124,7 +149,7 @@ def _compared(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         if row.step:
             before = speeds.setdefault(group_of(row), [])
-            speed = row.predicted_fps if row.emulated else row.fps
+            speed = speed_of(row)
             if before:
                 row = replace(
                     row, over_previous=_ratio(speed, before[-1]), over_first=_ratio(speed, before[0])
@@ -138,21 +163,23 @@ def _ratio(speed: float | None, other: float | None) -> float | None:
     return speed / other if speed and other else None
 
 
-def _row(store: StoreReader, place: Place, layers: bool) -> Row:
+def _row(store: StoreReader, place: Place, evaluation: Callable[[str], Outcome | None], layers: bool) -> Row:
     cell = store.outcome("cells", place.key) or Outcome(status="pending")
-    accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
+    accuracy = evaluation(place.accuracy_key) if place.accuracy_key else None
     status, error = cell.status, cell.error
     if status == "done" and place.accuracy_key and (accuracy is None or accuracy.status != "done"):
         status = accuracy.status if accuracy else "pending"
         error = f"accuracy: {accuracy.error}" if accuracy else ""
-    scores = accuracy.result if accuracy and status == "done" else {}
+    scores = dict(accuracy.result) if accuracy and status == "done" else {}
     try:
         results = fields_of(cell.result)
     except ValueError as wrong:
         raise store.damaged(f"the result of {place.model} {place.policy}: {wrong}") from None
     metric = next((name for name in _HEADLINES if name in scores), None)
-    if metric and not isinstance(scores[metric], int | float):
-        raise store.damaged(f"the accuracy of {place.model} {place.policy}: {metric} is no number")
+    try:
+        certainty = _certainty_of_accuracy(scores, metric)
+    except ValueError as wrong:
+        raise store.damaged(f"the accuracy of {place.model} {place.policy}: {wrong}") from None
     return Row(
         model=place.model,
         policy=place.policy,
@@ -174,6 +201,7 @@ def _row(store: StoreReader, place: Place, layers: bool) -> Row:
         **_certainty(
             [] if place.emulated or status != "done" else store.samples_ns(place.key), results["rounds"]
         ),
+        **certainty,
         energy_mj=_millijoules(results["fps"], results["conditions"] or {}),
         **results,
     )
@@ -190,12 +218,39 @@ def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[st
     if not samples:
         return {}
     after = iter(samples)
-    rounds = [list(islice(after, length)) for length in lengths or [len(samples)]]
+    rounds = [part for length in lengths or [len(samples)] if (part := list(islice(after, length)))]
     intervals = zip(_PERCENTS, percentile_intervals(rounds, _PERCENTS), strict=True)
     trend = drift(rounds)
+    time = mean_time(rounds)
+    frequencies = speed_interval(time) if time else None
     return {
         **{f"p{percent}_interval_ms": ends and (ends[0] / 1e6, ends[1] / 1e6) for percent, ends in intervals},
+        **{f"p{percent}_interval_missing": why_no_interval(rounds, percent) for percent in _PERCENTS},
+        "fps_interval": frequencies and (frequencies[0] * 1e9, frequencies[1] * 1e9),
+        "fps_interval_missing": None if time else why_no_interval(rounds, 50) or "too few samples",
+        "mean_time": time,
         "drift": trend.change if trend.significant else None,
         "outliers": len(outliers(samples)),
         "samples": len(samples),
     }
+
+
+def _certainty_of_accuracy(scores: dict[str, Any], metric: str | None) -> dict[str, Any]:
+    """How far a model's score is one of these very pictures. Takes what tells that out of the scores, which
+    are for readers."""
+    resampled = resampled_of(scores, metric)
+    if metric is None:
+        return {}
+    score = scores[metric]
+    if not isinstance(score, int | float):
+        raise ValueError(f"{metric} is no number")  # noqa: TRY004 - of a file, not of a caller
+    from harness.accuracy.resampling import FEWEST_PICTURES, reach
+
+    if resampled is not None:
+        off = reach(resampled.values)
+        return {"resampled": resampled, "accuracy_interval": (score - off, score + off)}
+    images = scores.get("images")
+    missing = "evaluated by an earlier version, which kept no score for each picture"
+    if isinstance(images, int) and images < FEWEST_PICTURES:
+        missing = f"too few pictures: {images}, at least {FEWEST_PICTURES} are needed"
+    return {"accuracy_interval_missing": missing}

@@ -2,40 +2,107 @@
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
 from harness.printable import one_paragraph
-from harness.report.tables import Table, tables
+from harness.report.tables import Column, Table, tables
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from harness.report.result import Report
+    from harness.report.result import Report, Row
+
+
+_GAP = 2  # between columns, one of them the box's
 
 
 def print_report(report: Report) -> None:
     """Prints all tables, without details, to standard output."""
+    from rich.padding import Padding
+
     terminal = console.stdout()
     for table in (table.brief() for table in tables(report)):
-        terminal.print(_rich(table))
-        for note in table.notes:
-            terminal.print("  ", _text(note), sep="", style="dim")
+        shown, without = fitted(table, terminal.width)
+        terminal.print(_text(table.title), style="italic")
+        if table.common:
+            terminal.print(_text(table.common), style="dim")
+        terminal.print(_rich(shown, terminal.width))
+        notes = list(table.notes)
+        if without:
+            names = ", ".join(column.heading for column in without)
+            notes.append(f"Left out here for want of room: {names}. Pages and --json have all.")
+        for note in notes:
+            terminal.print(Padding(_text(note), (0, 0, 0, 2), expand=False), style="dim")
         terminal.print()
 
 
-def _rich(table: Table) -> RichTable:
+def fitted(table: Table, width: int) -> tuple[Table, list[Column]]:
+    """The table with headings on several lines, and without the columns that are missed the least, as far as
+    it takes to get by with so many characters a line; and the columns that were left out."""
+    columns = list(table.columns)
+    if _width(table) <= width:
+        return table, []
+    narrow = {id(column): replace(column, heading=_folded(column, table)) for column in columns}
+    without: list[Column] = []
+    while True:
+        shown = replace(table, columns=[narrow[id(column)] for column in columns])
+        spare = [column for column in columns if column.spare]
+        if _width(shown) <= width or not spare:
+            return shown, without
+        without.append(max(spare, key=lambda column: column.spare))
+        columns.remove(without[-1])
+
+
+def _width(table: Table) -> int:
+    from rich.cells import cell_len
+
+    widths = [
+        max(cell_len(line) for text in (column.heading, *_texts(column, table)) for line in text.split("\n"))
+        for column in table.columns
+    ]
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _folded(column: Column, table: Table) -> str:
+    """A heading on as many lines as make it no wider than what stands below it, if its words allow."""
+    from rich.cells import cell_len
+
+    widest = max((cell_len(text) for text in _texts(column, table)), default=0)
+    width = max(widest, *(len(word) for word in column.heading.split()), 1)
+    return "\n".join(textwrap.wrap(column.heading, width, break_on_hyphens=False))
+
+
+def _texts(column: Column, table: Table) -> list[str]:
+    return [one_paragraph(column.text(row)) for row in table.rows]
+
+
+def _rich(table: Table, width: int) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
 
-    found = RichTable(title=_text(table.title), box=box.SIMPLE_HEAD, title_justify="left")
+    found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    fits = _width(table) <= width
     for column in table.columns:
-        found.add_column(column.heading, justify="right" if column.number else "left")
+        # A name that is longer than the line goes on in the next one; nothing is cut.
+        found.add_column(
+            column.heading,
+            justify="right" if column.number else "left",
+            vertical="top",
+            no_wrap=fits or column.number,
+            overflow="fold",
+        )
     for row in table.rows:
-        style = "bold" if row.pareto_optimal else "red" if row.status == "failed" else None
-        found.add_row(*map(_text, table.cells(row)), style=style)
+        found.add_row(*map(_text, table.cells(row)), style=_style(row))
     return found
+
+
+def _style(row: Row) -> str | None:
+    styles = {"failed": "red", "skipped": "dim", "pending": "dim"}
+    return "bold" if row.pareto_optimal else styles.get(row.status)
 
 
 def _text(text: str) -> Text:

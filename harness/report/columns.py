@@ -1,0 +1,266 @@
+"""The columns of a report's tables: what stands in them, and which are left out first where room is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
+from harness.report.notes import COUNTED_BY_EMULATOR, MARK, THROTTLED
+from harness.report.pareto import MIB
+from harness.report.result import Row
+
+NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A heading and what stands below it."""
+
+    heading: str
+    text: Callable[[Row], str]
+    number: bool = True
+    detail: bool = False  # for pages; a terminal has no room for it
+    spare: int = 0  # the larger, the sooner a narrow terminal goes without; 0: never
+
+
+def figure(value: float | None, unit: float = 1) -> str:
+    """Three significant digits, no exponent."""
+    if value is None:
+        return NOTHING
+    scaled = value / unit
+    digits = 0 if abs(scaled) >= 100 else 1 if abs(scaled) >= 10 else 2
+    return f"{scaled:,.{digits}f}"
+
+
+def _fps(row: Row) -> str:
+    return figure(row.fps) + (f" {THROTTLED}" if row.throttled else "")
+
+
+def _over_time(row: Row, key: str, place: int) -> float | None:
+    return row.course[place][key] if row.course else None
+
+
+def _sparkline(row: Row, width: int = 20) -> str:
+    """FPS over a sustained run, from nothing to the most; each block is a mean over a share of the points."""
+    speeds = [point["fps"] or 0.0 for point in row.course or ()]
+    if not speeds:
+        return NOTHING
+    width = min(width, len(speeds))
+    shares = [speeds[n * len(speeds) // width : (n + 1) * len(speeds) // width] for n in range(width)]
+    means = [sum(share) / len(share) for share in shares]
+    return "".join(_BLOCKS[round((len(_BLOCKS) - 1) * mean / max(speeds))] for mean in means)
+
+
+def _ends(interval: tuple[float, float] | None, missing: str | None = None) -> str:
+    if interval is None:
+        return TOO_FEW_ROUNDS if (missing or "").startswith(TOO_FEW_ROUNDS) else NOTHING
+    return f"{figure(interval[0])} to {figure(interval[1])}"
+
+
+def _predicted_ends(row: Row) -> str:
+    low, high = row.predicted_low_ms, row.predicted_high_ms
+    return _ends(None if low is None or high is None else (low, high))
+
+
+def _p99(row: Row) -> str:
+    return figure(row.p99_ms) if has_p99(row) else NOTHING
+
+
+def _planned(row: Row) -> str:
+    if row.arena_bytes is None or row.weight_bytes is None:
+        return NOTHING
+    return figure(row.arena_bytes + row.weight_bytes, MIB)
+
+
+def _accuracy(row: Row) -> str:
+    return NOTHING if row.accuracy is None else f"{100 * row.accuracy:.2f}"
+
+
+def _outputs(row: Row) -> str:
+    if row.digest_matches_host is None:
+        return NOTHING
+    return "as on host" if row.digest_matches_host else "differ (float)"
+
+
+def _times(value: float | None) -> str:
+    return NOTHING if value is None else f"{figure(value)}x"
+
+
+def _instructions(row: Row) -> str:
+    mark = COUNTED_BY_EMULATOR if row.instructions_isa else ""
+    return figure(row.instructions, 1e6) + mark
+
+
+def identity(rows: Sequence[Row]) -> tuple[list[Column], str]:
+    """The columns that tell rows apart, and in words what all of them have in common."""
+    columns = [
+        Column(heading="", text=lambda row: MARK if row.pareto_optimal else "", number=False),
+        _MODEL,
+        Column(heading="policy", text=lambda row: row.policy, number=False),
+        *(column for column in (_RUNTIME, _TOOLCHAIN) if _differs(rows, column)),
+        _THREADS,
+        *([_OPTIONS] if any(row.options for row in rows) else []),
+    ]
+    if len(rows) < 2:  # what has nothing to be compared with
+        return columns, ""
+    alike = [column for column in _CONDITIONS if not _differs(rows, column) and column.text(rows[0])]
+    common = ", ".join(f"{column.heading} {column.text(rows[0])}" for column in alike)
+    return [column for column in columns if column not in alike], common
+
+
+def _differs(rows: Sequence[Row], column: Column) -> bool:
+    return len({column.text(row) for row in rows}) > 1
+
+
+def against_fp32(rows: Sequence[Row]) -> tuple[list[Column], list[Column]]:
+    """What the policies buy in speed, and what they cost in accuracy; nothing where there is nothing to
+    compare."""
+    others = [row for row in rows if row.policy != BASELINE]
+    speed = [_SPEEDUP] if any(row.speedup_vs_fp32 for row in others) else []
+    if any(row.speedup_interval or row.mean_time for row in others) or any(
+        (row.speedup_interval_missing or "").startswith(TOO_FEW_ROUNDS) for row in others
+    ):
+        speed += [_SPEEDUP_ENDS] if speed else []
+    change = [_CHANGE] if any(row.accuracy_change is not None for row in others) else []
+    return speed, change
+
+
+def measured(rows: Sequence[Row]) -> list[Column]:
+    """What a board or this machine showed."""
+    p99 = _P99 if any(has_p99(row) for row in rows) else ()
+    return [_FPS, *against_fp32(rows)[0], *_TIMES, *p99, *_PEAKS, *where_known(rows)]
+
+
+def emulated(rows: Sequence[Row]) -> list[Column]:
+    """What emulation can say."""
+    first, *others = _EMULATED
+    return [first, *against_fp32(rows)[0], *others, *where_known(rows)]
+
+
+def steps(rows: Sequence[Row]) -> list[Column]:
+    """What each step gained."""
+    first, *others = _EMULATED_STEPS if rows[0].emulated else _MEASURED_STEPS
+    return [first, *against_fp32(rows)[0], *others, *where_known(rows)]
+
+
+def accuracy(rows: Sequence[Row]) -> list[Column]:
+    """Accuracy, where it was evaluated."""
+    if all(row.accuracy is None for row in rows):
+        return []
+    return [Column(heading=metrics(rows), text=_accuracy, spare=3), *against_fp32(rows)[1]]
+
+
+def ending(rows: Sequence[Row]) -> list[Column]:
+    """How cells ended, where that is not plain."""
+    return [_STATUS] if any(row.status != "done" for row in rows) else []
+
+
+def where_known(rows: Sequence[Row]) -> list[Column]:
+    """The columns of what only some boards and runs have."""
+    energy = [_ENERGY] if any(row.energy_mj is not None for row in rows) else []
+    return [*energy, *(_SUSTAINED if any(row.course for row in rows) else ())]
+
+
+def has_p99(row: Row) -> bool:
+    """Whether p99 is more than about the longest sample."""
+    return row.p99_interval_ms is not None or (row.samples or 0) >= 100
+
+
+def metrics(rows: Sequence[Row]) -> str:
+    """What accuracy is measured by."""
+    names = {"map50": "mAP50", "top1": "top-1"}
+    return "/".join(sorted({names[row.accuracy_metric] for row in rows if row.accuracy_metric})) + " %"
+
+
+def _speedup_ends(row: Row) -> str:
+    return _ends(row.speedup_interval, row.speedup_interval_missing)
+
+
+def _change(row: Row) -> str:
+    if row.accuracy_change is None:
+        return NOTHING
+    change = f"{100 * row.accuracy_change + 0:+.2f}"
+    if row.accuracy_change_interval is None:
+        return change
+    return f"{change} ± {50 * (row.accuracy_change_interval[1] - row.accuracy_change_interval[0]):.2f}"
+
+
+_MODEL = Column(heading="model", text=lambda row: row.model, number=False)
+_RUNTIME = Column(heading="runtime", text=lambda row: row.runtime, number=False)
+_TOOLCHAIN = Column(heading="toolchain", text=lambda row: row.toolchain, number=False)
+_THREADS = Column(heading="threads", text=lambda row: str(row.threads))
+_OPTIONS = Column(heading="options", text=lambda row: row.options, number=False)
+_CONDITIONS = (_MODEL, _RUNTIME, _TOOLCHAIN, _THREADS, _OPTIONS)
+_STATUS = Column(heading="status", text=lambda row: row.status, number=False)
+STEP = Column(heading="step", text=lambda row: row.step, number=False)
+THREADS = _THREADS
+OUTPUTS = Column(heading="outputs", text=_outputs, number=False, spare=12)
+_SPEEDUP = Column(heading="speed-up vs fp32", text=lambda row: _times(row.speedup_vs_fp32), spare=1)
+_SPEEDUP_ENDS = Column(heading="speed-up at 95 %", text=_speedup_ends, spare=7)
+_CHANGE = Column(heading="accuracy change ± bootstrap", text=_change, spare=2)
+_FPS = Column(heading="FPS", text=_fps)
+_TIMES = (
+    Column(heading="p50 ms", text=lambda row: figure(row.p50_ms), spare=6),
+    Column(
+        heading="p50 at 95 %", text=lambda row: _ends(row.p50_interval_ms, row.p50_interval_missing), spare=9
+    ),
+    Column(heading="p90 ms", text=lambda row: figure(row.p90_ms), spare=10),
+    Column(
+        heading="p90 at 95 %",
+        text=lambda row: _ends(row.p90_interval_ms, row.p90_interval_missing),
+        detail=True,
+    ),
+)
+_P99 = (
+    Column(heading="p99 ms", text=_p99, spare=11),
+    Column(
+        heading="p99 at 95 %",
+        text=lambda row: _ends(row.p99_interval_ms, row.p99_interval_missing),
+        detail=True,
+    ),
+)
+_PEAKS = (
+    Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB), spare=4),
+    Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB), spare=8),
+)
+_SUSTAINED = (
+    Column(heading="minutes", text=lambda row: figure(_over_time(row, "seconds", -1), 60), spare=8),
+    Column(heading="FPS at first", text=lambda row: figure(_over_time(row, "fps", 0)), spare=5),
+    Column(heading="FPS at last", text=lambda row: figure(_over_time(row, "fps", -1)), spare=5),
+    Column(heading="°C at last", text=lambda row: figure(_over_time(row, "celsius", -1)), spare=7),
+    Column(heading="FPS over time", text=_sparkline, number=False, spare=6),
+)
+_EMULATED = (
+    Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),
+    Column(heading="predicted ms", text=lambda row: figure(row.predicted_ms), spare=6),
+    Column(heading="interval ms", text=_predicted_ends, spare=5),
+    Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6), spare=9),
+    Column(heading="M instructions", text=lambda row: figure(row.instructions, 1e6), spare=8),
+    Column(heading="arena + weights MiB", text=_planned, spare=4),
+)
+_ENERGY = Column(heading="mJ", text=lambda row: figure(row.energy_mj), spare=5)
+_GAINS = (
+    Column(heading="over the step before", text=lambda row: _times(row.over_previous), spare=4),
+    Column(heading="over the first", text=lambda row: _times(row.over_first), spare=4),
+)
+_MEMORY = (
+    Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),
+    Column(heading="weights MiB", text=lambda row: figure(row.weight_bytes, MIB), spare=10),
+)
+_MEASURED_STEPS = (
+    _FPS,
+    Column(heading="p50 ms", text=lambda row: figure(row.p50_ms), spare=6),
+    *_GAINS,
+    Column(heading="M instructions", text=_instructions, spare=8),
+    *_MEMORY,
+)
+_EMULATED_STEPS = (
+    Column(heading="predicted FPS", text=lambda row: figure(row.predicted_fps)),
+    Column(heading="predicted ms", text=lambda row: figure(row.predicted_ms), spare=6),
+    *_GAINS,
+    Column(heading="M instructions", text=_instructions, spare=8),
+    Column(heading="MB moved", text=lambda row: figure(row.bytes_moved, 1e6), spare=9),
+    *_MEMORY,
+)

@@ -1,0 +1,106 @@
+"""What a policy buys and costs: each cell beside the fp32 cell that differs from it in the policy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from harness.sweep.intervals import ratio_interval
+
+if TYPE_CHECKING:
+    from harness.report.result import Row
+
+BASELINE = "fp32"
+TOO_FEW_ROUNDS = "too few rounds"
+_ITSELF = "this is the fp32 cell"
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """A model's score on pictures drawn with replacement; of two with the same `draws` each value is of the
+    same pictures."""
+
+    draws: str
+    values: Sequence[float]
+
+
+def resampled_of(scores: dict[str, Any], metric: str | None) -> Resampled | None:
+    """Takes it out of kept scores. None: there is none, as in older stores. Raises ValueError where it is
+    not what an evaluation keeps."""
+    found = scores.pop("resampled", None)
+    if found is None or found.get("metric") != metric:
+        return None
+    values = found.get("values")
+    if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
+        raise ValueError("resampled: its values are no numbers")
+    return Resampled(draws=str(found.get("draws")), values=values) if len(values) > 1 else None
+
+
+def compared_with_fp32(rows: Sequence[Row]) -> list[Row]:
+    """The rows with what tells each from its fp32 cell."""
+    baselines = {_same(row): row for row in rows if row.policy == BASELINE}
+    return [
+        replace(row, **_speed(row, base), **_accuracy(row, base)) for row, base in _pairs(rows, baselines)
+    ]
+
+
+def speed_of(row: Row) -> float | None:
+    """Frames per second: those of the board that an emulated cell stands for."""
+    return row.predicted_fps if row.emulated else row.fps
+
+
+def accuracy_reach(row: Row, other: Row) -> float | None:
+    """How far the difference of two rows' accuracies may be off, at 95 %; None where nothing tells."""
+    if not row.resampled or not other.resampled or row.resampled.draws != other.resampled.draws:
+        return None
+    if len(row.resampled.values) != len(other.resampled.values):
+        return None
+    from harness.accuracy.resampling import reach
+
+    return reach(row.resampled.values, other.resampled.values)
+
+
+def _pairs(rows: Sequence[Row], baselines: dict[tuple[object, ...], Row]) -> list[tuple[Row, Row | None]]:
+    return [(row, baselines.get(_same(row))) for row in rows]
+
+
+def _same(row: Row) -> tuple[object, ...]:
+    where = (row.target, row.emulated, row.runtime, row.toolchain)
+    return row.model, *where, row.threads, row.options, row.step
+
+
+def _speed(row: Row, base: Row | None) -> dict[str, Any]:
+    speed, other = speed_of(row), speed_of(base) if base else None
+    if not speed or not other or base is None:
+        return {"speedup_interval_missing": _nothing_to_compare(row, base, "speed")}
+    found: dict[str, Any] = {"speedup_vs_fp32": speed / other}
+    if row is base:
+        missing = _ITSELF
+    elif row.emulated:
+        missing = "predicted times have an interval each, and none for their ratio"
+    elif row.mean_time and base.mean_time:
+        return found | {"speedup_interval": ratio_interval(row.mean_time, base.mean_time)}
+    else:
+        missing = (base if row.mean_time else row).fps_interval_missing or "no samples were kept"
+    return found | {"speedup_interval_missing": missing}
+
+
+def _accuracy(row: Row, base: Row | None) -> dict[str, Any]:
+    if row.accuracy is None or base is None or base.accuracy is None:
+        return {"accuracy_change_interval_missing": _nothing_to_compare(row, base, "accuracy")}
+    change = row.accuracy - base.accuracy
+    found: dict[str, Any] = {"accuracy_change": change}
+    if row is base:
+        missing = _ITSELF
+    elif (reach := accuracy_reach(row, base)) is not None:
+        return found | {"accuracy_change_interval": (change - reach, change + reach)}
+    else:
+        missing = (base if row.resampled else row).accuracy_interval_missing or "other pictures than fp32's"
+    return found | {"accuracy_change_interval_missing": missing}
+
+
+def _nothing_to_compare(row: Row, base: Row | None, what: str) -> str:
+    if base is None:
+        return "there is no fp32 cell to compare with"
+    return f"{'this cell' if row is base or base.status == 'done' else 'the fp32 cell'} has no {what}"
