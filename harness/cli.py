@@ -13,6 +13,7 @@ from harness import __version__, console
 from harness.ending import Ended, ended_by_signals
 from harness.errors import ConfigurationError, explained
 from harness.printable import is_utf8, printable_lines
+from harness.temporary import remove_left
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
 COMMANDS = {
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not is_utf8(word):  # JSON and the store could not hold it
                 raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
         with ended_by_signals():
+            remove_left()
             status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
             sys.stdout.flush()
     except Ended as end:

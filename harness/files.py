@@ -7,12 +7,12 @@ import errno
 import io
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from harness.errors import ConfigurationError, file_error
+from harness.temporary import temporary_file
 
 _KINDS = {
     stat.S_IFDIR: "folder",
@@ -95,22 +95,17 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
     Raises ConfigurationError where the folder is missing or cannot be written.
     """
-    temporary = None
     try:
         # The temporary name does not hold the file's own, which may be as long as a name can be.
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".harness-", delete=False) as file:
-            temporary = Path(file.name)
+        with temporary_file(path.parent) as (temporary, file):
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # a temporary file starts out private
-        temporary.replace(path)
-    except BaseException as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise file_error(path, error, doing="cannot be written") from None
-        raise
+            file.flush()
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)  # a temporary file starts out private
+            temporary.replace(path)
+    except OSError as error:
+        raise file_error(path, error, doing="cannot be written") from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:

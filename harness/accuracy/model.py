@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.configuration.policy import BUILT_IN, apply
 from harness.errors import ConfigurationError, file_error
 from harness.files import open_regular
 from harness.runtimes.engine import HostEngine
+from harness.temporary import temporary_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def in_fp32(model: Model) -> Iterator[Model]:
     if not model.mixed:
         yield model
         return
-    with tempfile.TemporaryDirectory(prefix="harness-fp32-") as folder:
-        cfg = Path(folder) / model.cfg.name
+    with temporary_folder("fp32") as folder:
+        cfg = folder / model.cfg.name
         cfg.write_text(apply(BUILT_IN["fp32"], read_cfg(model.cfg).text), encoding="latin-1", newline="")
         yield replace(model, cfg=cfg)

@@ -11,7 +11,6 @@ import hashlib
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from harness import console
 from harness.boards.qemu_plugin import compile_plugin, has_plugin_option
 from harness.resources import cache_directory, resource
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
@@ -79,9 +79,9 @@ def prepare_profiler() -> BlockProfiler | None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (
             console.progress("preparing QEMU's profiler", None),
-            tempfile.TemporaryDirectory(prefix=".qemu-", dir=folder.parent) as name,
+            temporary_folder("qemu", within=folder.parent) as fresh,
         ):
-            made = Path(name) / "made"
+            made = fresh / "made"
             _gather(made, emulator, libraries, source)
             try:
                 made.rename(folder)

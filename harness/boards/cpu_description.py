@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.resources import cache_directory
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ def prepare_cpu_description(board: BoardData) -> Path:
     folder = cache_directory() / "cpu" / key
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".cpu-", dir=folder.parent) as name:
-            made = Path(name) / "made"
+        with temporary_folder("cpu", within=folder.parent) as fresh:
+            made = fresh / "made"
             for path, text in files.items():
                 file = made / path
                 file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.boards.sensors import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
@@ -45,7 +45,7 @@ class HostBoard:
         self._folder: Path | None = None
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="harness-"))
+        self._folder = self._opened.enter_context(temporary_folder("host"))
         self._opened.enter_context(_guard(_REMOVE, str(self._folder)))
         return self
 
@@ -116,8 +116,8 @@ class HostBoard:
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
     ) -> tuple[Completed, int] | None:
         counter = prepare_counter()
-        with tempfile.TemporaryDirectory(prefix="harness-count-") as folder:
-            output = Path(folder) / "count"
+        with temporary_folder("count") as folder:
+            output = folder / "count"
             completed = self.run(counter.command(argv, environment or {}, output), timeout=timeout)
             return completed, read_count(output) if completed.status == 0 else 0
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from harness.boards.qemu_plugin import compile_plugin, has_plugin_option
 from harness.errors import HarnessError
 from harness.resources import cache_directory, resource
+from harness.temporary import temporary_folder
 
 PLUGIN = "instruction_count"
 
@@ -57,8 +57,8 @@ def prepare_counter() -> InstructionCounter:
     plugin = cache_directory() / "qemu" / f"{PLUGIN}-{key.hexdigest()[:16]}.so"
     if not plugin.is_file():
         plugin.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".qemu-", dir=plugin.parent) as folder:
-            made = Path(folder) / plugin.name
+        with temporary_folder("qemu", within=plugin.parent) as folder:
+            made = folder / plugin.name
             compile_plugin(source, made, emulator)
             made.replace(plugin)
     return InstructionCounter(emulator=emulator, plugin=plugin)

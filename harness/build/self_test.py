@@ -10,7 +10,6 @@ import json
 import re
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from harness.build.emulator import Emulator
 from harness.build.instruction_sets import instruction_set_of
 from harness.configuration.targets import Target
 from harness.errors import BuildError, TargetMismatchError
+from harness.temporary import temporary_folder
 
 TIMEOUT = 120.0  # seconds; a run takes 0.05, under QEMU 0.2
 _CHANNELS = 16
@@ -71,8 +71,8 @@ def self_test(engine: Path, target: Target, emulator: Emulator) -> dict[str, obj
     report: dict[str, object] = {"how": emulator.description}
     try:
         report["caps"] = json.loads(_run(engine, target, emulator, ["caps"]))
-        with tempfile.TemporaryDirectory(prefix="harness-self-test-") as folder:
-            report["precisions"] = _inferences(engine, target, emulator, Path(folder))
+        with temporary_folder("self-test") as folder:
+            report["precisions"] = _inferences(engine, target, emulator, folder)
     except _LoaderTooOldError as error:
         return {"how": emulator.description, "skipped": str(error)}
     except json.JSONDecodeError as error:
@@ -123,8 +123,8 @@ def _illegal_instruction(command: list[str], emulator: Emulator) -> str:
     """What stopped the program, by name: QEMU's record of what it translated ends with it."""
     if not emulator.prefix:
         return "an instruction"
-    with tempfile.TemporaryDirectory(prefix="harness-self-test-") as folder:
-        log = Path(folder) / "translated"
+    with temporary_folder("self-test") as folder:
+        log = folder / "translated"
         traced = [emulator.prefix[0], "-d", "in_asm", "-D", str(log), *command[1:]]
         try:
             subprocess.run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -59,8 +58,10 @@ def _kept(folder: Path | None) -> Any:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="harness-profiles-") as name:
-        yield Path(name)
+    from harness.temporary import temporary_folder
+
+    with temporary_folder("profiles") as fresh:
+        yield fresh
 
 
 def _data(board: BoardValidation) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from harness.resources import cache_directory, resource
 from harness.sdk.layout import Sdk
 from harness.sdk.pin import read_pin
 from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.board import Board, Completed
@@ -108,10 +108,10 @@ def build_check(check: Check, target: Target) -> Path:
         if not program.is_file():
             for old in folder.glob(f"*/{check.program}"):
                 shutil.rmtree(old.parent)
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as name:
-                made = _compile(check, target, toolchain, sdk, Path(name) / "work")
+            with temporary_folder("check", within=folder) as fresh:
+                made = _compile(check, target, toolchain, sdk, fresh / "work")
                 check_fits(read_needs(made), target, check.program, beside=LIBRARIES if sdk else ())
-                result = Path(name) / "result"
+                result = fresh / "result"
                 result.mkdir()
                 made.rename(result / check.program)
                 result.rename(program.parent)

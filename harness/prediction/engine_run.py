@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.prediction.profile import Profile, read_profile
 from harness.runtimes.engine import bench_arguments
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.board import Board
@@ -52,8 +51,8 @@ def profile_engine(
         profile=True,
         mark=True,
     )
-    with tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
-        file = Path(folder) / "profile"
+    with temporary_folder("profile") as folder:
+        file = folder / "profile"
         completed = board.profile(argv, file, timeout=timeout, environment=environment)
         if completed is None:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from harness.boards.emulated import EmulatedBoard
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.profile import Profile, read_profile
 from harness.resources import resource
+from harness.temporary import temporary_folder
 from harness.wheels import fetch_wheel
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class NcnnBoard:
 def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
     """Opens a board of the target's core with the wheel that its times are of."""
     target = replace(published.target, image=IMAGE, glibc=GLIBC)
-    with tempfile.TemporaryDirectory(prefix="harness-wheel-") as folder, EmulatedBoard(target) as board:
-        wheel = fetch_wheel(published.wheel, Path(folder))
+    with temporary_folder("wheel") as folder, EmulatedBoard(target) as board:
+        wheel = fetch_wheel(published.wheel, folder)
         script = resource("device_images", "python", "ncnn_inference.py")
         paths = board.deploy({"wheel": wheel, "script": script})
         packages = f"{paths['wheel']}.unpacked"

@@ -3,7 +3,6 @@ number of threads that was left out of the fit?"""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ import numpy as np
 
 from harness import console
 from harness.errors import HarnessError
+from harness.files import write_atomically
 from harness.prediction.fit import Fit, Measurement, errors_of, fit, fit_together
 from harness.prediction.ncnn_run import ncnn_board
 from harness.prediction.predictor import Predictor, find_predictor
 from harness.prediction.profile import read_profile
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.configuration.board_data import BoardData
@@ -87,15 +88,13 @@ def _profile_board(
             missing.append(network)
     if not missing:
         return
-    with ncnn_board(published) as board, tempfile.TemporaryDirectory(prefix="harness-profile-") as folder:
+    with ncnn_board(published) as board, temporary_folder("profile") as folder:
         for network in missing:
-            fresh = Path(folder) / network
+            fresh = folder / network
             board.profile(params[network], inputs[network], fresh)
             path = _path(kept, target, network)
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".part")
-            partial.write_bytes(fresh.read_bytes())
-            partial.rename(path)
+            write_atomically(path, fresh.read_bytes())
             advance(f"{network} on {target}")
 
 

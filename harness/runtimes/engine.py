@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from harness import console
 from harness.configuration.core_list import parse_cores
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.temporary import temporary_folder
 
 # Tensors on disk and in memory at once stay below this, however many images are asked for.
 CHUNK_BYTES = 256 << 20
@@ -196,8 +196,7 @@ class HostEngine:
     def _forward(
         self, cfg: Path, weights: Path, images: Array, options: EngineOptions, layers: bool, digest: bool
     ) -> Forward:
-        with tempfile.TemporaryDirectory(prefix="harness-forward-") as name:
-            folder = Path(name)
+        with temporary_folder("forward") as folder:
             batch = folder / "input.npy"
             np.save(batch, np.ascontiguousarray(images), allow_pickle=False)
             (folder / "heads").mkdir()

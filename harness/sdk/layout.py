@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
+from harness.temporary import temporary_folder
 
 FORMAT = 1  # raised when what an SDK holds changes
 HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
@@ -152,8 +152,8 @@ def _is_whole(folder: Path) -> bool:
 def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
     parent = plan.folder.parent
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=parent) as name:
-        fresh = Path(name) / "sdk"
+    with temporary_folder("sdk", within=parent) as made:
+        fresh = made / "sdk"
         fresh.mkdir()
         fill(fresh)
         glibc = _check_libraries(plan, fresh, target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.sdk.layout import FORMAT, ROOM, Plan, Sdk, provide, sdk_directory, with_includes
 from harness.sdk.pin import read_pin
+from harness.temporary import temporary_folder
 from harness.wheels import WheelPin, fetch_wheel
 
 LIBRARIES = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2")
@@ -40,8 +40,8 @@ def tensorflow_sdk(target: Target) -> Sdk:
 
 
 def _fill(pin: WheelPin, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="wheel-", dir=folder.parent) as name:
-        _unpack(fetch_wheel(pin, Path(name), room=ROOM), folder)
+    with temporary_folder("wheel", within=folder.parent) as fresh:
+        _unpack(fetch_wheel(pin, fresh, room=ROOM), folder)
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

@@ -1,0 +1,121 @@
+"""Temporary files and folders that do not outlive their process for long, however it ends.
+
+Each is locked by the process that made it. The kernel drops the lock when the process is gone, also after
+SIGKILL, so whoever looks next sees which are left over: every process removes those from a folder before it
+makes its first one there, and from the folder for temporary files when it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+_PREFIX, _SUFFIX = "harness-", ".tmp"
+_looked_into: set[Path] = set()
+_guard = threading.Lock()
+
+
+@contextlib.contextmanager
+def temporary_folder(purpose: str, *, within: Path | None = None) -> Iterator[Path]:
+    """A private folder that goes with the block; `within` another folder than that for temporary files.
+
+    Raises OSError where it cannot be made.
+    """
+    parent = within or Path(tempfile.gettempdir())
+    remove_left(parent)
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{_PREFIX}{purpose}-", suffix=_SUFFIX))
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if _lock(handle, folder):
+            break
+        os.close(handle)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def temporary_file(within: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A private file in a folder, with its path; it goes with the block unless it gets another name there.
+
+    Raises OSError where it cannot be made.
+    """
+    remove_left(within)
+    while True:
+        handle, name = tempfile.mkstemp(dir=within, prefix=f".{_PREFIX}", suffix=_SUFFIX)
+        path = Path(name)
+        if _lock(handle, path):
+            break
+        os.close(handle)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield path, file
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def remove_left(parent: Path | None = None) -> None:
+    """Removes what processes that are gone have left in a folder, or in that for temporary files; once for
+    each folder. What cannot be removed stays.
+    """
+    with contextlib.suppress(OSError):
+        parent = parent or Path(tempfile.gettempdir())
+        with _guard:
+            if parent in _looked_into:
+                return
+            _looked_into.add(parent)
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.name.startswith((_PREFIX, f".{_PREFIX}")) and entry.name.endswith(_SUFFIX):
+                    with contextlib.suppress(OSError):
+                        _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Removes a file or folder of this user that no process has locked."""
+    status = path.lstat()
+    folder = stat.S_ISDIR(status.st_mode)
+    if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_at(handle, path):
+            return
+        if folder:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """Locks what was made just now; False where another process has seen it unlocked and removes it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: nobody can lock it, so nobody removes it
+        return True
+    return _is_at(handle, path)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return path.lstat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False
