@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,17 +15,12 @@ from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.boards.sensors import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
+from harness.process_group import guard, kill_group, process_group
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
-
-# Reads until this process has ended, however it did: the kernel then closes the other end of the pipe. What
-# follows is done then. PR_SET_PDEATHSIG would reach a program alone, and not what it has started, as the
-# sampler's shell starts the engine; a program that kept the machine's lock would keep it as long as it hung.
-_GUARD = "trap '' HUP INT TERM; read -r _; "
-_KILL_GROUP = "kill -KILL 0"
 _REMOVE = 'rm -rf -- "$1"'
 
 
@@ -46,7 +40,7 @@ class HostBoard:
 
     def __enter__(self) -> Self:
         self._folder = self._opened.enter_context(temporary_folder("host"))
-        self._opened.enter_context(_guard(_REMOVE, str(self._folder)))
+        self._opened.enter_context(guard(_REMOVE, str(self._folder)))
         return self
 
     def __exit__(
@@ -54,7 +48,7 @@ class HostBoard:
     ) -> None:
         """Ends what still runs, as when another thread gives up the sweep."""
         while self._running:
-            _kill_group(self._running.pop())
+            kill_group(self._running.pop())
         self._folder = None
         self._opened.close()
 
@@ -80,26 +74,25 @@ class HostBoard:
             ) as process,
         ):
             if group not in self._running:  # ended before the program was in it
-                _kill_group(group)
+                kill_group(group)
             try:
                 stdout, stderr = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
             finally:
                 if process.returncode is None:  # out of time, or interrupted
-                    _kill_group(group)
+                    kill_group(group)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
     @contextlib.contextmanager
     def _group(self) -> Iterator[int]:
         """A process group; what is in it is killed in the end."""
-        with _guard(_KILL_GROUP) as guard:
-            self._running.add(guard.pid)
+        with process_group() as group:
+            self._running.add(group)
             try:
-                yield guard.pid
+                yield group
             finally:
-                self._running.discard(guard.pid)
-                _kill_group(guard.pid)
+                self._running.discard(group)
 
     def profile(
         self,
@@ -134,26 +127,8 @@ class HostBoard:
         write_atomically(local, data)
 
 
-def _guard(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """A shell, leader of a process group, that runs `script` when it is left or this process has ended."""
-    return _started(
-        ["sh", "-c", _GUARD + script, "sh", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        process_group=0,
-    )
-
-
 def _started(argv: Sequence[str], **more: Any) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(list(argv), encoding="utf-8", errors="replace", **more)
     except OSError as error:
         raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None
-
-
-def _kill_group(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
