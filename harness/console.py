@@ -115,9 +115,9 @@ class _Silent:
 
 
 class _Lines:
-    """Where nobody watches a terminal: a line at the start and one every ten seconds."""
+    """Where nobody watches a terminal: a line at the start, and more and more seldom others."""
 
-    interval = 10.0
+    interval, longest = 10.0, 60.0  # seconds
 
     def __init__(self, description: str, total: int | None) -> None:
         self.description, self.total, self.done = description, total, 0
@@ -136,6 +136,7 @@ class _Lines:
         now = time.monotonic()
         if now - self.printed >= self.interval:
             self.printed = now
+            self.interval = min(1.5 * self.interval, self.longest)
             log(_counted(self.description, self.done, self.total))
 
 

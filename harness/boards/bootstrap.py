@@ -20,14 +20,14 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import console
-from harness.boards.build_log import BuildLog
 from harness.boards.debian import Release
 from harness.boards.docker_engine import refused
 from harness.boards.recipe import Recipe
+from harness.build.log import BuildLog
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
+from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -75,19 +75,15 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
             cure="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
     tag = base_tag(recipe, release)
-    # One name per image, which is built by one process at a time: what a killed one left is removed here.
-    folder = cache_directory() / "images" / f".bootstrap-{recipe.name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
+    parent = cache_directory() / "images"
+    parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder("bootstrap", within=parent) as folder:
         layer = folder / "layer.tar"
         _unpack_debian(program, recipe, release, layer, log)
         _write_archive(folder / "image.tar", layer, tag)
         layer.unlink()
-        console.log("loading the base into the Docker Engine")
+        log.at("loading the base into the Docker Engine")
         _load(client, folder / "image.tar")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return tag
 
 
@@ -134,10 +130,10 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
                 pass
             raise
     if process.returncode != 0 or not layer.is_file():
-        raise _failure(release, process.returncode, said, log)
+        raise _failure(release, process.returncode, said)
 
 
-def _failure(release: Release, status: int, said: list[str], log: BuildLog) -> BuildError:
+def _failure(release: Release, status: int, said: list[str]) -> BuildError:
     """What mmdebstrap's output says of its failure: the first error is the one that led to the others."""
 
     def line_with(pattern: re.Pattern[str]) -> str | None:
@@ -147,24 +143,18 @@ def _failure(release: Release, status: int, said: list[str], log: BuildLog) -> B
         return BuildError(
             f"no room to make a base of Debian {release.suite}: {line}",
             cure="mmdebstrap unpacks below $TMPDIR or /tmp, and its result goes below the cache folder "
-            f"(HARNESS_CACHE names another): each needs 1 GB. The whole log is in {log.name}.",
+            "(HARNESS_CACHE names another): each needs 1 GB.",
         )
     if line := line_with(_NO_NETWORK):
         return BuildError(
             f"Debian's archive cannot be reached: {line}",
             cure=f"The base image needs the network once: a container registry or {MIRROR}; behind a proxy, "
-            f"set http_proxy. The whole log is in {log.name}.",
+            "set http_proxy.",
         )
     if line := line_with(_NOT_SERVED):
-        return ReleaseGoneError(
-            f"Debian's archive does not serve {release.suite}: {line}",
-            cure=f"The whole log is in {log.name}.",
-        )
+        return ReleaseGoneError(f"Debian's archive does not serve {release.suite}: {line}")
     line = line_with(re.compile(r"^E: ")) or (said[-1] if said else "it said nothing")
-    return BuildError(
-        f"mmdebstrap ended with status {status}: {line}",
-        cure=f"The whole log is in {log.name}.",
-    )
+    return BuildError(f"mmdebstrap ended with status {status}: {line}")
 
 
 def _write_archive(archive: Path, layer: Path, tag: str) -> None:

@@ -62,16 +62,15 @@ def answering(doing: str) -> Iterator[None]:
         raise DockerError(f"the Docker Engine fails at {doing}: {short(error)}") from None
 
 
-def refused(what: str, error: BaseException | str, *, log: str = "") -> BuildError:
+def refused(what: str, error: BaseException | str) -> BuildError:
     """The error for a build that the engine refused: `what` happened, and why."""
     text = error if isinstance(error, str) else short(error)
+    cure = ""
     if "no space left on device" in text.lower():
         cure = (
             "The Docker Engine has a folder of its own for images (`docker info` calls it Docker Root Dir): "
             "make room there; `docker system df` says what takes it."
         )
-    else:
-        cure = f"The whole log is in {log}." if log else ""
     return BuildError(f"{what}: {text.strip()}", cure=cure)
 
 

@@ -41,9 +41,12 @@ class ImageCompiler:
     def version(self, target: Target) -> str:  # noqa: ARG002 - the image is of one target
         return f"g++ of {self._image.tag}"
 
-    def definitions(self, target: Target) -> dict[str, str]:
-        values = {"CXX_EXECUTABLE": COMPILER, "TARGET_ARCHITECTURE": target.architecture}
+    def compiles_for(self, target: Target) -> dict[str, str]:
+        values = {"TARGET_ARCHITECTURE": target.architecture}
         return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
+
+    def definitions(self, target: Target) -> dict[str, str]:
+        return {"CXX_EXECUTABLE": COMPILER} | self.compiles_for(target)
 
     def identity(self, target: Target) -> dict[str, str]:  # noqa: ARG002
         return {"image": self._image.id}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tarfile
 import time
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ from harness import console
 from harness.boards import docker_engine
 from harness.boards.availability import ARM64_CURE, arm64_programs_run
 from harness.boards.bootstrap import ReleaseGoneError, base_tag, bootstrap
-from harness.boards.build_log import BuildLog, build_log
 from harness.boards.docker_engine import DockerError, refused, short
 from harness.boards.recipe import Base, Recipe, dockerfile, read_recipe, sshd_config
 from harness.build.elf import version_key
 from harness.build.lock import exclusive
+from harness.build.log import BuildLog, build_log
 from harness.errors import BuildError
 from harness.resources import cache_directory
 
@@ -39,6 +40,8 @@ GLIBC_LABEL = "harness.glibc"
 TARGET_GLIBC_LABEL = "harness.glibc.target"
 PLATFORM = "linux/arm64"
 _BOOTSTRAP = "bootstrap "
+_ROOM = "Images are made below the cache folder and need 1 GB there; HARNESS_CACHE names another one."
+_STEP = re.compile(r"Step (\d+/\d+) : (\S+)")
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 
 
@@ -153,7 +156,7 @@ def _find(client: DockerClient, recipe: Recipe, target: Target) -> Image | None:
 def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) -> None:
     if not arm64_programs_run():
         raise BuildError("arm64 programs do not run here, and an image is made by some", cure=ARM64_CURE)
-    with build_log(log_path(recipe)) as log, console.progress(f"image {recipe.name}", None):
+    with build_log(log_path(recipe), f"image {recipe.name}", room=_ROOM) as log:
         base, described = _base(client, recipe, fresh, log)
         _build_on(client, recipe, target, base, described, fresh, log)
 
@@ -248,19 +251,19 @@ def _pull(client: DockerClient, base: Base, log: BuildLog) -> bool:
         asking.close()
     failure = ""
     layers: dict[str, int] = {}
-    with console.progress(f"pulling {base.name}", None) as progress:
-        try:
-            # Read to its end even after an error: a stream that is left open keeps its socket.
-            for event in client.api.pull(base.reference, platform=PLATFORM, stream=True, decode=True):
-                detail = event.get("progressDetail") or {}
-                if "current" in detail:
-                    layers[event.get("id", "")] = detail["current"]
-                    progress.describe(f"pulling {base.name}: {sum(layers.values()) / 1e6:.0f} MB")
-                else:
-                    log.line(f"{event.get('id', '')} {event.get('status', '')} {event.get('error', '')}")
-                failure = failure or event.get("error", "")
-        except (DockerException, RequestException) as error:
-            failure = short(error)
+    log.at(f"pulling {base.name}")
+    try:
+        # Read to its end even after an error: a stream that is left open keeps its socket.
+        for event in client.api.pull(base.reference, platform=PLATFORM, stream=True, decode=True):
+            detail = event.get("progressDetail") or {}
+            if "current" in detail:
+                layers[event.get("id", "")] = detail["current"]
+                log.at(f"pulling {base.name}: {sum(layers.values()) / 1e6:.0f} MB")
+            else:
+                log.line(f"{event.get('id', '')} {event.get('status', '')} {event.get('error', '')}")
+            failure = failure or event.get("error", "")
+    except (DockerException, RequestException) as error:
+        failure = short(error)
     if failure:
         console.warn(f"pulling {base.name}: {failure}")
     return not failure
@@ -327,13 +330,15 @@ def _build_on(
         for event in events:  # to their end, as in _pull
             for text in (event.get("stream", ""), event.get("error", "")):
                 for line in text.splitlines():
+                    if step := _STEP.match(line):
+                        log.at(f"step {step[1]} ({step[2]})")
                     # What the builder says of its layers is for those who read all of it.
                     (log.keep if line.startswith((" --->", "Removing ")) else log.line)(line)
             failure = failure or event.get("error", "")
     except (DockerException, RequestException) as error:
-        raise refused(f"the image {recipe.name} was not built", error, log=log.name) from None
+        raise refused(f"the image {recipe.name} was not built", error) from None
     if failure:
-        raise refused(f"the image {recipe.name} was not built", failure, log=log.name)
+        raise refused(f"the image {recipe.name} was not built", failure)
 
 
 def _context() -> io.BytesIO:

@@ -1,45 +1,112 @@
-"""What an image build prints: shown as it comes, and kept in a file."""
+"""What the tools of a build print: kept in a file, and shown as one line that changes.
+
+A compiler or a package manager prints hundreds of lines that nobody reads while all goes well. They are shown
+only where a step fails: the last of them, with the file that has all.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from harness import console
-from harness.errors import BuildError
+from harness.errors import BuildError, HarnessError
 
-_WIDTH = 160  # characters of a line that are shown
+_KEPT = 400  # lines among which the first failure is looked for
+_TAIL, _WIDTH = 20, 160  # lines that a failure shows, and characters of each
+# What CMake, Ninja, apt-get and Bazel begin the line with that says what failed.
+_FAILED = re.compile(r"FAILED:|CMake Error|E: |ERROR: ")
 
 
 class BuildLog:
-    """A log that is open."""
+    """A log that is open, of work that has a title."""
 
-    def __init__(self, stream: TextIO, name: str) -> None:
-        self._stream, self.name = stream, name
+    def __init__(self, stream: TextIO, name: str, title: str) -> None:
+        self._stream, self.name, self.title = stream, name, title
+        self._last: deque[str] = deque(maxlen=_KEPT)
+        self._at = title
+        self._progress: console.Progress | None = None
 
     def line(self, text: str) -> None:
-        """Keeps a line, and shows it."""
+        """Keeps a line, and shows it until the next one comes."""
         self.keep(text)
         if text.strip():
-            console.log(f"  {text.rstrip()[:_WIDTH]}")
+            self._last.append(text.rstrip()[:_WIDTH])
+            if self._progress is not None:
+                self._progress.describe(f"{self._at}: {text.strip()[:_WIDTH]}")
 
     def keep(self, text: str) -> None:
         """Keeps a line without showing it."""
         self._stream.write(text.rstrip() + "\n")
         self._stream.flush()
 
+    def at(self, what: str) -> None:
+        """Says which part of the work the following lines are of."""
+        self._at = f"{self.title}: {what}"
+        if self._progress is not None:
+            self._progress.describe(self._at)
+
+    @contextlib.contextmanager
+    def counting(self, what: str, total: int) -> Iterator[console.Progress]:
+        """A part of the work that counts its steps instead of showing its lines."""
+        before, self._progress = self._progress, None
+        try:
+            with console.progress(f"{self.title}: {what}", total) as progress:
+                yield progress
+        finally:
+            self._progress = before
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Shows the title, and each line while it is the last."""
+        with console.progress(self.title, None) as self._progress:
+            try:
+                yield
+            finally:
+                self._progress = None
+
+    def tail(self) -> str:
+        """What was printed last: from the first failure on, where one is seen."""
+        lines = list(self._last)
+        first = next((number for number, line in enumerate(lines) if _FAILED.match(line)), None)
+        chosen = lines[-_TAIL:] if first is None else lines[first : first + _TAIL]
+        return "\n".join(f"  | {line}" for line in chosen)
+
 
 @contextlib.contextmanager
-def build_log(path: Path) -> Iterator[BuildLog]:
-    """Begins a log anew. A file that cannot be written meanwhile, as on a full disk, is a BuildError."""
+def build_log(path: Path, title: str, *, append: bool = False, room: str = "") -> Iterator[BuildLog]:
+    """The log of some work, begun anew unless `append`. Says at the end how long the work took.
+
+    A HarnessError gets the last lines and the log's place. With `room`, which says what it takes, a file that
+    cannot be written, as on a full disk, is a BuildError.
+    """
+    started = time.monotonic()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as stream:
-            yield BuildLog(stream, str(path))
+        with path.open("a" if append else "w", encoding="utf-8") as stream:
+            log = BuildLog(stream, str(path), title)
+            with _quoted(log), log.shown():
+                yield log
     except OSError as error:
-        raise BuildError(
-            f"{error.filename or path.parent}: {error.strerror or error}",
-            cure="Images are made below the cache folder and need 1 GB there; HARNESS_CACHE names another.",
-        ) from error
+        if not room:
+            raise
+        raise BuildError(f"{error.filename or path.parent}: {error.strerror or error}", cure=room) from error
+    console.log(f"✓ {title} ({time.monotonic() - started:.0f} s)")
+
+
+@contextlib.contextmanager
+def _quoted(log: BuildLog) -> Iterator[None]:
+    """Puts the end of the log into an error."""
+    try:
+        yield
+    except HarnessError as error:
+        if tail := log.tail():
+            error.message = f"{error.message.rstrip(':.')}:\n{tail}"
+        if log.name not in error.cure:
+            error.cure = f"{error.cure} The whole log is in {log.name}.".strip()
+        raise

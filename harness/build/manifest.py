@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.build.toolchain import Toolchain
@@ -13,7 +14,7 @@ from harness.errors import BuildError
 from harness.files import write_atomically
 from harness.resources import resource
 
-FORMAT = 1  # raised when the meaning of a manifest, or what is built, changes
+FORMAT = 2  # raised when the meaning of a manifest, or what is built, changes
 _NOT_BUILT = {"tests", "bench"}  # folders of engine/ that are no part of the program
 
 
@@ -36,10 +37,23 @@ def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
     return {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
 
 
-def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
-    """Names a build: equal exactly when a second one would give the same program and pass the same gates."""
+def program_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
+    """Names a program by all that determines it; two targets that are compiled for alike share it."""
     parts = {
         "format": FORMAT,
+        "place": toolchain.place,
+        "for": toolchain.compiles_for(target),
+        "flags": flags,
+        "sources": hashes,
+    } | toolchain.identity(target)
+    return _digest(parts)
+
+
+def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
+    """Names a target's build: equal exactly when a second one would give the same program and pass the same
+    gates."""
+    parts = {
+        "program": program_key(target, toolchain, flags, hashes),
         "architecture": target.architecture,
         "cpu": target.cpu,
         "qemu_cpu": target.qemu_cpu,
@@ -48,10 +62,11 @@ def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str
         "cxxabi": target.cxxabi,
         "libgcc": target.libgcc,
         "features": target.features,
-        "sysroot": target.sysroot,
-        "flags": flags,
-        "sources": hashes,
-    } | toolchain.identity(target)
+    }
+    return _digest(parts)
+
+
+def _digest(parts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ from harness.configuration.document import suggestion
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError
 from harness.printable import printable
+from harness.process_group import kill_group, process_group
 from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
@@ -60,11 +61,15 @@ class Toolchain(Protocol):
     def version(self, target: Target) -> str:
         """The compiler and its version, as the manifest states it. Raises BuildError where it is missing."""
 
+    def compiles_for(self, target: Target) -> dict[str, str]:
+        """All that a program depends on of its target: CMake variables. Two targets that are alike here get
+        the same program."""
+
     def definitions(self, target: Target) -> dict[str, str]:
-        """What the toolchain file wants to know of the target: CMake variables."""
+        """What the toolchain file wants to know: `compiles_for`, and where the compiler is."""
 
     def identity(self, target: Target) -> dict[str, str]:
-        """What of it goes into a build's key: another one may give another program."""
+        """What of the compiler goes into a build's key: another one may give another program."""
 
     def tools(self, target: Target, folder: Path) -> AbstractContextManager[Tools]:
         """The tools, able to read and write below `folder`. Raises BuildError where one is missing."""
@@ -81,6 +86,8 @@ class HostToolchain(ABC):
     def files(self) -> tuple[Path, ...]: ...
     @abstractmethod
     def version(self, target: Target) -> str: ...
+    @abstractmethod
+    def compiles_for(self, target: Target) -> dict[str, str]: ...
     @abstractmethod
     def definitions(self, target: Target) -> dict[str, str]: ...
 
@@ -125,22 +132,28 @@ class HostTools:
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
         # Flags of the caller's own shell must not find their way into the program.
         kept = {key: value for key, value in os.environ.items() if key not in _FLAGS}
-        try:
-            process = subprocess.Popen(
-                command,
-                env=kept | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-        except OSError as error:
-            raise BuildError(f"{command[0]}: cannot be started: {error.strerror}") from None
-        with process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                on_line(line)
+        with process_group() as group:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env=kept | self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    process_group=group,
+                    text=True,
+                    errors="replace",
+                )
+            except OSError as error:
+                raise BuildError(f"{command[0]}: cannot be started: {error.strerror}") from None
+            with process:
+                assert process.stdout is not None
+                try:
+                    for line in process.stdout:
+                        on_line(line)
+                except BaseException:
+                    kill_group(group)  # what it has started, too: nobody waits for a compiler
+                    raise
         return process.returncode
 
 
@@ -156,6 +169,10 @@ class Zig(HostToolchain):
     def version(self, target: Target) -> str:  # noqa: ARG002 - one compiler for all
         return f"zig {package_version('ziglang')}"
 
+    def compiles_for(self, target: Target) -> dict[str, str]:
+        values = {"TARGET_ARCHITECTURE": target.architecture, "TARGET_GLIBC": str(target.glibc)}
+        return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
+
     def definitions(self, target: Target) -> dict[str, str]:
         import ziglang
 
@@ -164,15 +181,10 @@ class Zig(HostToolchain):
             raise BuildError(
                 f"{executable}: Zig's compiler is missing", cure="Run `pip install --force ziglang`."
             )
-        values = {
-            "ZIG_EXECUTABLE": str(executable),
-            "TARGET_ARCHITECTURE": target.architecture,
-            "TARGET_GLIBC": str(target.glibc),
-        }
         check_path(executable, also="'", cure="Install ziglang below another folder.")
         # Its linker replaces every % in the name of what it writes.
         check_path(cache_directory(), also="%", cure="Set HARNESS_CACHE to another folder.")
-        return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
+        return {"ZIG_EXECUTABLE": str(executable)} | self.compiles_for(target)
 
     def environment(self) -> dict[str, str]:
         # Zig compiles its C++ library once per glibc version and keeps it here.
@@ -224,15 +236,17 @@ class SystemCompiler(HostToolchain):
             raise BuildError(f"`{self.executable(target)} --version` fails: {done.stderr.strip()}")
         return lines[0].strip()
 
+    def compiles_for(self, target: Target) -> dict[str, str]:
+        values: dict[str, str] = {"TARGET_ARCHITECTURE": target.architecture}
+        values |= {"TARGET_CPU": target.cpu} if target.cpu else {}
+        return values | ({"TARGET_SYSROOT": target.sysroot} if target.sysroot else {})
+
     def definitions(self, target: Target) -> dict[str, str]:
         executable = self.executable(target)
         check_path(Path(executable), cure="Install the compiler below another folder.")
-        values = {"CXX_EXECUTABLE": executable, "TARGET_ARCHITECTURE": target.architecture}
-        values |= {"TARGET_CPU": target.cpu} if target.cpu else {}
         if target.sysroot:
             check_path(Path(target.sysroot), cure="Give the target's sysroot another name.")
-            values["TARGET_SYSROOT"] = target.sysroot
-        return values
+        return {"CXX_EXECUTABLE": executable} | self.compiles_for(target)
 
 
 TOOLCHAINS: dict[str, HostToolchain] = {

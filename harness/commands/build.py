@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif len(targets) == 1:
         build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
+        if not (build.cached or build.compiled):
+            how = f"compiled before for a target that is alike, checked in {build.seconds:.0f} s"
         how += f" by {build.compiler} in the image" if build.place == "image" else ""
         print(printable(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})"))
     else:
@@ -150,6 +152,7 @@ def _row(build: EngineBuild, sdk: Sdk | None) -> dict[str, object]:
         "glibc_allowed": build.target.glibc,
         "seconds": round(build.seconds, 3),
         "cached": build.cached,
+        "compiled": build.compiled,
     }
     if sdk:
         row["sdk"] = {

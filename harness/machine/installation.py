@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness import console
 from harness.boards.availability import BINFMT
+from harness.build.log import build_log
 from harness.errors import HarnessError
 from harness.machine.requirements import (
     ARM64_PROGRAMS,
@@ -81,17 +82,15 @@ def _install_packages(packages: Sequence[str]) -> list[str]:
     absent = [package for package in packages if not _is_installed(package)]
     if not absent:
         return []
-    with console.progress("updating apt's lists", None):
-        try:
-            _run("apt-get", "update")
-        except InstallationError as error:  # one foreign archive that does not answer; Debian's own may have
-            console.warn(str(error))
+    try:
+        _run("apt-get", "update")
+    except InstallationError as error:  # one foreign archive that does not answer; Debian's own may have
+        console.warn(str(error))
     known = [package for package in absent if _is_known(package)]
     for package in sorted(set(absent) - set(known)):
         console.warn(f"this system's archives have no package {package}")
     if known:
-        with console.progress(f"installing {', '.join(known)}", None):
-            _run("apt-get", "install", "--yes", "--no-install-recommends", *known)
+        _run("apt-get", "install", "--yes", "--no-install-recommends", *known)
     return known
 
 
@@ -183,27 +182,31 @@ def _run(*command: str) -> None:
     words = list(command)
     if words[0] == "apt-get":  # another apt-get may be at work: wait for it
         words[1:1] = ["-o", "DPkg::Lock::Timeout=300", "--quiet"]
-    log = cache_directory() / _LOG
-    log.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=_environment(),
-            check=False,
-        )
-    except OSError as error:
-        raise InstallationError(f"{words[0]} cannot be started: {error.strerror}") from None
-    with log.open("a", encoding="utf-8") as stream:
-        stream.write(f"$ {' '.join(words)}\n{done.stdout}")
-    if done.returncode != 0:
-        reasons = [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))]
-        reason = _last(reasons) or _last(done.stdout.splitlines()) or f"status {done.returncode}"
-        raise InstallationError(f"`{' '.join(command)}` failed: {reason}", cure=f"The whole log: {log}")
+    title = " ".join(word for word in command if not word.startswith("-"))
+    with build_log(cache_directory() / _LOG, title, append=True) as log:
+        log.keep(f"$ {' '.join(words)}")
+        said: list[str] = []
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=_environment(),
+            )
+        except OSError as error:
+            raise InstallationError(f"{words[0]} cannot be started: {error.strerror}") from None
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                log.line(line)
+                said.append(line)
+        if process.returncode != 0:
+            reasons = [line for line in said if line.startswith(("E:", "W:"))]
+            reason = _last(reasons) or _last(said) or f"status {process.returncode}"
+            raise InstallationError(f"`{' '.join(command)}` failed: {reason}")
 
 
 def _last(lines: Iterable[str]) -> str:

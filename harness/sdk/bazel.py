@@ -25,12 +25,12 @@ from typing import Self
 
 from harness import console
 from harness.boards import docker_engine
-from harness.boards.build_log import BuildLog
 from harness.boards.container import SILENCE_SECONDS, run_in_container
 from harness.boards.emulated import remove_stale
 from harness.boards.images import Image, build_image
 from harness.boards.recipe import Recipe, read_recipe
 from harness.build.elf import version_key
+from harness.build.log import BuildLog
 from harness.configuration.targets import Target
 from harness.errors import BuildError
 from harness.file_digest import file_digest
@@ -255,7 +255,7 @@ class _Inside:
                 cure=" ".join(
                     [
                         *_cures(said),
-                        f"The whole log is in {log.name}; how it is built stands in {self._file}.",
+                        f"The whole log is in {log.name}. {self._file} says how it is built.",
                         _AGAIN,
                     ]
                 ),

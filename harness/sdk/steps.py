@@ -1,7 +1,7 @@
 """Long work in steps that is taken up again where it stopped.
 
 A step is done when it was recorded as done with the same inputs, and so were all before it. Whatever it
-prints is shown, and kept in a log of its own to which every further attempt is appended.
+prints is kept in a log of its own, to which every further attempt is appended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import console
-from harness.boards.build_log import BuildLog
+from harness.build.log import BuildLog, build_log
 from harness.files import write_atomically
 
 
@@ -39,7 +39,7 @@ class Steps:
             return
         self._forget_from(name)
         started = time.monotonic()
-        with self._log(name) as log, console.progress(f"step {name}", None):
+        with self._log(name) as log:
             action(log)
         self._recorded[name] = {
             "key": self._chain,
@@ -61,10 +61,7 @@ class Steps:
 
     @contextlib.contextmanager
     def _log(self, name: str) -> Iterator[BuildLog]:
-        path = self.log_path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as stream:
-            log = BuildLog(stream, str(path))
+        with build_log(self.log_path(name), f"step {name}", append=True) as log:
             log.keep(f"--- {name}, begun on {_now()}")
             try:
                 yield log

@@ -21,9 +21,9 @@ import pytest
 from harness.boards import bootstrap as bootstrapping
 from harness.boards import emulation_missing
 from harness.boards.bootstrap import base_tag, bootstrap
-from harness.boards.build_log import BuildLog, build_log
 from harness.boards.debian import Release
 from harness.boards.recipe import Recipe, read_recipe
+from harness.build.log import BuildLog, build_log
 from harness.configuration.targets import load_target
 from harness.errors import BuildError
 
@@ -34,12 +34,12 @@ BOOTSTRAP = """
 import docker
 from pathlib import Path
 from harness.boards.bootstrap import bootstrap
-from harness.boards.build_log import build_log
+from harness.build.log import build_log
 from harness.boards.recipe import read_recipe
 from harness.configuration.targets import load_target
 from harness.resources import cache_directory
 recipe = read_recipe(load_target("pi4"))
-with build_log(cache_directory() / "log") as log:
+with build_log(cache_directory() / "log", "image test") as log:
     bootstrap(docker.from_env(), recipe, recipe.releases[0], log)
 """
 
@@ -121,13 +121,13 @@ def test_with_a_full_disk_below_the_cache_folder(tmp_path: Path, monkeypatch: py
                 pytest.raises(
                     BuildError, match=r"no room to make a base .* No space left on device"
                 ) as caught,
-                build_log(small / "log") as log,
+                build_log(small / "log", "image test") as log,
             ):
                 bootstrap(client, recipe, release, log)
             assert "HARNESS_CACHE" in caught.value.cure
             assert files_in(small) == {"log"}
             grow(small, "400m")
-            with build_log(small / "log") as log:
+            with build_log(small / "log", "image test") as log:
                 assert bootstrap(client, recipe, release, log) == base_tag(recipe, release)
             assert files_in(small) == {"log"}
     finally:
@@ -148,7 +148,7 @@ def test_with_a_disk_that_is_full_before_the_log_is_written(
         with (
             disk(small, "4k"),
             pytest.raises(BuildError, match="No space left on device"),
-            build_log(small / "log") as log,
+            build_log(small / "log", "image test") as log,
         ):
             bootstrap(client, recipe, recipe.releases[0], log)
         assert not list(temporary.iterdir())  # mmdebstrap was ended, and took its own files with it
@@ -209,7 +209,7 @@ def test_with_a_full_disk_below_the_docker_engine(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(bootstrapping, "_unpack_debian", unpack)
     recipe = dataclasses.replace(read_recipe(TARGET), name="small")
-    with build_log(tmp_path / "log") as log:
+    with build_log(tmp_path / "log", "image test") as log:
         with pytest.raises(BuildError, match=r"did not take the base: .*no space left on device") as caught:
             bootstrap(client, recipe, recipe.releases[0], log)
         assert "Docker Root Dir" in caught.value.cure

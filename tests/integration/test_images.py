@@ -19,10 +19,10 @@ import pytest
 
 from harness.boards import emulation_missing, images, recipe
 from harness.boards.bootstrap import base_tag, bootstrap
-from harness.boards.build_log import BuildLog
 from harness.boards.debian import Release
 from harness.boards.images import build_image
 from harness.boards.recipe import Base, Recipe, read_recipe
+from harness.build.log import BuildLog
 from harness.configuration.targets import Target, load_target
 from harness.errors import BuildError
 from harness.resources import cache_directory
@@ -105,7 +105,7 @@ def base_tag_of(target: Target) -> str:
 
 def memory_log() -> tuple[io.StringIO, BuildLog]:
     stream = io.StringIO()
-    return stream, BuildLog(stream, "the log")
+    return stream, BuildLog(stream, "the log", "image test")
 
 
 def test_a_bootstrap_that_fails_leaves_nothing(engine: docker.DockerClient) -> None:
@@ -115,7 +115,7 @@ def test_a_bootstrap_that_fails_leaves_nothing(engine: docker.DockerClient) -> N
         bootstrap(engine, impossible, impossible.releases[0], log)
     assert "no-such-package-as-this" in said.getvalue()
     assert not engine.images.list(base_tag(impossible, impossible.releases[0]))
-    assert not list((cache_directory() / "images").glob(".bootstrap-*"))
+    assert not list((cache_directory() / "images").glob("harness-bootstrap-*"))
 
 
 class Registry(http.server.ThreadingHTTPServer):

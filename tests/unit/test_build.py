@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 import shutil
+import signal
 import stat
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +23,7 @@ from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
 from harness.build.toolchain import load_toolchain
 from harness.configuration.targets import Target, host_architecture
+from harness.ending import ended_by_signals
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
 from harness.file_digest import file_digest
 
@@ -95,6 +101,88 @@ def test_unchanged_sources_are_not_compiled_again(checkout: Checkout) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert first.engine == second.engine
     assert checkout.count() == 1
+
+
+def test_a_target_that_compiles_like_another_is_only_checked(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested = []
+
+    def note(engine: Path, target: Target, _: object) -> dict[str, object]:
+        tested.append((engine.read_bytes() != b"", target.name))
+        return {"how": f"as {target.name}"}
+
+    monkeypatch.setattr(building, "self_test", note)
+    first = build_engine(TARGET)
+    second = build_engine(replace(TARGET, name="mine", description="my own", qemu_cpu="max"))
+    assert (first.compiled, second.compiled, second.cached) == (True, False, False)
+    assert checkout.count() == 1
+    assert second.engine != first.engine
+    assert tested == [(True, "desk"), (True, "mine")]
+    one, other = (json.loads(build.manifest.read_text()) for build in (first, second))
+    assert (one["target"], other["target"]) == ("desk", "mine")
+    assert other["self_test"] == {"how": "as mine"}
+    same = ("sha256", "flags", "sources", "compiler", "cmake", "ninja", "compiled_for", "seconds")
+    assert {key: one[key] for key in same} == {key: other[key] for key in same}
+
+
+def test_a_target_that_compiles_like_another_has_gates_of_its_own(checkout: Checkout) -> None:
+    build_engine(TARGET)
+    older = Target(name="older", description="", architecture=host_architecture(), glibc="2.999", cpu=None)
+    strict = replace(older, architecture="aarch64" if host_architecture() == "x86_64" else "x86_64")
+    assert build_engine(older).compiled is False
+    with pytest.raises(TargetMismatchError):
+        build_engine(strict)
+    assert checkout.count() == 2, "another architecture is another program"
+
+
+@pytest.mark.parametrize("other", [{"cpu": "cortex-a53"}, {"glibc": "2.998"}])
+def test_another_core_or_c_library_is_another_program(checkout: Checkout, other: dict[str, str]) -> None:
+    build_engine(TARGET)
+    assert build_engine(replace(TARGET, name="mine", **other)).compiled  # type: ignore[arg-type]
+    assert checkout.count() == 2
+
+
+def test_a_damaged_program_is_compiled_again(checkout: Checkout) -> None:
+    first = build_engine(TARGET)
+    (program,) = (checkout.folder / "cache" / "build" / "programs").glob("*/*/mpe")
+    program.write_bytes(b"half a file")
+    shutil.rmtree(first.engine.parent)
+    assert build_engine(TARGET).compiled
+    assert checkout.count() == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_build_that_is_killed_leaves_nothing_half_done(checkout: Checkout, number: signal.Signals) -> None:
+    started = checkout.folder / "started"
+    body = f'echo half >"$2/mpe"; sh -c \'echo $$ >"{started}"; exec sleep 60\' & wait'
+    checkout.compile_with(body)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException), ended_by_signals():
+            build_engine(TARGET)
+        os._exit(0)
+    wait_until(started.is_file)
+    os.kill(child, number)
+    began = time.monotonic()
+    os.waitpid(child, 0)
+    assert time.monotonic() - began < 5
+    compiler = Path("/proc", started.read_text().strip())
+    wait_until(lambda: not compiler.exists() or " Z " in (compiler / "stat").read_text())
+    checkout.compile_with(f'cp "{shutil.which("true")}" "$2/mpe"')
+    build = build_engine(TARGET)
+    assert build.compiled
+    assert build.engine.stat().st_size > 100
+    left = [path.name for path in (checkout.folder / "cache" / "build").rglob("*.tmp")]
+    assert left == [], "what the killed one left was removed"
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never was")
 
 
 def test_tests_are_no_part_of_the_program(checkout: Checkout) -> None:

@@ -12,9 +12,9 @@ import docker
 import pytest
 
 from harness.boards import bootstrap, docker_engine, images, recipe
-from harness.boards.build_log import BuildLog, build_log
 from harness.boards.debian import Release, read_debian
 from harness.boards.recipe import Base, Recipe, read_recipe
+from harness.build.log import BuildLog, build_log
 from harness.configuration.targets import all_targets, load_target
 from harness.errors import BuildError, ConfigurationError
 
@@ -220,7 +220,7 @@ def failing_bootstrap(folder: Path, monkeypatch: pytest.MonkeyPatch, said: str) 
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("HARNESS_CACHE", str(folder))
     monkeypatch.setattr(bootstrap, "KEYRING", program)  # it is here
-    with build_log(folder / "log") as log:
+    with build_log(folder / "log", "image test") as log:
         bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
 
 
@@ -237,7 +237,7 @@ def test_the_next_release_is_taken_where_one_is_gone(
 
     monkeypatch.setattr(images, "bootstrap", gone)
     recipe = read_recipe(load_target("jetson-nano"))
-    with build_log(tmp_path / "log") as log:
+    with build_log(tmp_path / "log", "image test") as log:
         made = images._bootstrapped(nowhere(), recipe, True, log)
     assert made == ("base:trixie", "bootstrap trixie")
     assert tried == ["bullseye", "bookworm", "trixie"]
@@ -264,10 +264,10 @@ def test_no_image_is_begun_where_arm64_programs_do_not_run(monkeypatch: pytest.M
 
 
 def test_a_full_disk_under_the_docker_engine_is_said_to_be_there() -> None:
-    error = docker_engine.refused("not built", "write /x: no space left on device", log="the log")
+    error = docker_engine.refused("not built", "write /x: no space left on device")
     assert error.message == "not built: write /x: no space left on device"
     assert "Docker Root Dir" in error.cure
-    assert docker_engine.refused("not built", "exit 9", log="the log").cure == "The whole log is in the log."
+    assert docker_engine.refused("not built", "exit 9").cure == ""
 
 
 @pytest.mark.parametrize("missing", ["mmdebstrap", "keys"])
@@ -280,7 +280,7 @@ def test_what_a_bootstrap_needs_is_named(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path if missing == "keys" else tmp_path / "cache"))
     monkeypatch.setattr(bootstrap, "KEYRING", tmp_path / "absent" if missing == "keys" else program)
-    with build_log(tmp_path / "log") as log, pytest.raises(BuildError, match=missing) as caught:
+    with build_log(tmp_path / "log", "image test") as log, pytest.raises(BuildError, match=missing) as caught:
         bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
     assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.cure
     assert not (tmp_path / "cache").exists()
@@ -302,7 +302,7 @@ def test_a_base_to_build_tensorflow_in_has_its_packages_set_up(tmp_path: Path) -
 
 def test_where_no_debian_will_do_the_registries_are_named(tmp_path: Path) -> None:
     with (
-        build_log(tmp_path / "log") as log,
+        build_log(tmp_path / "log", "image test") as log,
         pytest.raises(BuildError, match="no release of Debian is old enough") as caught,
     ):
         images._bootstrapped(nowhere(), replace(RECIPE, releases=()), False, log)

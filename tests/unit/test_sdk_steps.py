@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.build_log import BuildLog
+from harness.build.log import BuildLog
 from harness.errors import BuildError
 from harness.sdk.steps import Steps
 
