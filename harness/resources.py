@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from pathlib import Path
 
+from harness.errors import ConfigurationError
+
 _PACKAGE = Path(__file__).resolve().parent
+# What harness itself puts into the cache folder.
+_OWN = {
+    *("build", "checks", "costs.sqlite", "costs.sqlite-shm", "costs.sqlite-wal", "cpu", "doctor.log"),
+    *("dockerd.log", "images", "locks", "qemu", "random_weights", "sdk", "zig"),
+}
 
 
 def resource(*parts: str) -> Path:
@@ -15,8 +24,58 @@ def resource(*parts: str) -> Path:
 
 
 def cache_directory() -> Path:
-    """Where builds, images and downloads are kept: $HARNESS_CACHE, else the user's cache folder."""
-    if chosen := os.environ.get("HARNESS_CACHE"):
-        return Path(chosen).absolute()  # compilers run in other folders
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).absolute() if base else Path.home() / ".cache") / "harness"
+    """Where builds, images and downloads are kept: $HARNESS_CACHE, else the user's cache folder.
+
+    Made where it is missing, for this user alone: programs are run from there. Raises ConfigurationError
+    where another user could change what it holds. Where it cannot be made, whoever writes there says so.
+    """
+    chosen = os.environ.get("HARNESS_CACHE")
+    if chosen:
+        path = Path(chosen).absolute()  # compilers run in other folders
+    else:
+        base = os.environ.get("XDG_CACHE_HOME")
+        path = (Path(base).absolute() if base else Path.home() / ".cache") / "harness"
+    with contextlib.suppress(OSError):
+        path.mkdir(mode=0o700, parents=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        _check_private(path, ours=not chosen)
+    return path
+
+
+def _check_private(path: Path, *, ours: bool) -> None:
+    """Takes away the permissions of others where the folder is `ours`, or holds nothing but a cache."""
+    link = path.lstat()
+    try:
+        folder = path.stat()
+    except OSError as error:
+        if not stat.S_ISLNK(link.st_mode):
+            raise
+        raise _unfit(path, f"is a symbolic link that leads nowhere ({error.strerror})") from None
+    if not stat.S_ISDIR(folder.st_mode):
+        raise _unfit(path, "is not a folder")
+    for status, what in ((link, "is a symbolic link that"), (folder, "")):
+        if status.st_uid != os.geteuid() and (not what or (stat.S_ISLNK(status.st_mode) and status.st_uid)):
+            raise _unfit(path, f"{what} belongs to another user ({_user(status.st_uid)})".strip())
+    if not folder.st_mode & 0o077:
+        return
+    if ours or {entry.name for entry in path.iterdir() if entry.suffix != ".tmp"} <= _OWN:
+        path.chmod(0o700)
+    elif folder.st_mode & 0o022:  # it holds other things: its permissions are not harness's to change
+        raise _unfit(path, f"can be written to by other users (mode {stat.S_IMODE(folder.st_mode):o})")
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"number {number}"
+
+
+def _unfit(path: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the cache folder {path} {why}",
+        cure="harness runs programs from its cache folder: set HARNESS_CACHE to a folder that only you can "
+        "write to.",
+    )
