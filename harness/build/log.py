@@ -28,6 +28,7 @@ class BuildLog:
 
     def __init__(self, stream: TextIO, name: str, title: str) -> None:
         self._stream, self.name, self.title = stream, name, title
+        self.begun = False  # whether there is anything in it
         self._last: deque[str] = deque(maxlen=_KEPT)
         self._at = title
         self._progress: console.Progress | None = None
@@ -42,6 +43,7 @@ class BuildLog:
 
     def keep(self, text: str) -> None:
         """Keeps a line without showing it."""
+        self.begun = True
         self._stream.write(text.rstrip() + "\n")
         self._stream.flush()
 
@@ -107,6 +109,6 @@ def _quoted(log: BuildLog) -> Iterator[None]:
     except HarnessError as error:
         if tail := log.tail():
             error.message = f"{error.message.rstrip(':.')}:\n{tail}"
-        if log.name not in error.cure:
+        if log.begun and log.name not in error.cure:
             error.cure = f"{error.cure} The whole log is in {log.name}.".strip()
         raise

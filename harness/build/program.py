@@ -50,12 +50,13 @@ def provide_program(
     sources, sha256, seconds of compiling, and `compiled`, whether that was now. Then `log` holds what was
     printed. Raises BuildError, and TargetMismatchError where flags go beyond the target's core.
     """
+    words = flag_words(flags)
     folder = cache_directory() / "build" / "programs" / _what_for(target, toolchain)
     with exclusive(folder / "lock", f"another build with {toolchain.name} for {target.architecture}"):
         program = folder / program_key(target, toolchain, flags, hash_sources(sources))
         compiled = not is_whole(program, _RECORD)
         if compiled:
-            _build(target, toolchain, flags, sources, program, log)
+            _build(target, toolchain, words, sources, program, log)
         os.utime(program)
         remove_old(folder, _RECORD, keep=program)
         record = read_manifest(program / _RECORD) or {}
@@ -94,7 +95,12 @@ def _what_for(target: Target, toolchain: Toolchain) -> str:
 
 
 def _build(
-    target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], program: Path, log: Path
+    target: Target,
+    toolchain: Toolchain,
+    flags: list[str],
+    sources: dict[str, bytes],
+    program: Path,
+    log: Path,
 ) -> None:
     started = time.monotonic()
     folder = program.parent
@@ -116,7 +122,7 @@ def _build(
             "format": FORMAT,
             "toolchain": toolchain.name,
             "compiled_for": toolchain.compiles_for(target),
-            "extra_flags": flags,
+            "extra_flags": shlex.join(flags),
             "sha256": file_digest(made),
             "seconds": round(time.monotonic() - started, 2),
             "flags": compiler_flags(work / "compile_commands.json", source / "engine"),
@@ -140,14 +146,20 @@ def _emptied(folder: Path, aside: Path) -> Path:
 
 
 def _compile(
-    target: Target, toolchain: Toolchain, tools: Tools, flags: str, source: Path, work: Path, log: BuildLog
+    target: Target,
+    toolchain: Toolchain,
+    tools: Tools,
+    flags: list[str],
+    source: Path,
+    work: Path,
+    log: BuildLog,
 ) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": tools.ninja,
         "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.files[0].name),
-        "MPE_EXTRA_FLAGS": ";".join(flag_words(flags)),
+        "MPE_EXTRA_FLAGS": ";".join(flags),
     } | toolchain.definitions(target)
     configure = [tools.cmake, "-S", str(source / "engine"), "-B", str(work), "-G", "Ninja"]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
