@@ -69,7 +69,7 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
     found = file_digest(wheels[0])
     if found != pin.sha256:
         raise BuildError(
-            f"{wheels[0].name}: the SHA-256 is {found}, and the pinned wheel's is {pin.sha256}",
-            cure="The download was damaged, or the index serves another file: try again, or another index.",
+            f"{wheels[0].name}: the SHA-256 is {found}, not {pin.sha256} as pinned",
+            cure="The download is damaged, or the index serves another file: try again or use another index.",
         )
     return wheels[0]

@@ -69,9 +69,9 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
     """
     program = shutil.which("mmdebstrap")
     if program is None or not KEYRING.is_file():
-        missing = "Debian's keys, which make one safe, are" if program else "mmdebstrap, which makes one, is"
+        missing = "the keys of Debian's archive" if program else "mmdebstrap"
         raise BuildError(
-            f"no registry has a base image, and {missing} not installed",
+            f"no registry has a base image, and making one needs {missing}",
             cure="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
     tag = base_tag(recipe, release)
@@ -142,19 +142,19 @@ def _failure(release: Release, status: int, said: list[str]) -> BuildError:
     if line := line_with(_NO_ROOM):
         return BuildError(
             f"no room to make a base of Debian {release.suite}: {line}",
-            cure="mmdebstrap unpacks below $TMPDIR or /tmp, and its result goes below the cache folder "
-            "(HARNESS_CACHE names another): each needs 1 GB.",
+            cure="mmdebstrap needs 1 GB in $TMPDIR (or /tmp) and 1 GB in the cache folder; set TMPDIR or "
+            "HARNESS_CACHE to use other folders.",
         )
     if line := line_with(_NO_NETWORK):
         return BuildError(
             f"Debian's archive cannot be reached: {line}",
-            cure=f"The base image needs the network once: a container registry or {MIRROR}; behind a proxy, "
-            "set http_proxy.",
+            cure=f"The first build of an image needs a container registry or {MIRROR}. Behind a proxy, set "
+            "http_proxy.",
         )
     if line := line_with(_NOT_SERVED):
         return ReleaseGoneError(f"Debian's archive does not serve {release.suite}: {line}")
-    line = line_with(re.compile(r"^E: ")) or (said[-1] if said else "it said nothing")
-    return BuildError(f"mmdebstrap ended with status {status}: {line}")
+    line = line_with(re.compile(r"^E: ")) or (said[-1] if said else "it printed nothing")
+    return BuildError(f"mmdebstrap failed with status {status}: {line}")
 
 
 def _write_archive(archive: Path, layer: Path, tag: str) -> None:

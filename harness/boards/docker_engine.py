@@ -59,7 +59,7 @@ def answering(doing: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise DockerError(f"the Docker Engine fails at {doing}: {short(error)}") from None
+        raise DockerError(f"the Docker Engine failed at {doing}: {short(error)}") from None
 
 
 def refused(what: str, error: BaseException | str) -> BuildError:
@@ -68,8 +68,8 @@ def refused(what: str, error: BaseException | str) -> BuildError:
     cure = ""
     if "no space left on device" in text.lower():
         cure = (
-            "The Docker Engine has a folder of its own for images (`docker info` calls it Docker Root Dir): "
-            "make room there; `docker system df` says what takes it."
+            "Make room in the Docker Engine's own folder (`docker info` shows it as Docker Root Dir); "
+            "`docker system df` shows what uses the space."
         )
     return BuildError(f"{what}: {text.strip()}", cure=cure)
 

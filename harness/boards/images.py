@@ -40,7 +40,7 @@ GLIBC_LABEL = "harness.glibc"
 TARGET_GLIBC_LABEL = "harness.glibc.target"
 PLATFORM = "linux/arm64"
 _BOOTSTRAP = "bootstrap "
-_ROOM = "Images are made below the cache folder and need 1 GB there; HARNESS_CACHE names another one."
+_ROOM = "Building an image takes 1 GB in the cache folder: make room, or set HARNESS_CACHE to another folder."
 _STEP = re.compile(r"Step (\d+/\d+) : (\S+)")
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 
@@ -155,7 +155,7 @@ def _find(client: DockerClient, recipe: Recipe, target: Target) -> Image | None:
 
 def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) -> None:
     if not arm64_programs_run():
-        raise BuildError("arm64 programs do not run here, and an image is made by some", cure=ARM64_CURE)
+        raise BuildError("arm64 programs do not run here, and an image build runs some", cure=ARM64_CURE)
     with build_log(log_path(recipe), f"image {recipe.name}", room=_ROOM) as log:
         base, described = _base(client, recipe, fresh, log)
         _build_on(client, recipe, target, base, described, fresh, log)
@@ -211,8 +211,8 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
         if not fresh and _arm64_image(client, tag):
             return tag, _BOOTSTRAP + release.suite
         console.log(
-            f"no registry has a base for {recipe.name}: making one from Debian {release.suite}, "
-            f"glibc {release.glibc}"
+            f"no registry has the base of the image {recipe.name}: making one from Debian {release.suite} "
+            f"(glibc {release.glibc})"
         )
         try:
             return bootstrap(client, recipe, release, log), _BOOTSTRAP + release.suite
@@ -221,7 +221,8 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
                 raise
             console.warn(f"{error.message}; the next nearest is {recipe.releases[number + 1].suite}")
     raise BuildError(
-        f"no registry has a base for {recipe.name}, and no release of Debian is old enough for one",
+        f"no registry has the base of the image {recipe.name}, and no release of Debian is old enough to "
+        "make one from",
         cure=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
     )
 

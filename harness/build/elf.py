@@ -144,6 +144,6 @@ def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collect
         if known or library in beside or _GLIBC_LIBRARIES.fullmatch(library):
             continue
         raise TargetMismatchError(
-            f"{program} needs the library {library}, which {target.name} is not known to have",
+            f"{program} needs the library {library}, which {target.name} does not have",
             cure="Link it statically, or build with --toolchain zig.",
         )

@@ -98,7 +98,7 @@ def _files_in(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise BuildError(
             f"{error.filename or folder}: {error.strerror}",
-            cure="Builds need room below the cache folder; HARNESS_CACHE names another one.",
+            cure="Builds write to the cache folder: make room there, or set HARNESS_CACHE to another folder.",
         ) from error
 
 
@@ -136,7 +136,8 @@ def _test(target: Target, folder: Path) -> None:
     if emulator is None:
         missing = ", ".join(emulator_missing(target))
         console.log(
-            f"{target.name}: the self-test is left out: it needs {missing} (`harness doctor --install`)"
+            f"{target.name}: skipping the self-test, which needs {missing} "
+            "(`harness doctor --install` installs it)"
         )
         return
     manifest["self_test"] = self_test(folder / "mpe", target, emulator)

@@ -103,8 +103,8 @@ def check_instruction_sets(flags: Mapping[str, str], target: Target) -> None:
                 raise TargetMismatchError(
                     f"engine/{file} may use {entry.name}, which {target.name}'s core {target.cpu or ''} "
                     f"does not have: it is compiled with {_march(words)}",
-                    cure="Only kernels with an instruction set of their own, in engine/src/kernels/, may use "
-                    "more than the base set; leave such flags out, or build for a target that has it.",
+                    cure="Remove that flag, or build for a target with this instruction set. Only the "
+                    "kernels in engine/src/kernels/ are compiled for several sets.",
                 )
 
 

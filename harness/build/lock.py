@@ -20,7 +20,7 @@ def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
     except OSError as error:
         raise BuildError(
             f"{path}: cannot be written: {error.strerror}",
-            cure=f"{cure_of(error)} HARNESS_CACHE names another cache folder.".strip(),
+            cure=f"{cure_of(error)} Or set HARNESS_CACHE to another folder.".strip(),
         ) from None
     with stream:
         try:

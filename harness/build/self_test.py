@@ -76,7 +76,7 @@ def self_test(engine: Path, target: Target, emulator: Emulator) -> dict[str, obj
     except _LoaderTooOldError as error:
         return {"how": emulator.description, "skipped": str(error)}
     except json.JSONDecodeError as error:
-        raise BuildError(f"{engine}: mpe caps printed no JSON: {error}") from None
+        raise BuildError(f"{engine}: the output of `mpe caps` is not JSON: {error}") from None
     return report
 
 
@@ -114,7 +114,7 @@ def _inferences(engine: Path, target: Target, emulator: Emulator, folder: Path) 
             raise BuildError(
                 f"{target.name}: the engine's int8 kernels and its reference loops disagree "
                 f"({emulator.description})",
-                cure="This is a defect of the engine or of its compiler: please report it with the manifest.",
+                cure="The engine or its compiler is at fault: please report this with the manifest.",
             )
     return ["fp32", "fp16", "int8"]
 
@@ -156,9 +156,9 @@ def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str])
         raise BuildError(f"{target.name}: {shown} cannot be started: {error.strerror}") from None
     if done.returncode in (-signal.SIGILL, 128 + signal.SIGILL):
         raise TargetMismatchError(
-            f"{target.name}: {shown} met {_illegal_instruction(command, emulator)} that the core "
+            f"{target.name}: {shown} executed {_illegal_instruction(command, emulator)} which the core "
             f"{target.cpu or ''} does not have",
-            cure="A source file was compiled with flags above the base set, outside the kernels' folders.",
+            cure="A source file outside engine/src/kernels/ was compiled with flags for newer cores.",
         )
     if "version `GLIBC_" in done.stderr:
         raise _LoaderTooOldError(done.stderr.strip().splitlines()[-1])

@@ -217,7 +217,7 @@ class SystemCompiler(HostToolchain):
                 else "Install it, or"
             )
             raise BuildError(
-                f"{program}, the toolchain {self.name}'s compiler for {target.name}, is not installed",
+                f"{program}, the compiler of the toolchain {self.name} for {target.name}, is not installed",
                 cure=f"{cure} build with `--toolchain zig`.",
             )
         return path

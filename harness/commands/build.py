@@ -25,26 +25,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="T",
-        help="a target's name or alias, your own target file (.yaml), or all; may be repeated",
+        help="name or alias of a target, a target file of your own (.yaml), or all; can be repeated",
     )
     parser.add_argument(
         "--toolchain",
         metavar="X",
-        help="the compiler: zig, gcc, clang or armclang (default: zig; in the image: gcc, its own)",
+        help="compiler: zig, gcc, clang or armclang (default: zig; with --in image: the image's own gcc)",
     )
     parser.add_argument(
         "--in",
         dest="place",
         default="host",
         choices=["host", "image"],
-        help="host: cross-compile here; image: compile natively in the target's arm64 image, under QEMU, "
-        "which takes minutes (default: host)",
+        help="where to compile: on this machine, or natively in the target's arm64 image under QEMU, which "
+        "takes minutes (default: host)",
     )
     parser.add_argument(
         "--flags",
         default="",
         metavar="F",
-        help="more compiler flags, in one word: --flags='-O2 -fno-unroll-loops'",
+        help="additional compiler flags, as one argument: --flags='-O2 -fno-unroll-loops'",
     )
     parser.add_argument(
         "--with",
@@ -52,13 +52,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=["tensorflow"],
-        help="tensorflow: also the target's libtensorflow SDK",
+        help="tensorflow: also make the target's libtensorflow SDK",
     )
     parser.add_argument(
         "--sdk",
         choices=["wheel", "bazel"],
-        help="where libtensorflow comes from: TensorFlow's own wheel, or its sources, built with Bazel in a "
-        "container, which takes hours to days and goes on where it was stopped (default: wheel)",
+        help="source of libtensorflow: TensorFlow's own wheel, or a Bazel build of its sources in a "
+        "container, which takes hours to days and continues after an interruption (default: wheel)",
     )
 
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
         if not (build.cached or build.compiled):
-            how = f"compiled before for a target that is alike, checked in {build.seconds:.0f} s"
+            how = f"compiled before for an equal target, checked in {build.seconds:.0f} s"
         how += f" by {build.compiler} in the image" if build.place == "image" else ""
         print(printable(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})"))
     else:
@@ -117,7 +117,7 @@ def _provider(extras: list[str], name: str | None) -> Callable[[Target], Sdk] | 
     if "tensorflow" not in extras:
         if name:
             raise ConfigurationError(
-                f"--sdk {name} says where libtensorflow comes from, and none is asked for",
+                f"--sdk {name} selects a source of libtensorflow, but --with tensorflow is missing",
                 cure="Add --with tensorflow.",
             )
         return None

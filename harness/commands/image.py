@@ -12,7 +12,7 @@ from harness.configuration.targets import load_target
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, metavar="T", help="an arm64 target, such as pi4")
     parser.add_argument(
-        "--fresh", action="store_true", help="build again, its base too, what is there already"
+        "--fresh", action="store_true", help="rebuild the image and its base, even where they exist"
     )
 
 

@@ -18,15 +18,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", parents=[common], help="list the models (the default)")
     fetch = actions.add_parser(
-        "fetch", parents=[common], help="download published weights and check them by size and hash"
+        "fetch", parents=[common], help="download published weights and check their size and hash"
     )
-    fetch.add_argument("name", help="a model's name, as listed")
+    fetch.add_argument("name", help="name of a model, as `harness models` lists it")
     fetch.add_argument("--to", type=Path, metavar="DIR", help="folder for the weights (default: the cfg's)")
-    fetch.add_argument("--url", help="where to download from, instead of the authors' site")
+    fetch.add_argument("--url", help="download from this address instead of the authors' site")
     random = actions.add_parser("random", parents=[common], help="write random weights for a cfg, for timing")
-    random.add_argument("cfg", type=Path, metavar="CFG")
-    random.add_argument("out", type=Path, metavar="OUT", help="the weights file to write")
-    random.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
+    random.add_argument("cfg", type=Path, metavar="CFG", help="Darknet cfg of the network")
+    random.add_argument("out", type=Path, metavar="OUT", help="weights file to write")
+    random.add_argument(
+        "--seed", type=int, default=1, help="seed of the random numbers (default: %(default)s)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,9 +38,9 @@ class InstallationError(HarnessError):
 def cannot_install() -> str | None:
     """Why nothing can be installed here; None where it can."""
     if os.geteuid() != 0:
-        return "installing packages takes root"
+        return "only root can install packages"
     if shutil.which("apt-get") is None:
-        return "there is no apt-get: packages are installed on Debian and Ubuntu only"
+        return "there is no apt-get: harness installs packages on Debian and Ubuntu only"
     return None
 
 
@@ -88,7 +88,7 @@ def _install_packages(packages: Sequence[str]) -> list[str]:
         console.warn(str(error))
     known = [package for package in absent if _is_known(package)]
     for package in sorted(set(absent) - set(known)):
-        console.warn(f"this system's archives have no package {package}")
+        console.warn(f"apt-get knows no package {package}")
     if known:
         _run("apt-get", "install", "--yes", "--no-install-recommends", *known)
     return known

@@ -76,7 +76,7 @@ def _emulation(target: Target) -> Iterator[Requirement]:
         name=_QEMU,
         purpose="emulates the target's core",
         find=lambda: _emulated_core(target),
-        cure="A newer qemu-user-static, of Debian's backports for example, knows more cores.",
+        cure="Install a newer qemu-user-static, for example from Debian's backports.",
         needs=(ARM64_PROGRAMS,),
     )
     yield Requirement(
@@ -94,7 +94,7 @@ def _check(check: Check, target: Target, board: Board) -> Iterator[Requirement]:
         name=check.source,
         purpose="is a program for the target",
         find=lambda: _built(check, target),
-        cure="`harness doctor` says whether the compiler is whole.",
+        cure="Run `harness doctor` to check the compiler.",
         needs=(COMPILER, *((_SDK,) if check.sdk else ())),
     )
     yield Requirement(

@@ -78,7 +78,7 @@ def download(
     if not _is_address(url):
         raise ConfigurationError(
             f"{url}: not an http or https address",
-            cure="Blanks and letters beyond ASCII are written as %20, %C3%BC and so on.",
+            cure="Write blanks and letters beyond ASCII as %20, %C3%BC and so on.",
         )
     wanted = _Wanted(url=url, size=size, sha256=sha256, advice=advice or Advice())
     with _file_errors(destination, wanted.advice):
@@ -142,7 +142,7 @@ def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = f"This folder cannot be written to: {advice.folder}."
+        cure = f"Make the folder writable, or {advice.folder}."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             cure = f"Make room, or {advice.folder}."
         raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", cure=cure) from error
@@ -196,7 +196,7 @@ def _opened(part: Path, advice: Advice) -> IO[bytes]:
 
 def _foreign(part: Path, why: str, advice: Advice) -> BuildError:
     return BuildError(
-        f"{part}: {why}; a download continues only in a file that it started itself",
+        f"{part}: {why}, so the download cannot continue in it",
         cure=f"Remove it, or {advice.folder}.",
     )
 
@@ -236,14 +236,14 @@ def _fill(
             if not resumed:
                 raise wanted.refused(
                     f"not the published file: its sha256 is {wrong.found}, not {wanted.sha256}; "
-                    "it has changed there, or something rewrites downloads"
+                    "the file has changed there, or a proxy rewrites downloads"
                 ) from None
             # What an earlier call left did not belong to this file; once more, from its beginning.
             resumed, reason, arrived = 0, "what an earlier download had left did not fit", 0
     of = "" if wanted.size is None else f" of {wanted.size:,}"
     raise BuildError(
         f"{wanted.url}: {reason} ({arrived:,}{of} bytes are here)",
-        cure="Check the network and run the same command again: it goes on where this one stopped.",
+        cure="Check the network and run the same command again: it continues the download.",
     )
 
 
@@ -360,14 +360,16 @@ def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: in
     """
     announced = None if response.chunked else response.headers.get("Content-Length")
     if announced is not None and not re.fullmatch("[0-9]{1,15}", announced.strip()):
-        raise wanted.refused(f"the server says that it sends {_short(announced)} bytes")
+        raise wanted.refused(f"the server announces a size of {_short(announced)} bytes")
     size = None if announced is None else have + int(announced)
     if wanted.size is not None:
         if size not in (None, wanted.size):
             raise wanted.refused(f"not the published file: it has {size:,} bytes, not {wanted.size:,}")
         return wanted.size
     if size is None and wanted.sha256 is None and not response.chunked:
-        raise wanted.refused("neither its size nor its hash is known, and the server does not say its size")
+        raise wanted.refused(
+            "the server does not say how long the file is, and neither its size nor its hash is known"
+        )
     return size
 
 

@@ -42,19 +42,19 @@ from harness.sdk.steps import Steps
 
 _AT = "/sdk"
 _TARGET = "//tensorflow:libtensorflow.so"
-_ROOM = "TensorFlow's build takes tens of GB below the cache folder; HARNESS_CACHE names another folder."
-_AGAIN = "The same command goes on where this one stopped."
+_ROOM = "TensorFlow's build takes tens of GB in the cache folder; set HARNESS_CACHE to use another folder."
+_AGAIN = "Run the same command again to continue."
 
 # What a step's output says of why it failed, and what to do then.
 _CURES = (
     (re.compile(r"No space left on device|Disk quota exceeded"), _ROOM),
     (
         re.compile(r"\(program cc1plus\)|Server terminated abruptly|Cannot allocate memory|OutOfMemory"),
-        "The memory did not suffice: lower the limits in the file below, or add swap.",
+        "The memory did not suffice: lower the limits in the file named below, or add swap.",
     ),
     (
         re.compile(r"Unknown ?[Hh]ost|Connect(ion)? (timed out|refused)|Network is unreachable"),
-        "TensorFlow's build fetches what it depends on from the network: check it, or set https_proxy.",
+        "TensorFlow's build downloads its dependencies: check the network, or set https_proxy.",
     ),
 )
 
@@ -142,10 +142,10 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
     """All steps; those that are done are passed over."""
     if image.glibc_newer:
         raise BuildError(
-            f"what is built on {image.base} may need its glibc {image.glibc}, and {target.name} has "
+            f"a library built on {image.base} may need its glibc {image.glibc}, and {target.name} has "
             f"{target.glibc}",
-            cure="The build wants the target's own system, from a registry that the Docker Engine reaches; "
-            "`--sdk wheel` does without.",
+            cure="Give the Docker Engine access to a registry with the target's own system, or use "
+            "`--sdk wheel`.",
         )
     downloads = sdk_directory() / "downloads"
     archive = downloads / f"tensorflow-{sources.version}.tar.gz"
@@ -197,7 +197,9 @@ def fetch(archive: Archive, path: Path) -> str:
     if expected is None:
         expected = file_digest(path)
         write_atomically(record, f"{expected}\n".encode())
-        console.warn(f"{path.name}: nobody states its SHA-256; it is {expected}, and has to stay so")
+        console.warn(
+            f"{path.name}: no SHA-256 of it is published; later downloads must match this one's, {expected}"
+        )
     return expected
 
 
@@ -251,7 +253,7 @@ class _Inside:
         )
         if status != 0:
             raise BuildError(
-                f"{command[0]} ended with status {status}: {_reason(said)}",
+                f"{command[0]} failed with status {status}: {_reason(said)}",
                 cure=" ".join(
                     [
                         *_cures(said),
@@ -268,7 +270,7 @@ def _reason(said: Sequence[str]) -> str:
     spoken = [line for line in said if line.strip()]
     of_bazel = [line for line in spoken if line.startswith("ERROR:")]
     of_others = [line for line in spoken if "error: " in line]
-    return (of_bazel or of_others or spoken[-1:] or ["it said nothing"])[0].strip()[:300]
+    return (of_bazel or of_others or spoken[-1:] or ["it printed nothing"])[0].strip()[:300]
 
 
 def _cures(said: Sequence[str]) -> list[str]:
@@ -290,7 +292,7 @@ def _prepare_tools(sources: Sources, program: Path, inside: _Inside, work: Path,
     said = inside.run(["bazel", "--version"], log, working_directory=_AT)
     if f"bazel {sources.bazel.version}" not in said:
         raise BuildError(
-            f"{sources.bazel.url}: calls itself {_reason(said)}, and not bazel {sources.bazel.version}"
+            f"{sources.bazel.url}: its version is {_reason(said)} instead of bazel {sources.bazel.version}"
         )
 
 

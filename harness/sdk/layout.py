@@ -25,7 +25,7 @@ from harness.temporary import temporary_folder
 
 FORMAT = 1  # raised when what an SDK holds changes
 HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
-ROOM = "An SDK takes 1.2 GB below the cache folder while it is made; HARNESS_CACHE names another folder."
+ROOM = "Making an SDK takes 1.2 GB in the cache folder; set HARNESS_CACHE to use another folder."
 _INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 _CMAKE_HEAD = """\

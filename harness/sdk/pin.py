@@ -14,7 +14,7 @@ def read_pin(target: Target) -> WheelPin:
     if not target.tensorflow:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow pinned",
-            cure="Its file names the version with the key tensorflow; toolchains/tensorflow/ pins them.",
+            cure="Set the key tensorflow in its file to a version that toolchains/tensorflow/ pins.",
         )
     folder = resource("toolchains", "tensorflow")
     file = folder / f"{target.tensorflow}-{target.architecture}.yaml"
@@ -22,8 +22,8 @@ def read_pin(target: Target) -> WheelPin:
         suffix = f"-{target.architecture}.yaml"
         known = ", ".join(sorted(path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}")))
         raise ConfigurationError(
-            f"no wheel of TensorFlow {target.tensorflow} for {target.architecture} is pinned, "
-            f"as {target.name} asks for",
-            cure=f"There are {known}.",
+            f"the target {target.name} asks for TensorFlow {target.tensorflow}, and no wheel of it for "
+            f"{target.architecture} is pinned",
+            cure=f"Pinned versions: {known}.",
         )
     return WHEEL_SHAPE.read(read_document(file))

@@ -148,7 +148,7 @@ def test_with_a_disk_that_is_full_before_the_log_is_written(
         with (
             disk(small, "4k"),
             pytest.raises(BuildError, match="No space left on device"),
-            build_log(small / "log", "image test") as log,
+            build_log(small / "log", "image test", room="Make room.") as log,
         ):
             bootstrap(client, recipe, recipe.releases[0], log)
         assert not list(temporary.iterdir())  # mmdebstrap was ended, and took its own files with it

@@ -111,7 +111,7 @@ def memory_log() -> tuple[io.StringIO, BuildLog]:
 def test_a_bootstrap_that_fails_leaves_nothing(engine: docker.DockerClient) -> None:
     impossible = dataclasses.replace(read_recipe(TARGET), packages=("no-such-package-as-this",))
     said, log = memory_log()
-    with pytest.raises(BuildError, match=r"mmdebstrap ended with .*: E: Unable to locate .*no-such-package"):
+    with pytest.raises(BuildError, match=r"mmdebstrap failed with .*: E: Unable to locate .*no-such-package"):
         bootstrap(engine, impossible, impossible.releases[0], log)
     assert "no-such-package-as-this" in said.getvalue()
     assert not engine.images.list(base_tag(impossible, impossible.releases[0]))

@@ -75,7 +75,7 @@ def test_a_target_without_tensorflow_says_so() -> None:
     with pytest.raises(ConfigurationError, match="pi4 has no TensorFlow pinned"):
         tensorflow_sdk(replace(load_target("pi4"), tensorflow=None))
     with pytest.raises(
-        ConfigurationError, match=r"(?s)no wheel of TensorFlow 1\.0 for aarch64 .*There are 2\.21"
+        ConfigurationError, match=r"(?s)asks for TensorFlow 1\.0, and no wheel .*Pinned versions: 2\.21"
     ):
         tensorflow_sdk(replace(load_target("pi4"), tensorflow="1.0"))
 
@@ -124,7 +124,7 @@ def test_without_a_network(pi4: Target, elsewhere: Path, monkeypatch: pytest.Mon
 
 def test_another_wheel_of_that_name(pi4: Target, elsewhere: Path) -> None:
     write_wheel(elsewhere)
-    with pytest.raises(BuildError, match="the pinned wheel's is 4b24aca16d52"):
+    with pytest.raises(BuildError, match="not 4b24aca16d52"):
         tensorflow_sdk(pi4)
     assert nothing_left()
 

@@ -105,11 +105,11 @@ def test_tests_adds_what_the_tests_need(machine: Machine) -> None:
 def test_who_is_not_root_is_told_what_is_left_out(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(installation, "cannot_install", lambda: "installing packages takes root")
+    monkeypatch.setattr(installation, "cannot_install", lambda: "only root can install packages")
     assert main(["doctor", "--install"]) == 0
     assert machine.commands == []
     assert (
-        "installing packages takes root; left out: Docker Engine, binfmt for arm64" in capsys.readouterr().err
+        "only root can install packages; left out: Docker Engine, binfmt for arm64" in capsys.readouterr().err
     )
 
 

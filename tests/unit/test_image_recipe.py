@@ -196,9 +196,9 @@ def test_what_could_reach_a_shell_is_checked(
         ),
         (
             "E: Unable to locate package gdbb\nE: apt-get failed\nE: mmdebstrap failed to run",
-            r"mmdebstrap ended with status 25: E: Unable to locate package gdbb",
+            r"mmdebstrap failed with status 25: E: Unable to locate package gdbb",
         ),
-        ("", r"mmdebstrap ended with status 25: it said nothing"),
+        ("", r"mmdebstrap failed with status 25: it printed nothing"),
     ],
 )
 def test_what_made_mmdebstrap_fail_is_said(

@@ -69,11 +69,11 @@ def redirect(place: str) -> Answer:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda _: head("Content-Length: ²") + b"12", "the server says that it sends ² bytes"),
-        (lambda _: head("Content-Length: " + "9" * 5000) + b"12", "says that it sends 9{160} bytes"),
-        (lambda _: head("Content-Length: " + "9" * 4000) + b"12", "says that it sends 9{160} bytes"),
-        (lambda _: head("Content-Length: -5") + b"12", "says that it sends -5 bytes"),
-        (lambda _: head("Content-Length: 1_0") + b"12", "says that it sends 1_0 bytes"),
+        (lambda _: head("Content-Length: ²") + b"12", "the server announces a size of ² bytes"),
+        (lambda _: head("Content-Length: " + "9" * 5000) + b"12", "announces a size of 9{160} bytes"),
+        (lambda _: head("Content-Length: " + "9" * 4000) + b"12", "announces a size of 9{160} bytes"),
+        (lambda _: head("Content-Length: -5") + b"12", "announces a size of -5 bytes"),
+        (lambda _: head("Content-Length: 1_0") + b"12", "announces a size of 1_0 bytes"),
         (redirect("http://[::1"), r"redirects to http://\[::1, not an http or https address"),
         (redirect("ftp://127.0.0.1:{port}/x"), "redirects to ftp://.*, not an http or https address"),
         (redirect("file:///etc/passwd"), "redirects to file:///etc/passwd, not an http or https address"),

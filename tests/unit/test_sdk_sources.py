@@ -198,7 +198,7 @@ def test_a_failed_build_is_told_with_its_log_and_taken_up_again(builder: Builder
     builder.sources = replace(builder.sources, options=("--config=other",))
     builder.statuses = {"bazel": 1}
     builder.says["bazel"] = "bazel 1.2.3\nERROR: a.cc: no\ng++: Killed signal terminated (program cc1plus)"
-    with pytest.raises(BuildError, match=r"bazel ended with status 1: ERROR: a\.cc: no") as caught:
+    with pytest.raises(BuildError, match=r"bazel failed with status 1: ERROR: a\.cc: no") as caught:
         builder.go()
     assert "memory did not suffice" in str(caught.value)
     assert str(builder.work / "logs" / "build.log") in str(caught.value)
@@ -226,7 +226,7 @@ def test_another_image_drops_what_was_compiled_with_the_old_one(builder: Builder
 
 def test_a_bazel_of_another_version_is_refused(builder: Builder) -> None:
     builder.says["bazel"] = "bazel 9.9.9"
-    with pytest.raises(BuildError, match=r"calls itself bazel 9\.9\.9, and not bazel 1\.2\.3"):
+    with pytest.raises(BuildError, match=r"its version is bazel 9\.9\.9 instead of bazel 1\.2\.3"):
         builder.go()
 
 
@@ -260,9 +260,12 @@ def test_an_unpublished_hash_is_recorded_and_then_insisted_on(
 ) -> None:
     archive, path = Archive(url=server.url), tmp_path / "bazel"
     assert bazel.fetch(archive, path) == SHA256
-    assert f"nobody states its SHA-256; it is {SHA256}" in capsys.readouterr().err
+    assert (
+        f"no SHA-256 of it is published; later downloads must match this one's, {SHA256}"
+        in capsys.readouterr().err
+    )
     assert bazel.fetch(archive, path) == SHA256
-    assert "nobody states" not in capsys.readouterr().err
+    assert "is published" not in capsys.readouterr().err
     assert len(server.requested) == 1
     path.unlink()
     server.content = CONTENT[:-1] + b"x"

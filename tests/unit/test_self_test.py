@@ -65,7 +65,7 @@ def test_an_error_of_the_engine_is_quoted(tmp_path: Path) -> None:
 
 
 def test_caps_that_are_no_json_are_a_defect(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="no JSON"):
+    with pytest.raises(BuildError, match="is not JSON"):
         self_test(engine(tmp_path, "echo hello\n"), TARGET, DIRECT)
 
 
