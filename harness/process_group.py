@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from harness.errors import HarnessError
 
@@ -15,16 +17,42 @@ from harness.errors import HarnessError
 # sampler's shell starts the engine; a program that kept the machine's lock would keep it as long as it hung.
 _GUARD = "trap '' HUP INT TERM; read -r _; "
 _KILL_GROUP = "kill -KILL 0"
+_GRACE = 2  # seconds
+_END_GROUP = f"kill -TERM 0; sleep {_GRACE}; kill -KILL 0"
 
 
 @contextlib.contextmanager
-def process_group() -> Iterator[int]:
-    """The number of a process group; what is in it is killed at the end of the block or of this process."""
-    with guard(_KILL_GROUP) as leader:
+def process_group(*, gently: bool = False) -> Iterator[int]:
+    """The number of a process group; what is in it is killed at the end of the block or of this process.
+
+    `gently`: where this process ends, they are asked to end before that. Ninja, which gives each compiler a
+    group of its own, ends them then.
+    """
+    with guard(_END_GROUP if gently else _KILL_GROUP) as leader:
         try:
             yield leader.pid
         finally:
             kill_group(leader.pid)
+
+
+def end_group(group: int) -> None:
+    """Asks what is in a process group to end, and waits for that, but not for long."""
+    # The guard hears no SIGTERM: it is the last one.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE
+    while time.monotonic() < deadline and _members(group) > 1:
+        time.sleep(0.02)
+
+
+def _members(group: int) -> int:
+    """How many processes of a group still run."""
+    found = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            found += fields[2] == str(group) and fields[0] != "Z"
+    return found
 
 
 def guard(script: str, *arguments: str) -> subprocess.Popen[str]:

@@ -37,6 +37,7 @@ from harness.resources import cache_directory
 from harness.temporary import temporary_folder
 
 KEPT = 5  # builds; older ones are removed
+_ROOM = 50_000_000  # bytes; with less, a failure may come from that: compilers seldom say so
 _NAME, _RECORD = "mpe", "program.json"
 _STEP = re.compile(r"^\[\d+/\d+\] Building ")
 
@@ -189,4 +190,12 @@ def _run(
     log.keep(f"$ {shlex.join(command)}")
     status = tools.run(command, on_line)
     if status != 0:
-        raise BuildError(f"{target.name}: {Path(command[0]).name} failed with status {status}")
+        folder = Path(log.name).parent
+        free = shutil.disk_usage(folder).free
+        raise BuildError(
+            f"{target.name}: {Path(command[0]).name} failed with status {status}",
+            cure=f"Only {free / 1e6:.0f} MB are free in {folder}: make room, or set HARNESS_CACHE to another "
+            "folder."
+            if free < _ROOM
+            else "",
+        )

@@ -18,7 +18,7 @@ from harness.configuration.document import suggestion
 from harness.configuration.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError
 from harness.printable import printable
-from harness.process_group import kill_group, process_group
+from harness.process_group import end_group, process_group
 from harness.resources import cache_directory, resource
 
 Place = Literal["host", "image"]
@@ -132,7 +132,7 @@ class HostTools:
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
         # Flags of the caller's own shell must not find their way into the program.
         kept = {key: value for key, value in os.environ.items() if key not in _FLAGS}
-        with process_group() as group:
+        with process_group(gently=True) as group:
             try:
                 process = subprocess.Popen(
                     command,
@@ -152,7 +152,7 @@ class HostTools:
                     for line in process.stdout:
                         on_line(line)
                 except BaseException:
-                    kill_group(group)  # what it has started, too: nobody waits for a compiler
+                    end_group(group)  # with what it has started: nobody waits for a compiler
                     raise
         return process.returncode
 

@@ -155,7 +155,11 @@ def test_a_damaged_program_is_compiled_again(checkout: Checkout) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_build_that_is_killed_leaves_nothing_half_done(checkout: Checkout, number: signal.Signals) -> None:
     started = checkout.folder / "started"
-    body = f'echo half >"$2/mpe"; sh -c \'echo $$ >"{started}"; exec sleep 60\' & wait'
+    # As Ninja does it, the compiler is in a process group of its own.
+    body = (
+        f'echo half >"$2/mpe"; setsid sh -c \'echo $$ >"{started}"; exec sleep 60\' & job=$!; '
+        'trap "kill -TERM $job; exit 1" TERM; wait'
+    )
     checkout.compile_with(body)
     child = os.fork()
     if child == 0:
@@ -232,6 +236,21 @@ def test_a_failing_compiler_is_quoted_and_nothing_is_kept(checkout: Checkout) ->
     assert str(log) in caught.value.cure
     assert "expected a type" in log.read_text()
     assert not list(log.parent.glob("*/manifest.json"))
+
+
+def test_a_compiler_that_fails_on_a_full_disk_is_told_from_others(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout.compile_with("echo Unknown extension; exit 1")
+    with pytest.raises(BuildError) as caught:
+        build_engine(TARGET)
+    assert "MB are free" not in caught.value.cure
+    usage = shutil.disk_usage(checkout.folder)._replace(free=300_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(BuildError, match="Unknown extension") as caught:
+        build_engine(TARGET)
+    assert "Only 0 MB are free in " in caught.value.cure
+    assert "set HARNESS_CACHE to another folder" in caught.value.cure
 
 
 def test_what_does_not_fit_the_target_is_not_kept(checkout: Checkout) -> None:
