@@ -96,11 +96,15 @@ def read_boards(path: Path) -> list[BoardEntry]:
 
 
 def open_board(target: Target, boards_file: Path | None = None) -> Board:
-    """The board for a target, to be used in a `with` statement; nothing is connected before that."""
+    """The board for a target, to be used in a `with` statement; nothing is connected before that.
+
+    Raises ConfigurationError where the boards file knows another target by the same name.
+    """
     if boards_file is not None:
         for entry in read_boards(boards_file):
             if entry.target.name == target.name:
-                return board_of(replace(entry, target=target))
+                check_target(entry, target)
+                return board_of(entry)
     if target.is_host:
         from harness.boards.host import HostBoard
 
@@ -108,6 +112,15 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
     from harness.boards.emulated import EmulatedBoard
 
     return EmulatedBoard(target)
+
+
+def check_target(entry: BoardEntry, target: Target) -> None:
+    """Raises ConfigurationError where a board is of another target that has the same name."""
+    if entry.target != target:
+        raise ConfigurationError(
+            f"the board {entry.name} is of another target that is called {target.name}, too",
+            cure="Name the same target file here and in the boards file.",
+        )
 
 
 def board_of(entry: BoardEntry) -> SshBoard:
@@ -134,6 +147,13 @@ def _entry(
     for key, text in (("name", name), ("place", place)):
         if not text.isprintable():  # it is a part of lines and of tables
             raise node.error(f"the {key} {text!r} holds characters that cannot be printed", key=key)
+    if target.is_host:
+        raise node.error(
+            f"the target {target.name} is the machine that harness runs on, which is never reached over SSH",
+            cure="Leave this board out: a sweep over host measures this machine. Another PC needs a target "
+            "file of its own, with its architecture and glibc.",
+            key="target",
+        )
     for key in ("host", "user"):
         if key not in rest and not place:
             raise node.error(f"a board needs the key {key} ({_HOST[key].help}), or a place")

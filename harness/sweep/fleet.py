@@ -51,13 +51,11 @@ class Fleet:
 
         Raises ConfigurationError where the boards file knows another target by the same name.
         """
-        entries = () if target.is_host else self._of_target.get(target.name, ())
+        from harness.boards.inventory import check_target
+
+        entries = self._of_target.get(target.name, ())
         for entry in entries:
-            if entry.target != target:
-                raise ConfigurationError(
-                    f"the board {entry.name} is of a target {target.name} that differs from the sweep's",
-                    cure="Name the same file of yours as the target in the sweep and in the boards file.",
-                )
+            check_target(entry, target)
         if entries:
             return tuple(entry.name for entry in entries)
         name = HOST if target.is_host else target.name + _EMULATED

@@ -76,10 +76,10 @@ def test_a_device_that_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFix
         file, hosts = tmp_path / "boards.yaml", tmp_path / "known_hosts"
         hosts.write_text("")
         file.write_text(
-            f"boards: [{{name: shelf, target: host, host: 127.0.0.1, port: {probe.getsockname()[1]}, "
+            f"boards: [{{name: shelf, target: pi5, host: 127.0.0.1, port: {probe.getsockname()[1]}, "
             f"user: nobody, known_hosts: {hosts}}}]\n"
         )
-        assert main(["doctor", "--target", "host", "--boards", str(file), "--json"]) == 5
+        assert main(["doctor", "--target", "pi5", "--boards", str(file), "--json"]) == 5
     found = findings(capsys.readouterr().out)
     assert not found["board"]["ok"]
     assert "shelf" in found["board"]["reason"]

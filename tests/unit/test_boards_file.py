@@ -62,6 +62,14 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, prot: 22}}", r":2: unknown key prot in a board"),
         (f"boards:\n- {{{BOARD}, port: 0}}", r":2: expected a whole number from 1 to 65535"),
         (f"boards:\n- {{{BOARD.replace('target: pi', 'target: pj')}}}", r":2: unknown target pj"),
+        (
+            f"boards:\n- {{{BOARD.replace('target: pi', 'target: host')}}}",
+            r":2: the target host is the machine that harness runs on, .*\n  Leave this board out: .*PC",
+        ),
+        (
+            "boards:\n- {name: a, place: p,\n   target: host}\nlabgrid: {coordinator: 'lab:1'}",
+            r":3: the target host is the machine that harness runs on",
+        ),
         (f"boards:\n- {{{BOARD.replace('192.0.2.7', '-oProxyCommand=x')}}}", r":2: expected a host"),
         (
             f"boards:\n- {{{BOARD.replace(KEY, 'ssh-ed25519 AAAA')}}}",
@@ -258,6 +266,17 @@ def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(t
 
 def test_the_host_is_a_board_of_its_own() -> None:
     assert isinstance(open_board(load_target("host")), HostBoard)
+
+
+def test_a_board_of_another_target_with_the_same_name_is_refused(tmp_path: Path) -> None:
+    own = 'description: a board\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n'
+    for folder, text in (("here", own), ("there", own.replace("a55", "a53"))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "khadas.yaml").write_text(text)
+    file = write(tmp_path, f"boards: [{{{BOARD.replace('target: pi', 'target: here/khadas.yaml')}}}]")
+    assert open_board(load_target(str(tmp_path / "here" / "khadas.yaml")), file).name == "shelf"
+    with pytest.raises(ConfigurationError, match="shelf is of another target that is called khadas"):
+        open_board(load_target(str(tmp_path / "there" / "khadas.yaml")), file)
 
 
 def test_a_board_of_the_file_comes_before_an_emulated_one(tmp_path: Path) -> None:
