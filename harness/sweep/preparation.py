@@ -134,9 +134,12 @@ class Boards:
 
     def _enter(self, name: str, future: Future[Board]) -> None:
         try:
-            # The host's is opened at once: a measurement that has the machine to itself may wait for it.
-            with contextlib.nullcontext() if name == HOST else loading(self._worker.stop):
-                board = self._open_board(name).__enter__()
+            board = self._open_board(name)
+            # Only an emulated board loads this machine, as its image is built here. Who opens another one may
+            # wait long for somebody else, and who waits must not keep this machine from a measurement: that
+            # may be what the other one waits for.
+            with loading(self._worker.stop) if board.emulated else contextlib.nullcontext():
+                board.__enter__()
             with self._lock:
                 if not self._closed:
                     future.set_result(board)

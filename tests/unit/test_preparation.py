@@ -1,7 +1,8 @@
-"""The boards of a sweep are closed together."""
+"""The boards of a sweep: how they are opened beside measurements, and closed together."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from typing import Self
 import pytest
 from fake_boards import FakeBoard
 
+from harness.errors import BoardUnreachableError
 from harness.sweep import preparation
-from harness.sweep.machine_lock import Interrupted
+from harness.sweep.machine_lock import Interrupted, measuring
 from harness.sweep.preparation import Boards
 from harness.sweep.store import Store
 from harness.sweep.worker import Worker
 
 NAMES = ("a", "b", "c")
+SECONDS = 20.0  # that a step of a test may take
 
 
 @pytest.fixture
@@ -117,3 +120,53 @@ def test_boards_hear_that_everything_was_cut_short(worker: Worker) -> None:
     with pytest.raises(KeyboardInterrupt), boards:
         raise KeyboardInterrupt
     assert told == [KeyboardInterrupt]
+
+
+@contextlib.contextmanager
+def measured_here() -> Iterator[None]:
+    """Another harness measures this machine, which it has to get within some seconds."""
+    late = threading.Event()
+    timer = threading.Timer(SECONDS, late.set)
+    timer.start()
+    try:
+        with measuring(late):
+            yield
+    finally:
+        timer.cancel()
+
+
+def test_who_waits_for_a_place_keeps_nobody_from_measuring_this_machine(worker: Worker) -> None:
+    """The place is held by a sweep that measures this machine before it releases the place."""
+    waiting, released = threading.Event(), threading.Event()
+
+    class Held(FakeBoard):
+        def __enter__(self) -> Self:
+            waiting.set()
+            if not released.wait(2 * SECONDS):
+                raise BoardUnreachableError("the place is held by another harness")
+            return self
+
+    with Boards(worker, Held) as boards:
+        boards.open("place")
+        assert waiting.wait(SECONDS)
+        with measured_here():
+            released.set()
+            assert boards.get("place").name == "place"  # also while this machine is measured
+
+
+def test_an_emulated_board_is_opened_when_nothing_is_measured_here(worker: Worker) -> None:
+    began = threading.Event()
+
+    class Emulated(FakeBoard):
+        emulated = True
+
+        def __enter__(self) -> Self:
+            began.set()
+            return self
+
+    with Boards(worker, Emulated) as boards:
+        with measured_here():
+            boards.open("pi4 (emulated)")
+            assert not began.wait(0.5)
+        assert boards.get("pi4 (emulated)")
+        assert began.is_set()
