@@ -36,7 +36,6 @@ class BoardService:
 
     def serve(self, lane: Lane) -> None:
         """Has a board measure cells until there are none left for it, or it is given up."""
-        failures = 0  # one after another
         with contextlib.suppress(Interrupted), console.telling(lane.tell):
             while (task := self.schedule.take(lane.name, self.worker.stop)) is not None:
                 jobs = [
@@ -52,11 +51,9 @@ class BoardService:
                 except StoreError:
                     raise
                 except HarnessError as error:
-                    failures += 1
-                    if not self._try_again(lane, task, error, begun=begun, failures=failures):
+                    if not self._try_again(lane, task, error, begun=begun):
                         return
                 else:
-                    failures = 0
                     self._settle(lane, task, jobs, claims)
                 lane.enter(State.IDLE)
             lane.enter(State.FINISHED)
@@ -65,15 +62,15 @@ class BoardService:
         for job, claim in zip(jobs, claims, strict=True):
             if claim is not Claim.BUSY:
                 self.advance(job)
+        if Claim.MINE in claims:
+            self.schedule.works(lane.name)
         task.items = [keyed for keyed, claim in zip(task.items, claims, strict=True) if claim is Claim.BUSY]
         if task.items:
             self.schedule.postpone(task, POLL_SECONDS)
         else:
             self.schedule.done(task, lane.name)
 
-    def _try_again(
-        self, lane: Lane, task: Task[Keyed], error: HarnessError, *, begun: bool, failures: int
-    ) -> bool:
+    def _try_again(self, lane: Lane, task: Task[Keyed], error: HarnessError, *, begun: bool) -> bool:
         """Waits until a board that failed may be tried again; False: never, or the sweep is over.
 
         Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
@@ -88,7 +85,7 @@ class BoardService:
             return False
         console.warn(f"{lane.name}: tried again in {pause:g} s: {error}")
         lane.enter(State.RETRYING, error.message, seconds=pause)
-        if failures == POWER_CYCLE_AFTER and not busy:
+        if self.schedule.failures(lane.name) == POWER_CYCLE_AFTER and not busy:
             self._power_cycle(lane.name)
         return self.schedule.rest(lane.name, pause, self.worker.stop)
 

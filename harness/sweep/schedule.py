@@ -136,8 +136,16 @@ class Schedule(Generic[Item]):
 
     def done(self, task: Task[Item], board: str) -> None:
         """A task has ended, and its board has shown that it works."""
-        self._failures.pop(board, None)
+        self.works(board)
         self._end(task)
+
+    def works(self, board: str) -> None:
+        """A board has measured something: its failures before that count no more."""
+        self._failures.pop(board, None)
+
+    def failures(self, board: str) -> int:
+        """Of a board, one after another, since it last measured something."""
+        return self._failures.get(board, 0)
 
     def postpone(self, task: Task[Item], seconds: float) -> None:
         """Another process has the task at the moment: to be looked at again."""

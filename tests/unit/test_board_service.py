@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections import Counter
@@ -22,7 +23,7 @@ from harness.sweep.fleet import Fleet
 from harness.sweep.plan import Keyed, cells
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
-from harness.sweep.store import Outcome, Store
+from harness.sweep.store import Claim, Outcome, Store
 from harness.sweep.worker import Job, Work, Worker
 
 FULL = "full: there is not enough room: 60 MB are needed, 1 MB is free"
@@ -189,6 +190,23 @@ def test_a_board_that_stays_busy_is_left_out_and_neither_it_nor_its_cells_are_to
     assert found.outcomes(1) == [("failed", "busy: somebody has it\n  Wait.")]
     assert lanes["busy"].activity.state is State.QUARANTINED
     assert not found.switched
+
+
+def test_what_another_harness_has_is_no_sign_that_a_board_works(
+    service: Callable[[Perform], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its failures a board is offered cells that another process has claimed meanwhile."""
+    monkeypatch.setattr("harness.sweep.board_service.POLL_SECONDS", 0.0)
+    found = service(failing(BoardUnreachableError("gone"), "broken"))
+    attempt, turns = found.worker.attempt_together, itertools.count()
+
+    def claimed_every_other_time(jobs: Sequence[Job]) -> list[Claim]:
+        return [Claim.BUSY] * len(jobs) if next(turns) % 2 else attempt(jobs)
+
+    monkeypatch.setattr(found.worker, "attempt_together", claimed_every_other_time)
+    lanes = found.run(["broken"], 5, pauses=(0.0,) * 4)
+    assert lanes["broken"].activity.state is State.QUARANTINED
+    assert found.switched == ["broken"]
 
 
 def test_a_board_that_goes_on_failing_is_switched_off_and_on(service: Callable[[Perform], Service]) -> None:
