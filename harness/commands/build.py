@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import BuildError, ConfigurationError, HarnessError, TargetMismatchError
+from harness.errors import BuildError, ConfigurationError, HarnessError
 from harness.printable import printable
 
 if TYPE_CHECKING:
@@ -66,22 +66,30 @@ def run(arguments: argparse.Namespace) -> int:
     """Builds, one target after the other; several are all tried, whatever comes of each."""
     from harness.build.engine import build_engine
 
-    make_sdk = _provider(arguments.extras, arguments.sdk)
+    _check_compiler(arguments)
+    provider = _provider(arguments.extras, arguments.sdk)
     targets = _targets(arguments.target, arguments.place)
     built: list[tuple[EngineBuild, Sdk | None]] = []
-    failed: list[HarnessError] = []
+    failed: dict[str, HarnessError] = {}
     for target in targets:
+        make_sdk = provider
+        if provider and "all" in arguments.target and not _has_sdk(target, arguments.sdk):
+            console.log(f"{target.name}: only the engine is built: its file names no such libtensorflow")
+            make_sdk = None
         try:
             compiler = _compiler(target, arguments.toolchain, arguments.place)
             engine = build_engine(target, toolchain=compiler, flags=arguments.flags)
-            built.append((engine, make_sdk(target) if make_sdk else None))
-        except (BuildError, TargetMismatchError) as error:
+            built.append((engine, None))
+            if make_sdk:
+                built[-1] = engine, make_sdk(target)
+        except HarnessError as error:
             if len(targets) == 1:
                 raise
-            console.warn(str(error))
-            failed.append(error)
+            console.warn(f"{target.name}: {error}")
+            failed[target.name] = error
     if arguments.json:
         rows = [_row(*build) for build in built]
+        rows += [{"target": name, "error": _error(error)} for name, error in failed.items()]
         console.emit_json(rows[0] if len(targets) == 1 else rows)
     elif len(targets) == 1:
         build = built[0][0]
@@ -95,18 +103,39 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         for sdk in {sdk.folder: sdk for _, sdk in built if sdk}.values():
             _print_sdk(sdk)
-    return max((error.exit_status for error in failed), default=0)
+    # What cannot be built for one of several targets is no mistake in the command line.
+    statuses = [max(error.exit_status, BuildError.exit_status) for error in failed.values()]
+    return max(statuses, default=0)
+
+
+def _has_sdk(target: Target, provider: str | None) -> bool:
+    """Whether the target's file names the TensorFlow that a provider needs."""
+    return bool(target.tensorflow_bazel if provider == "bazel" else target.tensorflow)
+
+
+def _error(error: HarnessError) -> dict[str, object]:
+    return {"status": error.exit_status, "message": error.message, "hint": error.cure or None}
+
+
+def _check_compiler(arguments: argparse.Namespace) -> None:
+    """Raises ConfigurationError for what would be wrong for every target."""
+    from harness.build.program import flag_words
+    from harness.build.toolchain import load_toolchain
+
+    flag_words(arguments.flags)
+    if arguments.place == "host" and arguments.toolchain:
+        load_toolchain(arguments.toolchain)
+    elif arguments.place == "image" and arguments.toolchain not in (None, "gcc"):
+        raise ConfigurationError(
+            f"--toolchain {arguments.toolchain} does not go with --in image: the images have GCC",
+            cure="Leave --toolchain out, or build with --in host.",
+        )
 
 
 def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolchain:
     """The toolchain to build with: of this machine by name, or the one in the target's image."""
     if place == "host":
         return toolchain or "zig"
-    if toolchain not in (None, "gcc"):
-        raise ConfigurationError(
-            f"--toolchain {toolchain} does not go with --in image: the images have GCC",
-            cure="Leave --toolchain out, or build with --in host.",
-        )
     from harness.boards.image_compiler import image_compiler
 
     return image_compiler(target)
