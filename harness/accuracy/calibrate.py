@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,8 +87,10 @@ def calibrate(
     skip: int = 0,
     resize: str | None = None,
     options: EngineOptions | None = None,
+    as_is: bool = False,
 ) -> Calibration:
-    """Runs `limit` pictures (after the first `skip`) in fp32 and chooses every tensor's range.
+    """Runs `limit` pictures (after the first `skip`) and chooses every tensor's range; in fp32 or, `as_is`,
+    in the precisions of the cfg.
 
     Labels are not needed. All methods but `minmax` run the pictures twice: for the ends, then for the
     histograms between them. Raises ConfigurationError on bad input.
@@ -105,7 +108,7 @@ def calibrate(
     chosen = options or EngineOptions(threads=os.cpu_count() or 1)
     ends = _Ends()
     histograms: dict[int, Histogram] = {}
-    with in_fp32(model) as reference:
+    with nullcontext(model) if as_is else in_fp32(model) as reference:
         passes = 1 if method == "minmax" else 2
         with console.progress("recording ranges", total=passes * len(paths)) as bar:
             for tensors in _tensors(engine, reference, paths, way, chosen):
@@ -138,7 +141,7 @@ class _Ends:
             low, high = tensor.min(axis=(0, 2, 3)), tensor.max(axis=(0, 2, 3))
             if not (np.isfinite(low).all() and np.isfinite(high).all()):
                 raise ConfigurationError(
-                    f"layer {layer} gives values that are not finite in fp32",
+                    f"layer {layer} gives values that are not finite",
                     cure="the weights do not belong to this cfg, or --bn-epsilon is needed",
                 )
             if layer in self.channels:

@@ -11,7 +11,6 @@ from harness.accuracy.decode import Candidates, Detections, Floats, decode, join
 from harness.accuracy.model import Model
 from harness.accuracy.nms import suppress
 from harness.accuracy.preprocess import Sample, prepare_chunks
-from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 
@@ -24,12 +23,7 @@ def detect(
     resize: str,
     options: EngineOptions,
 ) -> Iterator[tuple[Sample, Detections]]:
-    """Every picture with what was found in it above `threshold`, in order."""
-    if not model.outputs.detects:
-        raise ConfigurationError(
-            f"{model.cfg}: has no yolo or region layer, so it finds no boxes",
-            cure="it is a classifier: harness eval gives its top-1 and top-5",
-        )
+    """Every picture with what was found in it above `threshold`, in order; the model is a detector."""
     chunk = engine.images_per_chunk(model.cfg)
     for samples in prepare_chunks(paths, model.input, resize, chunk):
         batch = np.stack([sample.tensor for sample in samples])

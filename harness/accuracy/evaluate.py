@@ -19,6 +19,7 @@ from harness.accuracy.classify import classify, top, top_accuracy
 from harness.accuracy.dataset import Dataset, read_dataset, read_pictures
 from harness.accuracy.decode import Detections
 from harness.accuracy.detector import detect
+from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32, load_model
 from harness.accuracy.resampling import (
@@ -64,7 +65,7 @@ def evaluate(
         chosen = replace(chosen, calibration=calibration)
     way = model.resize(resize)
     data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
-    _check_kind(model, data, agreement)
+    _check_kind(model.cfg, data, model.outputs, agreement)
     result: dict[str, Any] = {"images": len(data.pictures), "resize": way}
     score = _score_detector if model.outputs.detects else _score_classifier
     scores, resampled = score(engine, model, data, way, chosen, agreement)
@@ -101,8 +102,18 @@ def layer_report(
     ]
 
 
-def _check_kind(model: Model, data: Dataset, agreement: bool) -> None:
-    wanted = "boxes" if model.outputs.detects else "classes"
+def check_dataset(cfg: Path, dataset: Path, labels: Path | None, *, agreement: bool = False) -> None:
+    """What `evaluate` would refuse of a data set, without the engine, which may have to be built first.
+
+    How many classes a classifier tells apart only the engine knows.
+    """
+    outputs = read_outputs(cfg)
+    classes = outputs.heads[0].classes if outputs.detects else None
+    _check_kind(cfg, read_dataset(dataset, classes=classes, labels=labels), outputs, agreement)
+
+
+def _check_kind(cfg: Path, data: Dataset, outputs: Outputs, agreement: bool) -> None:
+    wanted = "boxes" if outputs.detects else "classes"
     if data.kind == wanted or (agreement and data.kind == "pictures"):
         return
     has = {
@@ -111,7 +122,7 @@ def _check_kind(model: Model, data: Dataset, agreement: bool) -> None:
         "pictures": "no labels",
     }
     raise ConfigurationError(
-        f"{data.path}: has {has[data.kind]}; {model.cfg} wants {has[wanted]}",
+        f"{data.path}: has {has[data.kind]}; {cfg} wants {has[wanted]}",
         cure="agreement with fp32 needs no labels: --agreement" if data.kind == "pictures" else "",
     )
 

@@ -74,6 +74,17 @@ def read_outputs(cfg: Path) -> Outputs:
     return Outputs(heads=heads, letter_box=sections[0].integer("letter_box", 0) != 0)
 
 
+def detected_classes(cfg: Path) -> int:
+    """How many classes a detector tells apart. Raises ConfigurationError for a cfg that finds no boxes."""
+    outputs = read_outputs(cfg)
+    if not outputs.detects:
+        raise ConfigurationError(
+            f"{cfg}: has no yolo or region layer, so it finds no boxes",
+            cure="it is a classifier: harness eval gives its top-1 and top-5",
+        )
+    return outputs.heads[0].classes
+
+
 def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
     def wrong(key: str, what: str) -> ConfigurationError:
         return ConfigurationError(

@@ -11,9 +11,9 @@ from typing import Any
 from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.preprocess import RESIZES
 from harness.configuration.darknet_cfg import read_cfg
+from harness.configuration.file_kind import expect_weights
 from harness.configuration.policy import BUILT_IN, apply
-from harness.errors import ConfigurationError, file_error
-from harness.files import open_regular
+from harness.errors import ConfigurationError
 from harness.runtimes.engine import HostEngine
 from harness.temporary import temporary_folder
 
@@ -54,12 +54,7 @@ class Model:
 
 def load_model(engine: HostEngine, cfg: Path, weights: Path) -> Model:
     """Reads a model's shape; the engine checks the cfg. Raises ConfigurationError with file and line."""
-    try:
-        open_regular(weights).close()  # the engine reads them later, and may be asked for less before
-    except FileNotFoundError:
-        raise ConfigurationError(f"{weights}: there are no such weights") from None
-    except OSError as error:
-        raise file_error(weights, error) from None
+    expect_weights(weights)
     info = engine.info(cfg)
     channels, height, width = info["input"]
     return Model(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.commands.model_options import add_engine, add_model, engine_options
+from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
 from harness.printable import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
+    add_model(
+        parser,
+        policy_help="precisions that layers have while ranges are recorded, instead of fp32; int8 without "
+        "quantize=1, which needs these ranges, is fp32 meanwhile",
+    )
     parser.add_argument(
         "--dataset", type=Path, required=True, metavar="D", help="pictures; labels are not needed"
     )
@@ -37,17 +41,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.out.parent.is_dir():
         raise ConfigurationError(f"{arguments.out}: its folder does not exist")
-    calibration = calibrate(
-        host_engine(),
-        cfg=arguments.cfg,
-        weights=arguments.weights,
-        dataset=arguments.dataset,
-        method=arguments.method,
-        limit=arguments.limit,
-        skip=arguments.skip,
-        resize=arguments.resize,
-        options=engine_options(arguments),
-    )
+    with chosen_cfg(arguments, recording=True) as cfg:
+        calibration = calibrate(
+            host_engine(),
+            cfg=cfg,
+            weights=arguments.weights,
+            dataset=arguments.dataset,
+            method=arguments.method,
+            limit=arguments.limit,
+            skip=arguments.skip,
+            resize=arguments.resize,
+            options=engine_options(arguments),
+            as_is=arguments.policy is not None,
+        )
     calibration.write(arguments.out)
     if arguments.json:
         console.emit_json(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_options import add_engine, add_model, engine_options
+from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
 from harness.printable import printable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.accuracy.detector import detect
+    from harness.accuracy.heads import detected_classes
     from harness.accuracy.model import load_model
     from harness.errors import ConfigurationError
     from harness.runtimes.engine import host_engine
@@ -47,11 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.threshold < 1:
         raise ConfigurationError(f"--threshold {arguments.threshold}: a confidence lies between 0 and 1")
     targets = _drawings(arguments.draw, arguments.images) if arguments.draw else {}
-    engine = host_engine()
-    model = load_model(engine, arguments.cfg, arguments.weights)
-    names = _names(arguments.names, arguments.cfg, model.classes)
     rows: list[dict[str, Any]] = []
-    with console.progress("detecting", total=len(arguments.images)) as bar:
+    with (
+        chosen_cfg(arguments) as cfg,
+        console.progress("detecting", total=len(arguments.images)) as bar,
+    ):
+        names = _names(arguments.names, arguments.cfg, detected_classes(cfg))
+        engine = host_engine()
+        model = load_model(engine, cfg, arguments.weights)
         for sample, detections in detect(
             engine,
             model,

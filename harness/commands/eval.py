@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.commands.model_options import add_engine, add_model, engine_options
+from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +38,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
-    from harness.accuracy.evaluate import evaluate
+
+    with chosen_cfg(arguments) as cfg:
+        result = _evaluate(arguments, cfg)
+    if arguments.policy:
+        result["policy"] = arguments.policy
+    if arguments.json:
+        console.emit_json(result)
+    else:
+        _print(result)
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace, cfg: Path) -> dict[str, Any]:
+    from harness.accuracy.evaluate import check_dataset, evaluate, layer_report
     from harness.runtimes.engine import host_engine
 
+    check_dataset(cfg, arguments.dataset, arguments.labels, agreement=arguments.agreement)
     engine = host_engine()
     options = engine_options(arguments)
     result = evaluate(
         engine,
-        cfg=arguments.cfg,
+        cfg=cfg,
         weights=arguments.weights,
         dataset=arguments.dataset,
         resize=arguments.resize,
@@ -55,22 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
         agreement=arguments.agreement,
     )
     if arguments.layers:
-        from harness.accuracy.evaluate import layer_report
-
         result["layers"] = layer_report(
             engine,
-            cfg=arguments.cfg,
+            cfg=cfg,
             weights=arguments.weights,
             dataset=arguments.dataset,
             resize=result["resize"],
             options=options,
             limit=arguments.limit,
         )
-    if arguments.json:
-        console.emit_json(result)
-    else:
-        _print(result)
-    return 0
+    return result
 
 
 _TITLES = {

@@ -1,20 +1,83 @@
-"""The options that `eval`, `detect` and `calibrate` share: the model, and how the engine runs it."""
+"""The options that `eval`, `detect`, `calibrate` and `predict` share: the model, its precisions, and how the
+engine runs it."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.configuration.darknet_cfg import DarknetCfg
     from harness.runtimes.engine import EngineOptions
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """--cfg and --weights."""
-    parser.add_argument("--cfg", type=Path, required=True, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, required=True, metavar="W", help="its weights")
+_POLICY_HELP = "precisions to use instead of the cfg's own"
+
+
+def add_model(
+    parser: argparse.ArgumentParser, *, required: bool = True, policy_help: str = _POLICY_HELP
+) -> None:
+    """--cfg, --weights and --policy."""
+    parser.add_argument("--cfg", type=Path, required=required, metavar="C", help="network, Darknet cfg")
+    parser.add_argument("--weights", type=Path, required=required, metavar="W", help="its weights")
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        help=f"{policy_help}; as in a sweep file: fp32, fp16, int8, "
+        "'{default: int8, layers: {first: fp32}}', or @FILE that holds one",
+    )
+
+
+@contextlib.contextmanager
+def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Iterator[Path]:
+    """The cfg to run: the user's own or, with --policy, a copy that has the policy's precisions.
+
+    The model's files are looked at first, as what follows may begin with building the engine. Where ranges
+    are `recording`, layers that need them are in fp32 instead. Raises ConfigurationError where a file is
+    wrong, and where int8 needs ranges that are not given.
+    """
+    from harness.configuration.darknet_cfg import parse_cfg
+    from harness.configuration.model_files import check_model
+    from harness.configuration.policy import apply, in_fp32_where_static
+    from harness.configuration.policy_shape import read_policy
+
+    calibration = getattr(arguments, "calibration", None)
+    network = check_model(arguments.cfg, arguments.weights, calibration)
+    text = network.text
+    if arguments.policy:
+        text = apply(read_policy(arguments.policy), text, network.file)
+    if recording:
+        text = in_fp32_where_static(text)
+    elif calibration is None:
+        _check_ranges(arguments, parse_cfg(text, network.file))
+    if not arguments.policy:
+        yield arguments.cfg
+        return
+    with tempfile.TemporaryDirectory(prefix="harness-policy-") as folder:
+        cfg = Path(folder) / arguments.cfg.name
+        cfg.write_text(text, encoding="latin-1", newline="")
+        yield cfg
+
+
+def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
+    from harness.errors import ConfigurationError
+
+    static = [layer for layer in network.weighted if layer.precision == "int8" and not layer.quantize]
+    if static:
+        layer = static[0]
+        others = f" and {len(static) - 1} more" if len(static) > 1 else ""
+        where = f"--policy {arguments.policy}" if arguments.policy else f"{network.file}:{layer.line}"
+        instead = "--policy '{default: int8, quantize: 1}'" if arguments.policy else "quantize=1 in the cfg"
+        raise ConfigurationError(
+            f"{where}: layer {layer.index} ({layer.kind}){others}: int8 needs recorded ranges",
+            cure="Give them with --calibration (a file of `harness calibrate`), or have ranges measured "
+            f"at run time: {instead}.",
+        )
 
 
 def add_engine(parser: argparse.ArgumentParser, *, calibration: bool = True) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_options import positive_number
+from harness.commands.model_options import add_model, chosen_cfg, positive_number
 from harness.errors import ConfigurationError
 from harness.printable import printable
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 TIMEOUT = 3600.0
 # The options that only one kind of work takes, by the option that asks for that kind; nothing: a prediction.
 _TAKEN_BY = {
-    "": ("cfg", "weights", "threads", "layers", "loops", "calibration", "isa", "algorithm", "prefer"),
+    "": (
+        *("cfg", "weights", "policy", "threads", "layers", "loops"),
+        *("calibration", "isa", "algorithm", "prefer"),
+    ),
     "calibrate": ("results",),
     "validate": ("profiles", "plot"),
 }
@@ -36,8 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="a board to predict for: name, alias or your own target file (.yaml); may be repeated",
     )
-    parser.add_argument("--cfg", type=Path, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, metavar="W", help="its weights")
+    add_model(parser, required=False)
     parser.add_argument(
         "--threads",
         action="append",
@@ -99,10 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.prediction.llvm import find_llvm
 
-    threads = arguments.threads or [1]
     rows = []
-    for target in map(load_target, arguments.target):
-        rows += _predict(target, arguments, threads, arguments.loops and arguments.loops / target.name)
+    targets = [load_target(name) for name in arguments.target]
+    with chosen_cfg(arguments) as cfg:
+        for target in targets:
+            rows += _predict(target, cfg, arguments)
     if arguments.json:
         console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
     else:
@@ -164,9 +167,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _predict(
-    target: Target, arguments: argparse.Namespace, threads: list[int], folder: Path | None
-) -> list[dict[str, Any]]:
+def _predict(target: Target, cfg: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     from harness import console
     from harness.boards import emulation_missing
     from harness.boards.emulated import EmulatedBoard
@@ -177,11 +178,11 @@ def _predict(
     from harness.runtimes.engine import EngineOptions
 
     predictor = find_predictor(target)
-    files = {"engine": build_engine(target).engine, "cfg": arguments.cfg, "weights": arguments.weights}
-    if arguments.calibration:
-        files["calibration"] = arguments.calibration
     if missing := emulation_missing(target):
         raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
+    files = {"engine": build_engine(target).engine, "cfg": cfg, "weights": arguments.weights}
+    if arguments.calibration:
+        files["calibration"] = arguments.calibration
     with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
         paths = board.deploy(files)
         options = EngineOptions(
@@ -197,13 +198,14 @@ def _predict(
         raise BuildError("; ".join(profiling_missing()))
     profile, layers = profiled
     rows = [
-        _row(target, number, predictor.predict(profile, number), layers) for number in dict.fromkeys(threads)
+        _row(target, number, predictor.predict(profile, number), layers)
+        for number in dict.fromkeys(arguments.threads or [1])
     ]
-    if folder is not None:
+    if arguments.loops:
         from harness.prediction.loops import find_loops, write_loops
 
         loops = find_loops(profile, predictor)
-        write_loops(loops, folder, predictor)
+        write_loops(loops, arguments.loops / target.name, predictor)
         for row in rows:
             row["loops"] = [asdict(loop) for loop in loops]
     return rows

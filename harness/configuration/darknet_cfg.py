@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.configuration.document import nearest_file, suggestion
+from harness.configuration.file_kind import expect_cfg
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
 
@@ -69,6 +70,7 @@ class Layer:
     pointwise: bool = False
     precision: str = ""  # as the cfg asks: fp32, fp16 or int8; "" where the kind has none
     quantize: bool = False
+    parameters: int | None = 0  # in the weights file; None where that depends on the input's size
 
     @property
     def weighted(self) -> bool:
@@ -116,7 +118,8 @@ class DarknetCfg:
 
 
 def read_cfg(path: Path) -> DarknetCfg:
-    """Reads a cfg file. Raises ConfigurationError with file and line."""
+    """Reads a cfg file. Raises ConfigurationError with file and line, and for a file that is no cfg."""
+    expect_cfg(path)
     try:
         raw = read_regular(path, limit=_LARGEST_FILE, what="a Darknet cfg")
     except FileNotFoundError:
@@ -225,14 +228,20 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
     inputs = [previous]
     channels = channels_of(previous)
     depthwise = pointwise = False
+    parameters: int | None = 0
     match section.name:
         case "convolutional":
             groups = max(section.integer("groups", 1), 1)
             depthwise = groups > 1 and groups == channels
             sizes = [section.integer(key, section.integer("size", 1)) for key in ("size_x", "size_y")]
             pointwise = groups == 1 and sizes == [1, 1]
-            channels = section.integer("filters", 1)
+            filters = section.integer("filters", 1)
+            # A bias of each filter, with batch normalisation three more numbers.
+            offsets = 4 if section.integer("batch_normalize", 0) else 1
+            parameters = filters * (channels // groups * sizes[0] * sizes[1] + offsets)
+            channels = filters
         case "connected":
+            parameters = None
             channels = section.integer("output", 1)
         case "route":
             inputs = resolve("layers")
@@ -260,6 +269,7 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
         pointwise=pointwise,
         precision=(asked[0] if asked else "fp32") if weighted else "",
         quantize=weighted and section.integer("quantize", 0) != 0,
+        parameters=parameters,
     )
 
 

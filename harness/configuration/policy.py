@@ -58,23 +58,40 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class OneLayerAtATime:
-    """As many policies as the network has weighted layers: each has one layer changed."""
+    """A policy for each of some weighted layers of a network: each has that one layer changed."""
 
     setting: Setting
     default: Setting
+    layers: tuple[Rule, ...] = ()  # that name them; none: all weighted layers
+    given_name: str = ""
 
     @property
     def name(self) -> str:
-        return self.setting.precision + ("-dynamic" if self.setting.quantize else "") + "@each"
+        """For example `int8@each`, `int8@each-in-fp16` or `int8-dynamic@each-of-3-7`."""
+        which = "-".join(rule.selector for rule in self.layers)
+        return self._name("each" + (f"-of-{which}" if which else ""))
+
+    def _name(self, layer: str) -> str:
+        if self.given_name:
+            return f"{self.given_name}@{layer}"
+        around = "" if self.default.precision == "fp32" else f"-in-{self.default.precision}"
+        return f"{self.setting.precision}{'-dynamic' if self.setting.quantize else ''}@{layer}{around}"
 
     def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
+        """Raises ConfigurationError where a selector names an absent layer, other than a kind of them."""
+        chosen = {layer.index for layer in cfg.weighted}
+        if self.layers:
+            known = tuple(rule for rule in self.layers if not _absent_kind(rule, cfg))
+            nothing = Setting(precision=AS_IS)
+            probe = Policy(name=self.name, default=nothing, rules=known)
+            chosen = {index for index, found in settings(probe, cfg).items() if found is not nothing}
         return tuple(
             Policy(
-                name=self.name.replace("each", str(layer.index)),
+                name=self._name(str(index)),
                 default=self.default,
-                rules=(Rule(selector=str(layer.index), setting=self.setting),),
+                rules=(Rule(selector=str(index), setting=self.setting),),
             )
-            for layer in cfg.weighted
+            for index in sorted(chosen)
         )
 
 
@@ -207,18 +224,34 @@ def int8_use(cfg_text: str) -> Int8Use:
     )
 
 
+def in_fp32_where_static(cfg_text: str) -> str:
+    """The same cfg with fp32 in place of int8 that needs recorded ranges."""
+    fp32 = Setting(precision="fp32")
+    rules = tuple(
+        Rule(selector=str(layer.index), setting=fp32)
+        for layer in parse_cfg(cfg_text, "cfg").weighted
+        if layer.precision == "int8" and not layer.quantize
+    )
+    return apply(Policy(name="recording", default=Setting(precision=AS_IS), rules=rules), cfg_text)
+
+
 def expand(entries: Iterable[Policy | OneLayerAtATime], cfg: DarknetCfg) -> tuple[Policy, ...]:
     """All policies of a sweep for one network, each checked against its layers.
 
     A rule about a kind of layer this network has none of is left out: another model of the sweep may have it.
+    What several entries give, as for a layer in two ranges, is one policy.
     """
-    policies: list[Policy] = []
+    policies: dict[str, Policy] = {}
     for entry in entries:
         for policy in entry.policies(cfg) if isinstance(entry, OneLayerAtATime) else (entry,):
             kept = tuple(rule for rule in policy.rules if not _absent_kind(rule, cfg))
-            policies.append(replace(policy, rules=kept))
-            settings(policies[-1], cfg)
-    return tuple(policies)
+            found = replace(policy, rules=kept)
+            settings(found, cfg)
+            if policies.setdefault(found.name, found) != found:
+                raise ConfigurationError(
+                    f"two policies are called {found.name}, and they differ", cure="Give one another name."
+                )
+    return tuple(policies.values())
 
 
 def _absent_kind(rule: Rule, cfg: DarknetCfg) -> bool:
@@ -235,7 +268,7 @@ def check_kinds(entries: Iterable[Policy | OneLayerAtATime], cfgs: Iterable[Dark
     """Raises ConfigurationError where a rule names a kind of layer that no network of the sweep has."""
     networks = list(cfgs)
     for entry in entries:
-        for rule in entry.rules if isinstance(entry, Policy) else ():
+        for rule in entry.rules if isinstance(entry, Policy) else entry.layers:
             if networks and all(_absent_kind(rule, cfg) for cfg in networks):
                 files = ", ".join(cfg.file for cfg in networks)
                 raise ConfigurationError(

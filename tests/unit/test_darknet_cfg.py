@@ -85,5 +85,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_cfg(tmp_path)
     with (tmp_path / "large.cfg").open("wb") as stream:
         stream.truncate(1 << 30)
+    with pytest.raises(ConfigurationError, match="is a binary file; harness reads Darknet cfg files"):
+        read_cfg(tmp_path / "large.cfg")
+    (tmp_path / "large.cfg").write_text("[net]\n" * (1 << 20))
     with pytest.raises(ConfigurationError, match="larger than"):
         read_cfg(tmp_path / "large.cfg")

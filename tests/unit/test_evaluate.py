@@ -15,6 +15,7 @@ from PIL import Image
 
 from harness import cli
 from harness.accuracy.evaluate import evaluate, layer_report
+from harness.configuration.darknet_cfg import read_cfg
 from harness.errors import ConfigurationError
 from harness.runtimes import engine as runtime
 from harness.runtimes.engine import EngineOptions
@@ -62,7 +63,8 @@ def classifier(tmp_path: Path) -> dict[str, Any]:
 def model(folder: Path, cfg: str) -> dict[str, Any]:
     (folder / "net.cfg").write_text(cfg.format(keys=""))
     (folder / "int8.cfg").write_text(cfg.format(keys="int8=1\n"))
-    (folder / "net.weights").touch()
+    parameters = sum(layer.parameters or 0 for layer in read_cfg(folder / "net.cfg").layers)
+    (folder / "net.weights").write_bytes(bytes(20 + 4 * parameters))
     return {"cfg": folder / "net.cfg", "weights": folder / "net.weights", "dataset": folder / "data"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,10 +21,12 @@ from harness.configuration.policy import (
     apply,
     check_kinds,
     expand,
+    in_fp32_where_static,
     int8_use,
     select,
     settings,
 )
+from harness.configuration.policy_shape import read_policy
 from harness.errors import ConfigurationError
 
 CFG = parse_cfg(DETECTOR, "net.cfg")
@@ -216,3 +219,94 @@ def test_what_int8_needs() -> None:
     assert use("int8", True) == (True, False, False)
     assert use("int8", False) == (True, True, True)
     assert use(AS_IS, False) == (True, False, False)
+
+
+INT8, FP16, FP32 = (Setting(precision=name) for name in ("int8", "fp16", "fp32"))
+
+
+def named(*selectors: str) -> tuple[Rule, ...]:
+    return tuple(Rule(selector=selector, setting=INT8, place="s:4") for selector in selectors)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "layers"),
+    [(("2-5",), [2, 3, 5]), (("first", "heads"), [0, 5, 11]), (("pointwise", "connected"), [3, 5, 11])],
+)
+def test_one_at_a_time_of_some_layers(selectors: tuple[str, ...], layers: list[int]) -> None:
+    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named(*selectors))
+    assert [policy.name for policy in expand([each], CFG)] == [f"int8@{index}" for index in layers]
+
+
+def test_layers_that_are_not_there_are_named_with_their_place() -> None:
+    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named("2-99"))
+    with pytest.raises(
+        ConfigurationError, match=r"s:4: policy int8@each-of-2-99: there is no layer 99 in net"
+    ):
+        expand([each], CFG)
+    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named("connected"))
+    assert expand([each], CFG) == ()
+    with pytest.raises(ConfigurationError, match=r"s:4: policy .*: there is no connected layer in net\.cfg"):
+        check_kinds([each], [CFG])
+
+
+def test_names_tell_policies_of_one_layer_apart() -> None:
+    around = [OneLayerAtATime(setting=INT8, default=default) for default in (FP32, FP16)]
+    dynamic = OneLayerAtATime(setting=Setting(precision="int8", quantize=True), default=FP16)
+    own = OneLayerAtATime(setting=INT8, default=FP16, given_name="mine")
+    policies = expand([*around, dynamic, own], CFG)
+    assert [policy.name for policy in policies if "@2" in policy.name] == [
+        "int8@2",
+        "int8@2-in-fp16",
+        "int8-dynamic@2-in-fp16",
+        "mine@2",
+    ]
+    assert len({policy.name for policy in policies}) == len(policies) == 4 * len(WEIGHTED)
+
+
+def test_a_layer_in_two_ranges_is_measured_once() -> None:
+    ranges = [OneLayerAtATime(setting=INT8, default=FP32, layers=named(text)) for text in ("0-3", "2-5")]
+    assert [policy.name for policy in expand(ranges, CFG)] == ["int8@0", "int8@2", "int8@3", "int8@5"]
+    differing = [
+        OneLayerAtATime(setting=INT8, default=default, layers=named(text), given_name="mine")
+        for default, text in ((FP32, "0-3"), (FP16, "2-5"))
+    ]
+    with pytest.raises(ConfigurationError, match="two policies are called mine@2, and they differ"):
+        expand(differing, CFG)
+
+
+def test_what_needs_ranges_is_in_fp32_while_they_are_recorded() -> None:
+    text = apply(
+        read_policy("{default: int8, layers: {first: {precision: int8, quantize: 1}, last: fp16}}"), DETECTOR
+    )
+    layers = parse_cfg(in_fp32_where_static(text), "c").weighted
+    assert [layer.precision for layer in layers] == ["int8", "fp32", "fp32", "fp32", "fp32", "fp16"]
+
+
+def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Path) -> None:
+    assert read_policy("int8") == BUILT_IN["int8"]
+    text = "{default: int8, quantize: 1, layers: {first: fp32, 3-5: fp16}}"
+    policy = read_policy(text)
+    assert policy.default == Setting(precision="int8", quantize=True)
+    assert [(rule.selector, rule.setting) for rule in policy.rules] == [("first", FP32), ("3-5", FP16)]
+    (tmp_path / "mixed.yaml").write_text(
+        "# for the Pi\nname: mixed\n" + text[1:-1].replace(", q", "\nq").replace(", l", "\nl")
+    )
+    found = read_policy(f"@{tmp_path / 'mixed.yaml'}")
+    assert (found.name, found.default, found.rules) == ("mixed", policy.default, policy.rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("int9", r"^--policy:1: unknown policy int9\n  Did you mean int8\?"),
+        ("{defalt: int8}", r"^--policy:1: unknown key defalt in a policy\n  Did you mean default\?"),
+        ("{default: int8", r"^--policy:1: "),
+        ("{each: int8}", r"^--policy:1: each gives a policy for every layer, and one policy is wanted"),
+        ("[int8]", r"^--policy:1: expected a policy: one of"),
+        ("", r"^--policy:1: expected a policy: one of"),
+        ("@gone.yaml", r"^gone\.yaml: there is no such file"),
+    ],
+)
+def test_what_is_no_policy_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_policy(text)

@@ -1,0 +1,157 @@
+"""What a file is by its content, to say so where a Darknet cfg or Darknet weights are expected.
+
+Nothing is decided by the name: a renamed ONNX model is one all the same. What is not known passes, for
+whoever reads the file to judge.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ConfigurationError, file_error
+from harness.files import open_regular
+
+_HEAD = 4096  # bytes that are looked at
+_OTHER_MODEL = "Give the network as a Darknet cfg with its weights; harness does not convert other formats."
+_NO_MODEL = "Name the network's Darknet cfg and its weights."
+_ARCHIVE = "Unpack it, and name the Darknet cfg and the weights in it."
+_FETCH = "It stands for a large file that was not fetched: run `git lfs pull` in its repository."
+_SWAPPED = "Are the cfg and the weights swapped?"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: its name with an article, and what to do where it is not the one that is wanted."""
+
+    name: str
+    hint: str = _NO_MODEL
+
+
+CFG = Kind("a Darknet cfg file", _SWAPPED)
+WEIGHTS = Kind("a Darknet weights file", _SWAPPED)
+_TEXT = Kind("a text file")
+_BINARY = Kind("a binary file")
+_HDF5 = Kind("an HDF5 file, as Keras writes its models", _OTHER_MODEL)
+_PICKLE = Kind("a Python pickle, as old PyTorch models are", _OTHER_MODEL)
+_GRAPH = Kind("a protocol buffer, as TensorFlow's frozen graphs are", _OTHER_MODEL)
+_HTML = Kind("an HTML page", "Was a web page saved instead of the file?")
+_PYTORCH = Kind("a PyTorch model", _OTHER_MODEL)
+_KERAS = Kind("a Keras model", _OTHER_MODEL)
+
+# (offset, bytes there, kind)
+_MAGIC: Sequence[tuple[int, bytes, Kind]] = (
+    (4, b"TFL3", Kind("a TensorFlow Lite model", _OTHER_MODEL)),
+    (0, b"\x89HDF\r\n\x1a\n", _HDF5),
+    (0, b"\x93NUMPY", Kind("a NumPy array")),
+    (0, b"version https://git-lfs.github.com/spec/", Kind("a Git LFS pointer", _FETCH)),
+    (0, b"\x89PNG\r\n\x1a\n", Kind("a PNG picture")),
+    (0, b"\xff\xd8\xff", Kind("a JPEG picture")),
+    (0, b"GIF8", Kind("a GIF picture")),
+    (8, b"WEBPVP8", Kind("a WebP picture")),
+    (0, b"II*\0", Kind("a TIFF picture")),
+    (0, b"MM\0*", Kind("a TIFF picture")),
+    (0, b"\x1f\x8b", Kind("a gzip archive", _ARCHIVE)),
+    (0, b"\xfd7zXZ\0", Kind("an xz archive", _ARCHIVE)),
+    (0, b"BZh", Kind("a bzip2 archive", _ARCHIVE)),
+    (0, b"\x28\xb5\x2f\xfd", Kind("a Zstandard archive", _ARCHIVE)),
+    (0, b"7z\xbc\xaf\x27\x1c", Kind("a 7-Zip archive", _ARCHIVE)),
+    (0, b"Rar!\x1a\x07", Kind("a RAR archive", _ARCHIVE)),
+    (257, b"ustar", Kind("a tar archive", _ARCHIVE)),
+    (0, b"%PDF-", Kind("a PDF document")),
+    (0, b"\x7fELF", Kind("a program or library (ELF)")),
+    (0, b"SQLite format 3\0", Kind("an SQLite database")),
+)
+# Matched at the beginning of the file; in the first one the length of a JSON header comes before it.
+_PATTERNS: Sequence[tuple[re.Pattern[bytes], Kind]] = tuple(
+    (re.compile(pattern, re.DOTALL), kind)
+    for pattern, kind in (
+        (rb".{3}\0{5}\{\"", Kind("a safetensors file", _OTHER_MODEL)),
+        (rb"\x80[\x02-\x05](?=[\x8a\x95}\](cK])", _PICKLE),
+        # Protocol buffers: the version first, then one of the message's other fields.
+        (rb"\x08\x01\x12[\x80-\xff]+[\0-\x7f]\x0a", Kind("a TensorFlow SavedModel", _OTHER_MODEL)),
+        (rb"\x08[\x01-\x20](?=[\x12\x1a\x22\x28\x32\x3a\x42\x72\xa2])", Kind("an ONNX model", _OTHER_MODEL)),
+        (rb"\x0a.{1,9}\x0a.{1,200}\x12", _GRAPH),
+        (rb"BM.{4}\0{4}", Kind("a BMP picture")),
+        (rb"7767517\s", Kind("an ncnn model (.param)", _OTHER_MODEL)),
+        (rb"\s*<\?xml[^\0]{0,200}<net\s", Kind("an OpenVINO model", _OTHER_MODEL)),
+        (rb"(?i)\s*<(!doctype\s+html|html)\b", _HTML),
+        (rb"\s*<\?xml\b", Kind("an XML file")),
+        (rb"(\s*#[^\n]*\n|\s*(name|input|input_dim)\s*:[^\n]*\n)*\s*(layers?|input_param)\s*\{",
+         Kind("a Caffe model", _OTHER_MODEL)),
+        (rb"\s*\{\s*\"", Kind("a JSON file")),
+    )
+)  # fmt: skip
+# int32 major, minor and revision of Darknet's version, which has been 0.1 or 0.2 since 2014.
+_WEIGHTS_HEADER = re.compile(rb"[\0\x01]\0{3}[\x01-\x05]\0{3}[\0-\x10]\0{3}", re.DOTALL)
+_SECTION = re.compile(rb"\s*([#;][^\n]*\n\s*)*\[\s*(net|network)\s*\]")
+
+
+def expect_cfg(path: Path) -> None:
+    """Raises ConfigurationError where a file is evidently something else than a Darknet cfg."""
+    kind = kind_of(path)
+    if kind and kind not in (CFG, _TEXT):
+        raise _other(path, kind, CFG)
+
+
+def expect_weights(path: Path) -> None:
+    """Raises ConfigurationError where there is no file, or one that is evidently no Darknet weights."""
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there are no such weights") from None
+    except OSError as error:
+        raise file_error(path, error) from None
+    kind = kind_of(path)
+    # A file of numbers may look like anything that is binary and has no mark of its own.
+    if kind and kind not in (WEIGHTS, _BINARY):
+        raise _other(path, kind, WEIGHTS)
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What a file is; None where that is not known, or the file is empty or cannot be read."""
+    try:
+        with open_regular(path) as stream:
+            head = stream.read(_HEAD)
+    except (OSError, ValueError, ConfigurationError):
+        return None
+    if not head:
+        return None
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_kind(path)
+    if _WEIGHTS_HEADER.match(head):
+        return WEIGHTS
+    for offset, magic, kind in _MAGIC:
+        if head.startswith(magic, offset):
+            return kind
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if _SECTION.match(text):
+        return CFG
+    for pattern, kind in _PATTERNS:
+        if pattern.match(text):
+            return kind
+    return _BINARY if b"\0" in head else _TEXT
+
+
+def _zip_kind(path: Path) -> Kind:
+    """What is in an archive: PyTorch, Keras and others keep their models in one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        names = []
+    if any(name.endswith("data.pkl") for name in names):
+        return _PYTORCH
+    if "config.json" in names and any(name.endswith(".weights.h5") for name in names):
+        return _KERAS
+    return Kind("a ZIP archive", _ARCHIVE)
+
+
+def _other(path: Path, found: Kind, wanted: Kind) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path}: is {found.name}; harness reads {wanted.name.partition(' ')[2]}s",
+        cure=found.hint,
+    )
