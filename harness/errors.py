@@ -79,6 +79,12 @@ class CellsFailedError(HarnessError):
     exit_status = 6
 
 
+class CellsSkippedError(HarnessError):
+    """Some cells of a sweep were left out, as what they need is not there; the others are in the store."""
+
+    exit_status = 9
+
+
 class RegressionError(HarnessError):
     """A figure is worse than the one it was compared with."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.errors import CellsFailedError, ConfigurationError, ThrottledError
+from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
     from harness.configuration.matrix import Sweep
@@ -78,11 +78,22 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_report(report)
         console.log(f"kept in {folder}: report.html, report.md, report.json")
+    counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
+    console.log(f"{len(report.rows)} cells: {counts}")
     if report.failed:
         causes = sorted({row.error for row in report.failed})
         raise CellsFailedError(
             f"{len(report.failed)} of {len(report.rows)} cells failed:\n  " + "\n  ".join(causes),
             cure="The others are kept; the same command tries the failed ones again.",
+        )
+    if report.skipped:
+        causes = sorted({row.error for row in report.skipped})
+        some = f"{len(report.skipped)} of {len(report.rows)} cells were skipped"
+        if len(report.skipped) == len(report.rows):
+            some = "no cell could be measured"
+        raise CellsSkippedError(
+            f"{some}:\n  " + "\n  ".join(causes),
+            cure="With that in place the same command measures them; `harness doctor` says what is missing.",
         )
     if report.throttled:
         raise ThrottledError(

@@ -20,6 +20,7 @@ def data(report: Report) -> dict[str, Any]:
         "sweep": report.sweep,
         "results": str(report.folder),
         "environment": dict(report.environment),
+        "counts": report.counts,
         "cells": [_cell(row) for row in report.rows],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -112,6 +113,16 @@ class Report:
     @property
     def failed(self) -> list[Row]:
         return [row for row in self.rows if row.status == "failed"]
+
+    @property
+    def skipped(self) -> list[Row]:
+        return [row for row in self.rows if row.status == "skipped"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells have which status; 0 for one that none has."""
+        found = Counter(row.status for row in self.rows)
+        return {status: found[status] for status in ("done", "failed", "skipped", "pending")}
 
     @property
     def throttled(self) -> list[Row]:

@@ -57,8 +57,9 @@ class Materials:
             from harness.accuracy.dataset import read_dataset
             from harness.accuracy.model import load_model
 
-            classes = load_model(self.host, model.cfg, model.weights).classes
-            read_dataset(model.dataset, classes=classes, labels=model.labels)
+            loaded = load_model(self.host, model.cfg, model.weights)
+            if not loaded.outputs.detects:  # of a detector the cfg alone has told how many classes there are
+                read_dataset(model.dataset, classes=loaded.classes, labels=model.labels)
 
     def multiply_adds(self, model: Model) -> int:
         """Of one image."""

@@ -33,6 +33,7 @@ from harness.sweep.machine_lock import Interrupted
 from harness.sweep.materials import Materials
 from harness.sweep.measurement import Files, measure
 from harness.sweep.plan import Keyed, cells, in_turns
+from harness.sweep.preflight import check_files
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.store import Outcome, Place, Run, Store, Table
@@ -106,7 +107,12 @@ class _Execution:
         self.cells = cells(sweep, fleet.is_emulated)
 
     def run_all(self) -> None:
-        engines = self._build()
+        check_files(self.sweep)
+        wanted = self._possible_targets()
+        if not wanted:
+            self._skip_all()
+            return
+        engines = build_engines(product(wanted, self.sweep.toolchains), self.worker)
         host = engines[OWN]
         assert isinstance(host, Engine)
         self.materials = Materials(self.sweep, self.store, host)
@@ -115,7 +121,8 @@ class _Execution:
         self._calibrate()
         keys = [self._key(cell, engines) for cell in self.cells]
         accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
-        self._note(keys, accuracies, engines)
+        self._plan(keys, accuracies)
+        self._note_artifacts(engines)
         impossible = self._give_up(keys, engines)
         # By key: cells that come to the same are measured once.
         pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
@@ -123,14 +130,23 @@ class _Execution:
             job.key: job for job, key in zip(accuracies, keys, strict=True) if job and key not in impossible
         }
         open_evaluations = self._unsettled("evaluations", evaluations)
-        self._work(self._unsettled("cells", pending), list(open_evaluations.values()), engines)
+        open_cells = self._unsettled("cells", pending)
+        if open_cells or open_evaluations:
+            self._work(open_cells, list(open_evaluations.values()), engines)
+        elif not impossible:
+            console.log("everything is measured already")
 
     @cached_property
-    def missing(self) -> list[str]:
-        """What has to be installed before emulated boards can run; asked only where one is needed."""
-        return self.fleet.missing()
+    def missing(self) -> str:
+        """What has to be installed before emulated boards can run, "" for nothing. It is asked only where one
+        is needed, and then said once."""
+        missing = "; ".join(self.fleet.missing())
+        if missing:
+            console.warn(f"emulated boards are left out: {missing}")
+        return missing
 
-    def _build(self) -> Engines:
+    def _possible_targets(self) -> list[Target]:
+        """Those with cells that can be measured, or that have been measured before."""
         wanted = []
         for target in self.sweep.targets:
             measured = self.store.has_results(target.name)
@@ -140,7 +156,16 @@ class _Execution:
                 if not measured:
                     for board in self.fleet.boards(target):
                         self.boards.open(board)  # an image may take minutes: meanwhile the engine is built
-        return build_engines(product(wanted, self.sweep.toolchains), self.worker)
+        return wanted
+
+    def _skip_all(self) -> None:
+        """Notes that no cell of the sweep can be measured here: for that nothing has to be built."""
+        keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
+        self._plan(keys, [None] * len(keys))
+        for key in dict.fromkeys(keys):
+            self.store.complete_cell(
+                self.run, key, Outcome(status="skipped", error=f"not emulated here: {self.missing}")
+            )
 
     def _calibrate(self) -> None:
         models = {
@@ -163,12 +188,7 @@ class _Execution:
             ),
         )
 
-    def _note(
-        self,
-        keys: Sequence[str],
-        accuracies: Sequence[Job | None],
-        engines: Engines,
-    ) -> None:
+    def _plan(self, keys: Sequence[str], accuracies: Sequence[Job | None]) -> None:
         self.store.plan(
             self.run,
             [
@@ -189,6 +209,8 @@ class _Execution:
                 for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
             ],
         )
+
+    def _note_artifacts(self, engines: Engines) -> None:
         hashes = {
             f"engine for {target} by {build.name}": engine.sha256
             for (target, build), engine in engines.items()
@@ -207,22 +229,18 @@ class _Execution:
     def _give_up(self, keys: Sequence[str], engines: Engines) -> set[str]:
         """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
         impossible = set()
-        skipped = False
         for cell, key in zip(self.cells, keys, strict=True):
             engine = engines.get((cell.target.name, cell.build))
             if isinstance(engine, HarnessError):
                 outcome = Outcome(status="failed", error=str(engine))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
-                outcome = Outcome(status="skipped", error=f"not emulated here: {'; '.join(self.missing)}")
-                skipped = True
+                outcome = Outcome(status="skipped", error=f"not emulated here: {self.missing}")
             else:
                 continue
             impossible.add(key)
             earlier = self.store.outcome("cells", key)
             if earlier is None or earlier.status != "done":
                 self.store.complete_cell(self.run, key, outcome)
-        if skipped:
-            console.warn(f"emulated boards are left out: {'; '.join(self.missing)}")
         return impossible
 
     def _unsettled(self, table: Table, items: Mapping[str, Item]) -> dict[str, Item]:
@@ -247,9 +265,6 @@ class _Execution:
         evaluations: Sequence[Job],
         engines: Engines,
     ) -> None:
-        if not pending and not evaluations:
-            console.log("everything is measured already")
-            return
         targets = {
             board: target.name for target in self._targets(pending) for board in self.fleet.boards(target)
         }

@@ -1,0 +1,34 @@
+"""What a sweep needs and can be looked at without an engine: told before the first one is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.accuracy.dataset import read_pictures
+from harness.accuracy.evaluate import check_dataset
+from harness.configuration.darknet_cfg import read_cfg
+from harness.configuration.matrix import Calibration, Model, Sweep
+from harness.configuration.model_files import check_calibration, check_weights
+from harness.errors import ConfigurationError
+
+
+def check_files(sweep: Sweep) -> None:
+    """Raises ConfigurationError, with the model's line in the sweep file, where a file is missing, is of
+    another kind, or does not belong to its model."""
+    for model in sweep.models:
+        try:
+            _check(model)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{model.place}: {error.message}", cure=error.cure) from None
+
+
+def _check(model: Model) -> None:
+    network = read_cfg(model.cfg)
+    if not model.random_weights:
+        check_weights(network, model.weights)
+    if isinstance(model.calibration, Path):
+        check_calibration(network, model.calibration)
+    elif isinstance(model.calibration, Calibration) and model.calibration.dataset is not None:
+        read_pictures(model.calibration.dataset)
+    if model.dataset is not None:
+        check_dataset(model.cfg, model.dataset, model.labels)
