@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from harness import __version__, console
 from harness.ending import Ended, ended_by_signals
@@ -33,9 +34,26 @@ COMMANDS = {
 }
 
 
+class _UsageError(Exception):
+    """The words of the command line are wrong; the usage has been shown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as argparse does, but leaves the end of the process to its caller."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: error: {printable_lines(message)}", file=sys.stderr)
+        raise _UsageError(message)
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The whole parser; only `chosen`'s options are filled in."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="harness",
         description="Mixed-precision inference on Arm boards: build, deploy, sweep precisions, report.",
     )
@@ -52,40 +70,82 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status."""
+    """Runs one command and returns its exit status. Raises SystemExit for wrong usage, as argparse does.
+
+    With --json every failure is also an object on stdout, unless the command's own data is there already.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = next((word for word in words if not word.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for letters that the terminal does not have
-    options = _parser(chosen).parse_args(words)
-    console.set_quiet(options.quiet)
+    # Where the words cannot be read, they still say how a program wants to hear of that.
+    options = argparse.Namespace(json=_asked_for(words, "--json"), debug=_asked_for(words, "--debug"))
+    console.begin_output()
     try:
-        for word in words:
-            if not is_utf8(word):  # JSON and the store could not hold it
-                raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
-        with ended_by_signals():
-            remove_left()
-            status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
-            sys.stdout.flush()
+        status = _run(words, options)
+    except _UsageError as error:
+        hint = "`--help` after the command lists its options."
+        raise SystemExit(_failed(options, ConfigurationError.exit_status, error.message, hint=hint)) from None
     except Ended as end:
         _show(str(end), debug=options.debug)
-        return end.exit_status
+        return _failed(options, end.exit_status, str(end))
     except KeyboardInterrupt:
         _show("interrupted", debug=options.debug)
-        return 130
+        return _failed(options, 130, "interrupted")
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left in the buffer must not be tried again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback without asking for it
         if known := explained(error):
             _show(f"error: {known}", debug=options.debug)
-            return known.exit_status
-        _show(f"error: unexpected {type(error).__name__}: {error}", debug=options.debug)
+            return _failed(options, known.exit_status, known.message, hint=known.cure, where=known.where)
+        unexpected = f"unexpected {type(error).__name__}: {error}"
+        _show(f"error: {unexpected}", debug=options.debug)
+        hint = "this is a fault of harness; --debug shows where it arose"
         if not options.debug:
-            _show("this is a fault of harness; --debug shows where it arose", debug=False)
-        return 1
+            _show(hint, debug=False)
+        return _failed(options, 1, unexpected, hint=hint)
     return status
+
+
+def _run(words: Sequence[str], options: argparse.Namespace) -> int:
+    """Reads the words into `options` and runs the command that they name."""
+    for word in words:
+        if not is_utf8(word):  # JSON and the store could not hold it
+            raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    read = _parser(chosen).parse_args(words)
+    vars(options).update(vars(read))
+    console.set_quiet(options.quiet)
+    with ended_by_signals():
+        remove_left()
+        status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
+        sys.stdout.flush()
+    return status
+
+
+def _asked_for(words: Sequence[str], option: str) -> bool:
+    """Whether an option is among the words, whole or cut as argparse takes it."""
+    return any(len(word) > 3 and option.startswith(word) for word in words)
+
+
+def _failed(
+    options: argparse.Namespace, status: int, message: str, *, hint: str = "", where: str = ""
+) -> int:
+    """Returns the status; with --json, what happened is printed before."""
+    if options.json and not console.has_output():
+        error = {"status": status, "message": printable_lines(message)}
+        places = {"hint": hint, "where": where}
+        shown = error | {key: printable_lines(text) or None for key, text in places.items()}
+        try:
+            console.emit_json({"error": shown})
+        except BrokenPipeError:
+            _drop_output()
+    return status
+
+
+def _drop_output() -> None:
+    """Whoever read our output has seen enough; what is left in the buffer must not be tried again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show(message: str, *, debug: bool) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _NEWS_SECONDS = 1.0  # between looks at a view that is told in lines
 
 _quiet = False
+_emitted = False  # data for machines, since the command began
 _lock = threading.Lock()
 _bar: Bar | None = None  # what is drawn, while anything is
 _views: list[View] = []  # drawn above its bars
@@ -97,13 +98,26 @@ def _write(text: str) -> None:
 
 
 def emit_json(data: object) -> None:
-    """Data for machines, on stdout. NaN is refused: it is not JSON."""
+    """Data for machines, on stdout, all or nothing. NaN is refused: it is not JSON."""
     import json
 
+    global _emitted  # noqa: PLW0603 - one process has one standard output
     readable = (sys.stdout.encoding or "").lower().startswith("utf")
-    json.dump(data, sys.stdout, indent=2, ensure_ascii=not readable, allow_nan=False)
-    sys.stdout.write("\n")
+    document = json.dumps(data, indent=2, ensure_ascii=not readable, allow_nan=False)
+    _emitted = True
+    sys.stdout.write(f"{document}\n")
     sys.stdout.flush()
+
+
+def begin_output() -> None:
+    """A command begins: it has printed no data yet."""
+    global _emitted  # noqa: PLW0603
+    _emitted = False
+
+
+def has_output() -> bool:
+    """Whether the command has printed data for machines, of which there is one document at most."""
+    return _emitted
 
 
 class _Silent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,15 +24,24 @@ _CURES = {
 }
 
 
+# How messages begin that are about a line of a file, a layer of a network, or a file.
+_PLACE = re.compile(r"(?:(?!: )[^\n])+?:[0-9]+(?=: )|layer [0-9]+\b|[^\s:]*[/.][^\s:]*(?=: )")
+
+
 class HarnessError(Exception):
-    """What was wrong and where (`message`), and what to do about it (`cure`)."""
+    """What was wrong and where (`message`), and what to do about it (`cure`).
+
+    `where` is the place alone, for programs: FILE:LINE, a file, a board or a layer; "" where nothing has one.
+    """
 
     exit_status = 1
 
-    def __init__(self, message: str, *, cure: str = "") -> None:
+    def __init__(self, message: str, *, cure: str = "", where: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.cure = cure
+        place = _PLACE.match(message)
+        self.where = where or (place[0] if place else "")
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.cure}" if self.cure else self.message
@@ -104,7 +114,7 @@ def cure_of(error: OSError) -> str:
 
 def file_error(path: Path | str, error: OSError, *, doing: str = "cannot be read") -> ConfigurationError:
     """The error to raise about a file that the system refuses."""
-    return ConfigurationError(f"{path}: {doing}: {error.strerror}", cure=cure_of(error))
+    return ConfigurationError(f"{path}: {doing}: {error.strerror}", cure=cure_of(error), where=str(path))
 
 
 def explained(error: Exception) -> HarnessError | None:

@@ -56,7 +56,8 @@ class Node:
     def error(self, message: str, *, cure: str = "", key: str | None = None) -> ConfigurationError:
         """The error to raise about this value, or about one of its keys."""
         line = self.line if key is None else self.key_lines.get(key, self.line)
-        return ConfigurationError(f"{self.file}:{line}: {message}", cure=cure)
+        place = f"{self.file}:{line}"
+        return ConfigurationError(f"{place}: {message}", cure=cure, where=place)
 
     def mode(self, path: Path, *, key: str | None = None) -> int:
         """The mode of the file or folder at a path that stands here, 0 where there is none.
@@ -107,7 +108,7 @@ def read_document(path: Path) -> Node:
     except FileNotFoundError:
         near = nearest_file(path)
         cure = f"Did you mean {near}?" if near else ""
-        raise ConfigurationError(f"{path}: there is no such file", cure=cure) from None
+        raise ConfigurationError(f"{path}: there is no such file", cure=cure, where=str(path)) from None
     except OSError as error:
         raise file_error(path, error) from error
     return parse_document(decoded(data, path, what=what), str(path))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,20 +32,21 @@ def run(arguments):
             Path("held").unlink()
 
 schema.run = run
-sys.exit(cli.main(["schema"]))
+sys.exit(cli.main(["schema", *sys.argv[1:]]))
 """
 
 CONTROLLED = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 
 
-def start(folder: Path, *ignored: signal.Signals) -> subprocess.Popen[str]:
+def start(folder: Path, *ignored: signal.Signals, words: Sequence[str] = ()) -> subprocess.Popen[str]:
     def ignore() -> None:  # and what a shell ignores for its background jobs is as in its others
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND],
+        [sys.executable, "-c", COMMAND, *words],
         cwd=folder,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=ignore,  # noqa: PLW1509 - no threads here
