@@ -22,8 +22,23 @@ started() {
 }
 """
 
-# The first line of output is the process number, for killing. sshd makes each command the leader of a
-# session, so it is also the number of the process group; `exec` keeps it for the inner shell. That shell
+# Runs words as the leader of a process group, so that all they start can be killed with it. OpenSSH makes
+# every command one; where a server does not, as Dropbear's, `setsid` does, and `led` says so to the words.
+_LEADER = r"""
+group=$(
+  read -r stat <"/proc/$$/stat"
+  set -f
+  set -- ${stat##*) }
+  echo "$3"
+)
+unset led
+if [ "$group" = $$ ]; then exec "$@"; fi
+if ! command -v setsid >/dev/null; then echo "no group"; exit 1; fi
+led=setsid exec setsid "$@"
+"""
+
+# The first line of output is the process number, for killing. The command is the leader of a group, so it is
+# also the number of the process group; `exec` keeps it for the inner shell. That shell
 # stays: it turns a death by signal into 128 + n, which SSH libraries do not all report. What is not entered
 # among the running groups of its session is not started.
 _WRAPPER = (
@@ -54,14 +69,23 @@ def quoted(argv: Sequence[str]) -> str:
     return " ".join(shlex.quote(word) for word in argv)
 
 
-def wrapped(argv: Sequence[str], environment: Mapping[str, str], running: str) -> str:
+def leading(argv: Sequence[str]) -> list[str]:
+    """The words that run `argv` as the leader of a process group, with the variable `led` as the word that it
+    took to make it one, if any. Where that cannot be done they print `no group` and fail."""
+    return ["sh", "-c", _LEADER, "sh", *argv]
+
+
+def wrapped(
+    argv: Sequence[str], environment: Mapping[str, str], running: str, leader: Sequence[str] = ()
+) -> str:
     """The line that runs `argv`, with more variables, and first prints the number of its process group.
 
-    While it runs, the folder `running` holds a file GROUP-START for it.
+    While it runs, the folder `running` holds a file GROUP-START for it. `leader`: the word, if any, that it
+    takes to make a command the leader of a group.
     """
     assignments = [f"{name}={value}" for name, value in environment.items()]
     prefix = ["env", *assignments] if assignments else []
-    return f"exec {quoted(['sh', '-c', _WRAPPER, 'sh', running, *prefix, *argv])}"
+    return f"exec {quoted([*leader, 'sh', '-c', _WRAPPER, 'sh', running, *prefix, *argv])}"
 
 
 def split_pid(stdout: str) -> tuple[int | None, str]:

@@ -21,7 +21,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, TypeVar
 
 from harness import console
 from harness.boards.storage_room import ask, make_room
@@ -30,8 +30,6 @@ from harness.file_digest import file_digest
 from harness.printable import printable
 
 if TYPE_CHECKING:
-    from paramiko import SFTPAttributes
-
     from harness.boards.ssh import SshBoard
 
 _Word = TypeVar("_Word")
@@ -148,8 +146,7 @@ class Deployment:
 
     def _finish(self, path: str, file: _File) -> None:
         """Gives what was verified its mode and its mark."""
-        self._board.sftp().chmod(path, file.mode)
-        self._board.sftp().utime(path, (_mark(file.digest), _mark(file.digest)))
+        self._board.files().finish(path, mode=file.mode, modified=_mark(file.digest))
 
     def _upload_path(self, file: _File) -> str:
         return f"{self._board.session.path}/uploads/{file.digest}"
@@ -159,9 +156,8 @@ class Deployment:
         upload = self._upload_path(file)
         with self._board.reachable(f"sending {file.shown}"):
             with contextlib.suppress(FileNotFoundError):
-                self._board.sftp().posix_rename(f"{self._folder}/partial/{file.digest}", upload)
-            found = self._stat(upload)
-        there = (found.st_size or 0) if found else 0
+                self._board.files().rename(f"{self._folder}/partial/{file.digest}", upload)
+            there = self._board.files().size(upload) or 0
         return there if there <= file.size else 0
 
     def _send(self, files: Sequence[_File]) -> None:
@@ -193,9 +189,9 @@ class Deployment:
         with self._board.reachable(f"storing {file.shown}"):
             self._finish(upload, file)
             folder = str(PurePosixPath(file.path).parent)
-            if self._stat(folder) is None:
-                self._board.sftp().mkdir(folder, 0o700)
-            self._board.sftp().posix_rename(upload, file.path)
+            if self._board.files().size(folder) is None:
+                self._board.files().make_folder(folder)
+            self._board.files().rename(upload, file.path)
 
     def _upload(self, file: _File, start: int) -> None:
         """Sends all from byte `start` on."""
@@ -206,15 +202,10 @@ class Deployment:
                 with (
                     file.local.open("rb") as stream,
                     _bar(f"sending {file.shown} to {self._name}", file.size) as show,
-                    self._board.sftp().open(upload, "r+b" if start else "wb") as remote,
                 ):
-                    remote.set_pipelined(True)
                     stream.seek(start)
-                    remote.seek(start)
-                    while piece := stream.read(_PIECE):
-                        remote.write(piece)
-                        show(stream.tell())
-                stored = self._board.sftp().stat(upload).st_size
+                    self._board.files().write(upload, _pieces(stream, show), start=start)
+                stored = self._board.files().size(upload)
             except OSError as error:
                 if not self._board.refused(error):
                     raise
@@ -224,7 +215,7 @@ class Deployment:
     def _give_up(self, file: _File, problem: str) -> NoReturn:
         """Removes what arrived and raises why: the file changed here, there is no room, or else `problem`."""
         with self._board.reachable(f"removing {file.shown}"), contextlib.suppress(FileNotFoundError):
-            self._board.sftp().remove(self._upload_path(file))
+            self._board.files().remove(self._upload_path(file))
         if file_digest(file.local) != file.digest:
             raise ConfigurationError(f"{file.local}: was changed while it was sent to {self._name}")
         self._room = 0
@@ -254,16 +245,17 @@ class Deployment:
             self._room = size + min(max(left - size, 0), _UNASKED)
         self._room -= size
 
-    def _stat(self, path: str) -> SFTPAttributes | None:
-        try:
-            return self._board.sftp().stat(path)
-        except FileNotFoundError:
-            return None
-
 
 def _mark(digest: str) -> int:
     """The time of modification, in seconds, that says that a file has this content: in 2001 or 2002."""
     return 1_000_000_000 + 2 * int(digest[:6], 16)  # even: FAT counts in twos
+
+
+def _pieces(stream: BinaryIO, show: Callable[[int], object]) -> Iterator[bytes]:
+    """The rest of a file; says how far it has come when each piece has been taken."""
+    while piece := stream.read(_PIECE):
+        yield piece
+        show(stream.tell())
 
 
 def _portions(words: Sequence[_Word]) -> Iterator[Sequence[_Word]]:

@@ -30,7 +30,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from harness.boards.command_line import STARTED, quoted
+from harness.boards.command_line import STARTED, leading, quoted
 from harness.errors import HarnessError
 from harness.printable import printable
 
@@ -42,7 +42,7 @@ SILENCE_SECONDS = 20  # the keeper gives up after one to two times this, whole s
 UNANSWERED_SECONDS = 60.0  # this side gives up later: a board whose cores are all at work answers late
 ANSWER_SECONDS = 20.0
 HURRY_SECONDS = 2.0  # instead, when a command is to end at once
-_NAME = re.compile(r"[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64}\n")
+_NAME = re.compile(r"(?P<name>[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64})(?: (?P<leader>setsid))?\n")
 
 # For scripts whose first argument is the working folder. Shell functions have no variables of their own:
 # those called by others use names that nothing else uses.
@@ -149,7 +149,7 @@ for part in "" /running /uploads /uses; do mkdir "$folder/sessions/$session$part
     fi
   done
 ) </dev/null >/dev/null 2>&1 &
-echo "$session"
+echo "$session${led:+ $led}"
 while read -r _; do
   kill -USR1 "$!"
   echo
@@ -162,13 +162,17 @@ kill -KILL "-$$"  # with what is left of its own group
 def keeper_command(folder: str) -> list[str]:
     """The words that start a keeper, which first ends sessions whose keeper is gone.
 
-    It prints the session's name, or why the folder cannot be used.
+    It prints the session's name, and what makes a command the leader of a group if the server does not; or
+    why the folder cannot be used.
     """
-    return ["sh", "-c", FUNCTIONS + _KEEPER, "sh", folder, str(SILENCE_SECONDS)]
+    return leading(["sh", "-c", FUNCTIONS + _KEEPER, "sh", folder, str(SILENCE_SECONDS)])
 
 
 class Session:
-    """One side of a connection to a keeper; `name` and `path` say how and where the board knows it."""
+    """One side of a connection to a keeper; `name` and `path` say how and where the board knows it.
+
+    `leader` holds the word, if any, that a command there has to begin with to have a process group.
+    """
 
     def __init__(self, transport: Transport, folder: str, board: str) -> None:
         """Raises HarnessError where the board's folder cannot be used, else what paramiko raises."""
@@ -181,13 +185,22 @@ class Session:
         self._channel.exec_command(quoted(keeper_command(folder)))
         with self._channel.makefile("rb") as output:
             said = output.readline(100).decode("utf-8", "replace")
-        if not _NAME.fullmatch(said):
+        if said == "no group\n":
+            raise HarnessError(
+                f"{board}: its SSH server gives programs no process group, so they could not be ended",
+                cure="Install setsid there (util-linux or BusyBox has it), or OpenSSH's server.",
+                where=board,
+            )
+        named = _NAME.fullmatch(said)
+        if named is None:
             raise HarnessError(
                 f"{board}: the folder {printable(folder)} cannot be used: {self._complaint(said)}",
                 cure="Give a folder of the user's own, on storage that can be written, in the boards file.",
+                where=board,
             )
         self._channel.settimeout(BEAT_SECONDS)
-        self.name = said.strip()
+        self.name = named["name"]
+        self.leader = [named["leader"]] if named["leader"] else []
         self.path = f"{folder}/sessions/{self.name}"
         for work in (self._beat, self._listen):
             threading.Thread(target=work, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A board over SSH: one connection for deployment (SFTP), execution and collection.
+"""A board over SSH: one connection for deployment, execution and collection.
 
 What is started and written there ends with the connection, see harness.boards.session.
 """
@@ -6,7 +6,6 @@ What is started and written there ends with the connection, see harness.boards.s
 from __future__ import annotations
 
 import contextlib
-import io
 import secrets
 import signal
 import time
@@ -20,6 +19,7 @@ from harness.boards.board import Completed, RunTimeoutError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
+from harness.boards.remote_files import RemoteFiles, ShellFiles, files_of
 from harness.boards.sensors import BoardPaths
 from harness.boards.session import Session
 from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to, send_at_once
@@ -28,7 +28,7 @@ from harness.files import write_atomically
 from harness.printable import printable
 
 if TYPE_CHECKING:
-    from paramiko import PKey, SFTPClient
+    from paramiko import PKey
 
     from harness.configuration.targets import Target
 
@@ -79,7 +79,7 @@ class SshBoard:
         self.sensors = sensors or BoardPaths()
         self.address = address
         self._connection: Any = None  # fabric.Connection, which has no types
-        self._sftp: SFTPClient | None = None
+        self._files: RemoteFiles | None = None
         self._session: Session | None = None
         self._deployment: Deployment | None = None
 
@@ -112,10 +112,11 @@ class SshBoard:
             connection.open()
             send_at_once(connection)
             connection.transport.set_keepalive(KEEPALIVE_SECONDS)
-            self._sftp = sftp = connection.sftp()
-            sftp.get_channel().settimeout(TRANSFER_SECONDS)
-            folder = PurePosixPath(sftp.normalize(".") or "/") / address.folder
+            self._files = files = files_of(connection.transport, timeout=TRANSFER_SECONDS)
+            folder = PurePosixPath(files.home()) / address.folder
             self._session = Session(connection.transport, str(folder), self._shown)
+            if isinstance(files, ShellFiles):
+                files.join(self._session)
         self._deployment = Deployment(self, self.keep_bytes)
 
     def lose(self) -> None:
@@ -126,7 +127,7 @@ class SshBoard:
         session, self._session = self._session, None
         if session is not None:
             session.close(hurry=hurry)
-        connection, self._connection, self._sftp = self._connection, None, None
+        connection, self._connection, self._files = self._connection, None, None
         if connection is not None:
             for opened in (connection, connection.gateway):  # Fabric leaves its gateway open
                 if opened is not None:
@@ -169,7 +170,8 @@ class SshBoard:
         running = f"{self.session.path}/running"
         try:
             with self.reachable(doing):
-                result = self._execute(wrapped(argv, environment or {}, running), timeout)
+                line = wrapped(argv, environment or {}, running, self.session.leader)
+                result = self._execute(line, timeout)
             # Out of time, Invoke closes the channel; it may see that before it sees why.
             late = result.exited < 0 and time.monotonic() - started >= timeout
         except CommandTimedOut as error:
@@ -235,21 +237,16 @@ class SshBoard:
         return f"{self.session.path}/{name}"
 
     def fetch(self, remote: str, local: Path) -> None:
-        buffer = io.BytesIO()
         with self.reachable(f"fetching {printable(remote)}"):
             try:
-                self.sftp().getfo(remote, buffer)
+                content = self.files().read(remote)
             except FileNotFoundError:
                 raise HarnessError(f"{self._shown}: there is no file {printable(remote)}") from None
-        write_atomically(local, buffer.getvalue())
+        write_atomically(local, content)
 
     def _has(self, path: str) -> bool:
         """Whether a file or folder is there; to be used within `reachable`."""
-        try:
-            self.sftp().stat(path)
-        except FileNotFoundError:
-            return False
-        return True
+        return self.files().size(path) is not None
 
     @contextlib.contextmanager
     def _temporary_file(self) -> Iterator[str]:
@@ -259,7 +256,7 @@ class SshBoard:
             yield path
         finally:
             with contextlib.suppress(Exception):
-                self.sftp().remove(path)
+                self.files().remove(path)
 
     @property
     def _connected(self) -> bool:
@@ -269,19 +266,18 @@ class SshBoard:
     def _shown(self) -> str:
         return printable(self.name)
 
-    def sftp(self) -> SFTPClient:
-        """The connection's file transfer; to be used within `reachable`."""
-        if self._sftp is None:
+    def files(self) -> RemoteFiles:
+        """The board's files; to be used within `reachable`."""
+        if self._files is None:
             raise EOFError("not connected")
-        return self._sftp
+        return self._files
 
     def refused(self, error: OSError) -> bool:
         """Whether the board answered no more than that it failed, as where its disk is full.
 
         A connection that was lost is the same kind of error.
         """
-        channel = self._sftp.get_channel() if self._sftp is not None else None
-        reached = self._connected and channel is not None and not channel.closed
+        reached = self._connected and self._files is not None and not self._files.closed
         return error.errno is None and not isinstance(error, TimeoutError) and reached
 
     @contextlib.contextmanager

@@ -29,10 +29,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def running_server(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+def running_server(
+    folder: Path, environment: Mapping[str, str] | None = None, *, sftp: str | None = "internal-sftp"
+) -> Iterator[Server]:
     """An sshd with keys of its own, kept in `folder`; the test is skipped where none is installed.
 
-    `environment` is added to the variables that programs have there.
+    `environment` is added to the variables that programs have there; `sftp` is what serves files, or None.
     """
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
@@ -52,7 +54,7 @@ def running_server(folder: Path, environment: Mapping[str, str] | None = None) -
         f"Port {port}\nListenAddress 127.0.0.1\n"
         f"HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
         f"SetEnv {variables}\n"
-        "PidFile none\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n"
+        "PidFile none\nStrictModes no\nUsePAM no\n" + (f"Subsystem sftp {sftp}\n" if sftp else "")
     )
     with subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL) as process:
         try:

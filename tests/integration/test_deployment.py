@@ -476,7 +476,7 @@ def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
     sent, hashed = count_sent(monkeypatch), watch_hashing(monkeypatch)
     monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
     with connect(address) as board:
-        monkeypatch.setattr(board, "sftp", lambda: pytest.fail("asked for one file at a time"))
+        monkeypatch.setattr(board, "files", lambda: pytest.fail("asked for one file at a time"))
         assert board.deploy(files) == paths
         assert board.deploy(files) == paths
     assert not sent

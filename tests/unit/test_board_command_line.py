@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.boards.command_line import completed, kill_group, quoted, split_pid, wrapped
+from harness.boards.command_line import completed, kill_group, leading, quoted, split_pid, wrapped
 
 WORDS = st.lists(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), max_size=5
@@ -97,6 +98,30 @@ def group_is_gone(group: int) -> bool:
         return True
     time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize(("leader", "word"), [(True, ""), (False, "setsid")])
+def test_a_command_leads_a_group_whatever_the_server_does(leader: bool, word: str) -> None:
+    script = 'read -r stat </proc/$$/stat; set -- ${stat##*) }; echo "$3 $$ ${led:-}"'
+    done = subprocess.run(
+        leading(["sh", "-c", script]),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        start_new_session=leader,
+        env=os.environ | {"led": "something else"},
+    )
+    group, process, led = done.stdout.removesuffix("\n").split(" ")
+    assert group == process
+    assert led == word
+
+
+def test_without_setsid_nothing_runs_that_could_not_be_ended(tmp_path: Path) -> None:
+    words = leading(["touch", str(tmp_path / "started")])
+    words[0] = shutil.which("sh") or "sh"
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False, env={"PATH": str(tmp_path)})
+    assert (done.stdout, done.returncode) == ("no group\n", 1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_killing_a_group_that_is_gone_is_no_error() -> None:
