@@ -27,6 +27,7 @@ from harness.sweep.records import LayerRow, Outcome, Place, Run, Status, Table
 from harness.sweep.store_errors import StoreError, store_errors
 from harness.sweep.store_reader import StoreReader, checked_format
 from harness.sweep.store_schema import FILE_NAME, VERSION, upgrade
+from harness.sweep.store_views import make_views, views_are_current
 
 __all__ = ["FILE_NAME", "Claim", "LayerRow", "Outcome", "Place", "Run", "Status", "Store", "Table"]
 
@@ -254,16 +255,22 @@ class Store(StoreReader):
     def _open(self) -> None:
         version = checked_format(self.folder, self._database)  # before anything is written there
         self._database.execute("PRAGMA journal_mode = WAL")
-        if version < VERSION:
+        if version < VERSION or not views_are_current(self._database):
             with self._transaction():
-                (version,) = self._database.execute("PRAGMA user_version").fetchone()
-                shown = console.progress(f"converting results of format {version}", None)
-                with shown if 0 < version < VERSION else contextlib.nullcontext():
-                    try:
-                        upgrade(self._database, version)
-                    except sqlite3.IntegrityError as error:
-                        raise self.damaged(str(error)) from None
+                self._convert()
         self._database.execute("PRAGMA foreign_keys = ON")
+
+    def _convert(self) -> None:
+        """Makes what is there that of today's format; another process may have done so meanwhile."""
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        shown = console.progress(f"converting results of format {version}", None)
+        with shown if 0 < version < VERSION else contextlib.nullcontext():
+            try:
+                upgrade(self._database, version)
+            except sqlite3.IntegrityError as error:
+                raise self.damaged(str(error)) from None
+        if not views_are_current(self._database):
+            make_views(self._database)
 
 
 def _dump(result: Mapping[str, Any]) -> str:
