@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+LONGEST_ERROR = 500  # characters of what a program said
 _LONGEST = 200  # characters of a text that is only shown
 
 
@@ -33,6 +34,14 @@ def one_line(text: str) -> str:
     if not line.isprintable():
         line = "".join(letter if letter.isprintable() else " " for letter in line)
     return " ".join(line.split())[:_LONGEST].strip()
+
+
+def brief(text: str) -> str:
+    """The begin of what a program said, to be shown in an error: on one line, with control characters as
+    escapes."""
+    text = text.strip()
+    shown = printable(text[:LONGEST_ERROR])
+    return shown if len(text) <= LONGEST_ERROR else f"{shown} …"
 
 
 def is_utf8(name: str) -> bool:

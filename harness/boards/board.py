@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 
+MOST_OUTPUT = 4 << 20  # bytes that a program on a board may print, if nothing else is said
+
+
 @dataclass(frozen=True, kw_only=True)
 class Completed:
     """A process that ended on a board; a negative status is minus the number of the signal that ended it."""
@@ -25,8 +28,22 @@ class Completed:
     stderr: str
 
 
-class RunTimeoutError(CellsFailedError):
+class RunEndedError(CellsFailedError):
+    """A process on a board did what it may not, and was killed with its children."""
+
+
+class RunTimeoutError(RunEndedError):
     """A process on a board took longer than it was given; it and its children were killed."""
+
+
+class TooMuchOutputError(RunEndedError):
+    """A process on a board printed more than it may; it and its children were killed."""
+
+    def __init__(self, program: str, board: str, most_output: int) -> None:
+        super().__init__(
+            f"{program}: printed more than {most_output >> 20} MB on {board}",
+            cure="Run it there by hand, and look at what it prints.",
+        )
 
 
 def library_path(libraries: Iterable[str]) -> dict[str, str]:
@@ -84,13 +101,19 @@ class Board(Protocol):
         ...
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         """Runs a program to its end, at most `timeout` seconds.
 
         `environment` is added to the variables that programs have there.
 
-        Raises RunTimeoutError after it has killed the program and all it started.
+        Raises RunTimeoutError, and TooMuchOutputError where it prints more than `most_output` bytes on
+        standard output and standard error together, after it has killed the program and all it started.
         """
         ...
 

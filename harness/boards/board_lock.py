@@ -31,7 +31,7 @@ from harness import console
 from harness.boards.session import FUNCTIONS
 from harness.boards.storage_room import make_room
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
-from harness.printable import printable
+from harness.printable import brief, printable
 
 if TYPE_CHECKING:
     from harness.boards.ssh import SshBoard
@@ -109,7 +109,7 @@ def _give_back(board: SshBoard) -> None:
         result = board.run(give_back_command(session.folder, session.name), timeout=ANSWER_SECONDS)
         if result.status == 0:
             return
-        why = printable(result.stderr.strip())
+        why = brief(result.stderr)
     except BoardUnreachableError:
         pass
     except HarnessError as error:
@@ -150,7 +150,7 @@ def _attempt(board: SshBoard) -> str:
         if last:
             raise HarnessError(
                 f"{printable(board.name)}: the lock there cannot be taken: "
-                f"{printable(result.stderr.strip()) or 'the shell there says nothing'}",
+                f"{brief(result.stderr) or 'the shell there says nothing'}",
                 cure="Check the board's storage and its free space (df), then try again.",
             )
         # A shell may call a full disk an I/O error: this says what it is, or makes room.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +64,14 @@ say end
 # management chip, for one, always shows 100 degrees.
 _NEAR_CORES = ("cpu", "soc", "pkg")
 _PLAUSIBLE = range(-40_000, 150_001)  # millidegrees; sensors that are off show -256 degrees
+# What is outside of these is not known: a driver or its hardware is broken.
+CLOCKS_KHZ = range(100_000_001)
+RAILS_MICROWATTS = range(-(10**10), 10**10 + 1)
+COOLER_STATES = range(-1, 1_000_001)
+UPTIME_SECONDS = 1e10
+_MEMORY_KIB = range(1 << 36)
+_MOST_SENSORS = 1024  # of a kind, and as many cores
+_MOST_OUTPUT = 1 << 20
 
 # Linux throttles a core by a cooling device. Mainline names it after cpufreq, NVIDIA's kernels also
 # `CPU-balanced`, ACPI `Processor`.
@@ -71,6 +80,9 @@ _CORE_COOLER = re.compile("cpu|processor", re.IGNORECASE)
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _REAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
 _BITS = re.compile(r"0x[0-9a-fA-F]{1,16}")
+
+
+_SENSOR_VALUES = {"cooler": COOLER_STATES, "rail": RAILS_MICROWATTS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,14 +171,19 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 
     Raises HarnessError where its shell does not do that.
     """
-    result = board.run(["sh", "-c", _SCRIPT, "sh", *(paths or BoardPaths()).arguments], timeout=STATE_SECONDS)
+    words = ["sh", "-c", _SCRIPT, "sh", *(paths or BoardPaths()).arguments]
+    result = board.run(words, timeout=STATE_SECONDS, most_output=_MOST_OUTPUT)
     lines = [line.split("\t") for line in result.stdout.split("\n")]
     if ["end", ""] not in lines:
         raise HarnessError(
             f"{board.name}: its shell did not say what state the board is in (status {result.status})",
             cure="The board needs a POSIX shell as `sh`, such as dash or BusyBox.",
         )
-    return _parse(lines)
+    state = _parse(lines)
+    for what in ("cores", "zones", "coolers", "events", "rails"):
+        if (count := len(getattr(state, what))) > _MOST_SENSORS:
+            raise HarnessError(f"{board.name}: implausible result: its state has {count} {what}")
+    return state
 
 
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
@@ -176,12 +193,13 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
     said: dict[str, str] = {}
     for kind, *fields in lines:
         if kind in sensors and len(fields) >= 2:
-            sensors[kind].append(Sensor(label=one_line(fields[1]), value=whole(fields[0])))
+            value = whole(fields[0], _SENSOR_VALUES.get(kind))
+            sensors[kind].append(Sensor(label=one_line(fields[1]), value=value))
         elif kind == "core" and len(fields) >= 5:
             cores.append(_core(*fields[:5]))
         elif fields:
             said.setdefault(kind, fields[0])
-    kilobytes = whole(said.get("memory", ""))
+    kilobytes = whole(said.get("memory", ""), _MEMORY_KIB)
     uptime = said.get("uptime", "").split()
     load = [real(word) for word in said.get("load", "").split()[:3]]
     return BoardState(
@@ -192,9 +210,9 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
         events=tuple(sensors["event"]),
         rails=tuple(sensors["rail"]),
         throttled=bits(said.get("throttled", "")),
-        uptime_seconds=real(uptime[0]) if uptime else None,
+        uptime_seconds=real(uptime[0], UPTIME_SECONDS) if uptime else None,
         load=tuple([value for value in load if value is not None]),
-        available_bytes=None if kilobytes is None or kilobytes < 0 else kilobytes * 1024,
+        available_bytes=None if kilobytes is None else kilobytes * 1024,
     )
 
 
@@ -202,21 +220,27 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
 def _core(index: str, clock: str, maximum: str, limit: str, governor: str) -> Core:
     return Core(
         index=whole(index) or 0,
-        clock_khz=whole(clock),
-        maximum_khz=whole(maximum),
-        limit_khz=whole(limit),
+        clock_khz=whole(clock, CLOCKS_KHZ),
+        maximum_khz=whole(maximum, CLOCKS_KHZ),
+        limit_khz=whole(limit, CLOCKS_KHZ),
         governor=one_line(governor),
     )
 
 
-def whole(text: str) -> int | None:
-    """A whole number as a board prints it."""
-    return int(text) if _WHOLE.fullmatch(text) else None
+def whole(text: str, within: range | None = None) -> int | None:
+    """A whole number as a board prints it; None for what is none, or not `within`."""
+    if not _WHOLE.fullmatch(text):
+        return None
+    value = int(text)
+    return value if within is None or value in within else None
 
 
-def real(text: str) -> float | None:
-    """A number with or without decimals as a board prints it."""
-    return float(text) if _REAL.fullmatch(text) else None
+def real(text: str, most: float = math.inf) -> float | None:
+    """A number with or without decimals as a board prints it; None for what is none, or more than `most`."""
+    if not _REAL.fullmatch(text):
+        return None
+    value = float(text)
+    return value if value <= most else None
 
 
 def bits(text: str) -> int | None:

@@ -35,8 +35,24 @@ class Mismatch:
 
 
 def mismatches(facts: BoardFacts, target: Target) -> list[Mismatch]:
-    """Where a board differs from its target. What the board did not tell is compared with nothing."""
-    return [*_system(facts, target), *_core(facts, target), *_clock(facts, target)]
+    """Where a board differs from its target. What the board did not tell is compared with nothing; one that
+    tells too little to be judged does not fit."""
+    return [*_untold(facts), *_system(facts, target), *_core(facts, target), *_clock(facts, target)]
+
+
+def _untold(facts: BoardFacts) -> Iterator[Mismatch]:
+    needed = {
+        "its machine (`uname -m`)": facts.machine,
+        "its C library (`getconf GNU_LIBC_VERSION`, `ldd --version`)": facts.libc,
+        "its cores (/proc/cpuinfo)": facts.cores,
+    }
+    untold = [what for what, told in needed.items() if not told]
+    # Of BusyBox's systems some have neither getconf nor ldd.
+    if facts.machine is None or len(untold) > 1:
+        yield Mismatch(
+            message=f"it does not say {' and '.join(untold)}, so nobody can tell whether it fits",
+            cure="Log in there and run these: is it a Linux with a POSIX shell?",
+        )
 
 
 def _system(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:

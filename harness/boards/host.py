@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
 from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.boards.sensors import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
@@ -21,6 +23,7 @@ from harness.temporary import temporary_folder
 if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
+_PIECE = 1 << 16  # bytes read at once
 _REMOVE = 'rm -rf -- "$1"'
 
 
@@ -60,7 +63,12 @@ class HostBoard:
         return {name: str(path.resolve()) for name, path in files.items()}
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         with (
             self._group() as group,
@@ -76,11 +84,13 @@ class HostBoard:
             if group not in self._running:  # ended before the program was in it
                 kill_group(group)
             try:
-                stdout, stderr = process.communicate(timeout=timeout)
+                stdout, stderr = _printed(process, timeout, most_output)
             except subprocess.TimeoutExpired:
                 raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
+            except _FloodedError:
+                raise TooMuchOutputError(argv[0], self.name, most_output) from None
             finally:
-                if process.returncode is None:  # out of time, or interrupted
+                if process.returncode is None:  # out of time, interrupted, or it prints without end
                     kill_group(group)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
@@ -127,8 +137,40 @@ class HostBoard:
         write_atomically(local, data)
 
 
-def _started(argv: Sequence[str], **more: Any) -> subprocess.Popen[str]:
+class _FloodedError(Exception):
+    pass
+
+
+def _printed(process: subprocess.Popen[bytes], timeout: float, most_output: int) -> tuple[str, str]:
+    """What a process prints until it ends, on standard output and standard error."""
+    deadline = time.monotonic() + timeout
+    assert process.stdout is not None
+    assert process.stderr is not None
+    printed: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    left = most_output
+    with selectors.DefaultSelector() as selector:
+        for descriptor in printed:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(process.args, timeout)
+            for key, _ in ready:
+                data = os.read(key.fd, _PIECE)
+                left -= len(data)
+                if left < 0:
+                    raise _FloodedError
+                if data:
+                    printed[key.fd].append(data)
+                else:
+                    selector.unregister(key.fd)
+    process.wait(max(deadline - time.monotonic(), 0))
+    stdout, stderr = (b"".join(pieces).decode("utf-8", "replace") for pieces in printed.values())
+    return stdout, stderr
+
+
+def _started(argv: Sequence[str], **more: Any) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(list(argv), encoding="utf-8", errors="replace", **more)
+        return subprocess.Popen(list(argv), **more)
     except OSError as error:
         raise HarnessError(f"{argv[0]}: cannot be started: {error.strerror}") from None

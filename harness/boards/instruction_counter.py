@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from harness.resources import cache_directory, resource
 from harness.temporary import temporary_folder
 
 PLUGIN = "instruction_count"
+_LONGEST_COUNT = 32  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,14 @@ def prepare_counter() -> InstructionCounter:
 
 
 def read_count(path: Path) -> int:
-    """Raises HarnessError where the program made no marks."""
+    """Raises HarnessError where the program made no marks, or the file holds no count of instructions."""
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        raise HarnessError("instructions are not counted: the program made no marks") from None
+        with path.open("rb") as stream:
+            text = stream.read(_LONGEST_COUNT + 1)
+    except OSError:
+        text = b""
+    if not text.strip():
+        raise HarnessError("instructions are not counted: the program made no marks")
+    if not re.fullmatch(rb"[1-9][0-9]{0,17}\s*", text):
+        raise HarnessError("instructions are not counted: implausible result: the plugin wrote no count")
+    return int(text)

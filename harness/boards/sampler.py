@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.boards.board import Board
-from harness.boards.board_state import STATE_SECONDS, bits, real, whole
+from harness.boards.board_state import (
+    CLOCKS_KHZ,
+    COOLER_STATES,
+    RAILS_MICROWATTS,
+    STATE_SECONDS,
+    UPTIME_SECONDS,
+    bits,
+    real,
+    whole,
+)
 from harness.boards.sensors import SENSORS, BoardPaths
 from harness.boards.tegrastats import TegraStats, parse_tegrastats
+from harness.errors import HarnessError
 
 # Ends with the shell that started it, however that ends; told to end, it leaves no `sleep` behind. Jetson's
 # tegrastats writes its lines between the loop's, which say when that was.
@@ -73,6 +83,7 @@ status=$?
 exit "$status"
 """
 
+LONGEST_SAMPLE = 1000  # bytes of a line of each, at the mean
 _TAKE = 'cat <"$1" && rm -f -- "$1"'
 
 
@@ -115,16 +126,29 @@ def sampled(
     ]
 
 
-def take_samples(board: Board, log: str) -> list[Sample]:
-    """The samples in a log, which is removed; none where there is no log."""
-    return parse_samples(board.run(["sh", "-c", _TAKE, "sh", log], timeout=STATE_SECONDS).stdout)
+def take_samples(board: Board, log: str, most: int) -> list[Sample]:
+    """The samples in a log, which is removed; none where there is no log.
+
+    Raises HarnessError where these are more than `most`: something else wrote there.
+    """
+    words = ["sh", "-c", _TAKE, "sh", log]
+    text = board.run(words, timeout=STATE_SECONDS, most_output=most * LONGEST_SAMPLE).stdout
+    samples = parse_samples(text, most + 1)
+    if len(samples) > most:
+        raise HarnessError(
+            f"{board.name}: implausible result: more than {most} samples of its sensors in one run",
+            cure="See what else writes to the working folder there.",
+        )
+    return samples
 
 
-def parse_samples(text: str) -> list[Sample]:
-    """The samples in a log's text. A line that was torn off, or is none, is left out."""
+def parse_samples(text: str, most: int) -> list[Sample]:
+    """The first samples in a log's text. A line that was torn off, or is none, is left out."""
     samples: list[Sample] = []
     for line in text.split("\n")[:-1]:
         if (sample := _parse(line.split(" "))) is not None:
+            if len(samples) == most:
+                break
             samples.append(sample)
         elif samples and (stats := parse_tegrastats(line)) is not None:
             samples[-1] = replace(samples[-1], tegrastats=stats)
@@ -132,19 +156,19 @@ def parse_samples(text: str) -> list[Sample]:
 
 
 def _parse(fields: Sequence[str]) -> Sample | None:
-    uptime = real(fields[0])
+    uptime = real(fields[0], UPTIME_SECONDS)
     if uptime is None or len(fields) != 6:
         return None
     _, clocks, temperatures, throttled, coolers, rails = fields
     return Sample(
         uptime_seconds=uptime,
-        clocks_khz=_numbers(clocks),
+        clocks_khz=_numbers(clocks, CLOCKS_KHZ),
         temperatures=_numbers(temperatures),
         throttled=bits(throttled),
-        coolers=_numbers(coolers),
-        rails=_numbers(rails),
+        coolers=_numbers(coolers, COOLER_STATES),
+        rails=_numbers(rails, RAILS_MICROWATTS),
     )
 
 
-def _numbers(field: str) -> tuple[int | None, ...]:
-    return () if field == "-" else tuple(map(whole, field.split(",")))
+def _numbers(field: str, within: range | None = None) -> tuple[int | None, ...]:
+    return () if field == "-" else tuple(whole(word, within) for word in field.split(","))

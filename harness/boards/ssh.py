@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
@@ -25,7 +25,7 @@ from harness.boards.session import Session
 from harness.boards.ssh_connection import CONNECT_SECONDS, connection_to, send_at_once
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.files import write_atomically
-from harness.printable import printable
+from harness.printable import brief, printable
 
 if TYPE_CHECKING:
     from paramiko import PKey
@@ -162,7 +162,12 @@ class SshBoard:
         return self._deployment.deploy(files)
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         from invoke.exceptions import CommandTimedOut
 
@@ -171,7 +176,7 @@ class SshBoard:
         try:
             with self.reachable(doing):
                 line = wrapped(argv, environment or {}, running, self.session.leader)
-                result = self._execute(line, timeout)
+                result = self._execute(line, timeout, most_output)
             # Out of time, Invoke closes the channel; it may see that before it sees why.
             late = result.exited < 0 and time.monotonic() - started >= timeout
         except CommandTimedOut as error:
@@ -181,6 +186,9 @@ class SshBoard:
             raise RunTimeoutError(
                 f"{printable(PurePosixPath(argv[0]).name)}: did not end within {timeout:g} s on {self._shown}"
             )
+        if result.flooded:
+            self._end(argv, result.stdout)
+            raise TooMuchOutputError(printable(PurePosixPath(argv[0]).name), self._shown, most_output)
         group, stdout = split_pid(result.stdout)
         ended = completed(result.exited, stdout, result.stderr)
         # A session that the board ended, as when it heard nothing for long, takes its programs with it.
@@ -191,9 +199,7 @@ class SshBoard:
         if result.exited < 0:
             raise self._gone(doing)
         if group is None:
-            raise HarnessError(
-                f"{self._shown}: {doing}: it was not started: {printable(result.stderr.strip())}"
-            )
+            raise HarnessError(f"{self._shown}: {doing}: it was not started: {brief(result.stderr)}")
         return ended
 
     def _end(self, argv: Sequence[str], stdout: str) -> None:
@@ -203,13 +209,19 @@ class SshBoard:
         group, _ = split_pid(stdout)
         if group is not None:
             with self.reachable(f"ending {printable(argv[0])}"), contextlib.suppress(CommandTimedOut):
-                self._execute(kill_group(group), CONNECT_SECONDS)
+                self._execute(kill_group(group), CONNECT_SECONDS, MOST_OUTPUT)
 
-    def _execute(self, line: str, timeout: float) -> Any:
+    def _execute(self, line: str, timeout: float, most_output: int) -> Any:
         if not self._connected:  # Fabric would silently connect anew
             raise EOFError("not connected")
         return self._connection.run(
-            line, hide=True, warn=True, in_stream=False, timeout=timeout, encoding="utf-8"
+            line,
+            hide=True,
+            warn=True,
+            in_stream=False,
+            timeout=timeout,
+            encoding="utf-8",
+            most_output=most_output,
         )
 
     def count_instructions(

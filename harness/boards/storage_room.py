@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
-from harness.printable import printable
+from harness.printable import brief, printable
 
 if TYPE_CHECKING:
     from harness.boards.ssh import SshBoard
@@ -86,7 +86,7 @@ def ask(board: SshBoard, doing: str, script: str, *words: str) -> str:
     """What a script prints on a board. Raises HarnessError where it fails."""
     result = board.run(["sh", "-c", script, "sh", *words], timeout=HOUSEKEEPING_SECONDS)
     if result.status != 0:
-        said = printable(result.stderr.strip()) or "it says nothing"
+        said = brief(result.stderr) or "it says nothing"
         raise HarnessError(
             f"{printable(board.name)}: {doing} failed there: {said}",
             cure="The board needs a POSIX shell, coreutils (or BusyBox), and storage that can be written.",

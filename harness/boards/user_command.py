@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -18,6 +19,8 @@ from harness.errors import HarnessError
 from harness.printable import one_line
 
 _KINDS = {"nothing": "nothing", "integer": "an integer"}  # a text that is found there is not shown either
+_MOST_OUTPUT = 4 << 20  # bytes
+_LOOK_SECONDS = 0.1  # between two looks at how much it has printed
 _LONGEST = 1 << 16  # bytes from the end of what a command printed
 
 
@@ -41,7 +44,12 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
                 cure=f"`{key}` in the boards file is a list of words, the first a program here.",
             ) from None
         try:
-            status = process.wait(seconds)
+            status = _status(process, seconds, (output, errors))
+        except _FloodedError:
+            raise HarnessError(
+                f"{doing} printed more than {_MOST_OUTPUT >> 20} MB",
+                cure=f"Try the command that stands under `{key}` in the boards file by hand.",
+            ) from None
         except subprocess.TimeoutExpired:
             raise HarnessError(
                 f"{doing} did not end within {seconds:g} s",
@@ -61,6 +69,26 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
                 cure=f"Try the command that stands under `{key}` in the boards file by hand.",
             )
     return printed
+
+
+class _FloodedError(Exception):
+    pass
+
+
+def _status(process: subprocess.Popen[bytes], seconds: float, files: Sequence[IO[bytes]]) -> int:
+    """How a process ends whose output goes to these files, and stays small."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            status = process.wait(max(min(_LOOK_SECONDS, deadline - time.monotonic()), 0))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline:
+                raise
+            status = None
+        if sum(os.fstat(file.fileno()).st_size for file in files) > _MOST_OUTPUT:
+            raise _FloodedError
+        if status is not None:
+            return status
 
 
 def _end_of(file: IO[bytes]) -> str:

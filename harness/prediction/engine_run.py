@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.prediction.profile import Profile, read_profile
 from harness.runtimes.engine import bench_arguments
+from harness.runtimes.engine_output import Asked, read_bench
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def profile_engine(
         completed = board.profile(argv, file, timeout=timeout, environment=environment)
         if completed is None:
             return None
-        return read_profile(file), _layers(completed.stdout)
+        return read_profile(file), _layers(completed.stdout, f"mpe bench under a profiler on {board.name}")
 
 
-def _layers(stdout: str) -> list[LayerDescription]:
-    rows = json.loads(stdout)["layers"]
+def _layers(stdout: str, command: str) -> list[LayerDescription]:
+    layers = read_bench(stdout, Asked(runs=1), command).layers
     names = LayerDescription.__dataclass_fields__
-    return [LayerDescription(**{name: row[name] for name in names}) for row in rows]
+    return [LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in layers]

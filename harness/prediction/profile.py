@@ -99,7 +99,14 @@ class _Reader:
                 raise self._error(f"there is no record of kind {kind}", back=_HEAD.size)
         if self.offset != len(self.data):
             raise self._error(f"{len(self.data) - self.offset} bytes follow its end")
+        self._check_sums()
         return Profile(blocks=self.blocks, segments=self.segments, addresses=self.addresses)
+
+    def _check_sums(self) -> None:
+        """Each count is in range, and the sums that are made of them are, too."""
+        lengths = np.array([len(block) // 4 for block in self.blocks], dtype=np.float64)
+        if sum(float(lengths[segment.blocks] @ segment.runs) for segment in self.segments) >= 1 << 53:
+            raise self._error("the program executed more instructions than it can have")
 
     def _segment(self, count: int) -> None:
         mark, written_back = _SEGMENT_HEAD.unpack(self._take(_SEGMENT_HEAD.size))

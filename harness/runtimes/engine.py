@@ -21,6 +21,7 @@ import numpy.typing as npt
 from harness import console
 from harness.configuration.core_list import parse_cores
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.printable import LONGEST_ERROR, brief
 from harness.temporary import temporary_folder
 
 # Tensors on disk and in memory at once stay below this, however many images are asked for.
@@ -245,14 +246,16 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
         if line.startswith("mpe: ") and not line.startswith("mpe: warning: ")
     ]
     if messages:
-        return ConfigurationError(messages[-1])
+        return ConfigurationError(messages[-1][:LONGEST_ERROR])
     if status < 0:
         if -status == signal.SIGILL:
             return TargetMismatchError(f"{command}: this processor lacks an instruction that the engine uses")
         known = {each.value: each.name for each in signal.Signals}
         return HarnessError(f"{command}: ended by {known.get(-status, f'signal {-status}')}")
     rest = stderr.strip().splitlines()
-    return HarnessError(f"{command}: ended with status {status}: {rest[-1] if rest else 'nothing was said'}")
+    return HarnessError(
+        f"{command}: ended with status {status}: {brief(rest[-1]) if rest else 'nothing was said'}"
+    )
 
 
 def host_engine() -> HostEngine:

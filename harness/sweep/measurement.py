@@ -17,6 +17,7 @@ from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.runtimes.engine import EngineOptions, bench_arguments, forward_arguments
+from harness.runtimes.engine_output import Asked, read_bench, read_digests
 from harness.sweep.board_fault import boards_fault
 from harness.sweep.cell import Cell
 from harness.sweep.course import course
@@ -42,6 +43,7 @@ class Files:
     calibration: Path | None = None
     samples: Path | None = None  # images as .npy, for the digests
     libraries: Sequence[Path] = ()  # that the engine loads
+    multiply_adds: int = 0  # of one inference; 0: not known
 
 
 def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Work:
@@ -66,7 +68,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
             )
         # Beside the engine: another build of it has other kernels.
         options = replace(options, tune=f"{paths['engine']}.tuning.json")
-    rounds = yield from measured_in_rounds(board, cell, paths, options, environment)
+    rounds = yield from measured_in_rounds(board, cell, paths, options, environment, files.multiply_adds)
     benches = [each.bench for each in rounds]
     samples = [sample for each in rounds for sample in each.samples]
     # Those of one whole run: layers add up to its time.
@@ -74,8 +76,8 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     layers: Sequence[LayerRow] = middle.layers
     result: dict[str, Any] = {
         **vars(timing(samples)),
-        **{key: benches[-1].get(key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
-        "peak_rss_bytes": max(bench.get("peak_rss_bytes") or 0 for bench in benches) or None,
+        **{key: getattr(benches[-1], key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
+        "peak_rss_bytes": max(bench.peak_rss_bytes or 0 for bench in benches) or None,
         "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
         "rounds": [len(each.samples) for each in rounds],
         "board": board.name,
@@ -150,8 +152,10 @@ def _count(
     if counted is None:
         return {}
     completed, instructions = counted
-    isa = output(completed, f"mpe bench under an emulator on {board.name}")["isa"]
-    return {"instructions": instructions, "instructions_isa": isa}
+    command = f"mpe bench under an emulator on {board.name}"
+    asked = Asked(runs=1, threads=cell.threads, layers=None)
+    bench = read_bench(output(completed, command), asked, command)
+    return {"instructions": instructions, "instructions_isa": bench.isa}
 
 
 def _predict(
@@ -204,9 +208,7 @@ def _compare(
         cell.protocol.timeout,
         environment,
     )
-    digests = [str(digest) for digest in forward.get("digests", [])]
-    if not digests:
-        raise HarnessError("mpe forward gave no digests")
+    digests = read_digests(forward.printed, len(expected) or None, f"mpe forward on {board.name}")
     same = digests == list(expected) if expected else None
     exact = is_exact(layers, cell.variant.cfg_text)
     if exact and same is False:

@@ -357,6 +357,7 @@ class _Execution:
                 calibration=self.materials.calibration(cell.variant),
                 samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
                 libraries=self.materials.libraries(cell),
+                multiply_adds=self.materials.multiply_adds(cell.model),
             )
             expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
             return (yield from measure(self.boards.get(board), cell, files, expected))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.boards.board import RunTimeoutError
+from harness.boards.board import MOST_OUTPUT, RunEndedError
 from harness.boards.board_state import BoardState, read_state
 from harness.boards.command_line import completed as by_shell
 from harness.boards.conditions import Conditions, assess, merged
@@ -34,6 +35,7 @@ class Watched:
     cooling: Cooling
     governor: HeldGovernor
     attempts: int
+    seconds: float  # that it took, by this machine's clock
     samples: Sequence[Sample]  # of the board's sensors during the run
     before: BoardState  # says what these are
 
@@ -63,11 +65,12 @@ def run_watched(
     *,
     reruns: int,
     cores: Collection[int],
+    most_output: int = MOST_OUTPUT,
 ) -> Watched:
     """Runs `argv`, which uses these cores, to its end under the protocol's conditions, and again while it is
     throttled, at most `reruns` times. `log` is a file on the board that is free to use; it is removed.
 
-    What fails is not run again: its status is the caller's to judge. Raises RunTimeoutError as `Board.run`
+    What fails is not run again: its status is the caller's to judge. Raises RunEndedError as `Board.run`
     does, and BoardFaultError where anything but `argv` fails.
     """
     core = _another_core(board, cores)
@@ -76,14 +79,20 @@ def run_watched(
     for attempt in range(1, reruns + 2):
         with boards_fault():
             cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
-        with boards_fault(but=RunTimeoutError), held_governor(board, board.sensors, STEADY) as governor:
+        with boards_fault(but=RunEndedError), held_governor(board, board.sensors, STEADY) as governor:
             with boards_fault():
                 before = read_state(board, board.sensors)
             with metered(board.sensors.meter) as energy:
-                ended = board.run(command, timeout=protocol.timeout, environment=environment)
+                begun = time.monotonic()
+                ended = board.run(
+                    command, timeout=protocol.timeout, environment=environment, most_output=most_output
+                )
+                seconds = time.monotonic() - begun
             ended = by_shell(ended.status, ended.stdout, ended.stderr)
             with boards_fault():
-                samples, after = take_samples(board, log), read_state(board, board.sensors)
+                # A run that is not ended by its timeout cannot have more.
+                most = MOST_SAMPLES + int(protocol.timeout / interval)
+                samples, after = take_samples(board, log, most), read_state(board, board.sensors)
             conditions = assess(samples, before, after, governor, energy)
         found = Watched(
             completed=ended,
@@ -91,6 +100,7 @@ def run_watched(
             cooling=cooling,
             governor=governor,
             attempts=attempt,
+            seconds=seconds,
             samples=samples,
             before=before,
         )

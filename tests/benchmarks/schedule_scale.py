@@ -25,9 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 
 import figures
 from fake_boards import FakeBoard
+from networks import printed_bench
 
 from harness import console
-from harness.boards.board import Completed
+from harness.boards.board import MOST_OUTPUT, Completed
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import Target, load_target
 from harness.sweep.fleet import Fleet
@@ -40,16 +41,7 @@ if TYPE_CHECKING:
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 POLICIES = ("fp32", "fp16")
 TARGET = "pi4"
-LAYER = {
-    "index": 0, "type": "convolutional", "precision": "fp32", "executed": "fp32", "isa": "neon",
-    "algorithm": "gemm", "ns": 1_000_000, "conversion_ns": 0, "bytes": 1_000_000,
-}  # fmt: skip
-BENCH = {
-    "samples_ns": [1_000_000 + number for number in range(10)], "arena_bytes": 1, "weight_bytes": 1,
-    "peak_rss_bytes": 1, "isa": "neon", "instructions": None,
-    "layers": [LAYER | {"index": index} for index in range(14)],
-}  # fmt: skip
-PRINTED = json.dumps(BENCH)
+SAMPLES = [1_000_000 + number for number in range(10)]
 STATE = "".join(f"core\t{core}\t1800000\t1800000\t1800000\tperformance\t\n" for core in range(4))
 STATE += "zone\t48312\tcpu-thermal\t\nthrottled\t0x0\t\nload\t0.25 0.50 0.75 1/123 4567\t\nend\t\n"
 # What the board prints, by what is found in the script that it is to run.
@@ -67,13 +59,26 @@ def _answer(script: str) -> str:
     return next(ANSWERS[part] for part in ANSWERS if part in script)
 
 
+@cache
+def _bench(cfg: Path) -> str:
+    return printed_bench(cfg.read_text(), SAMPLES)
+
+
 class EngineBoard(FakeBoard):
     """Answers at once what an engine, or the scripts that read a board's sensors, might print."""
 
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        return {name: str(path) for name, path in files.items()}
+
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
-        printed = PRINTED if "bench" in argv else _answer(argv[2])
+        printed = _bench(Path(argv[argv.index("--cfg") + 1])) if "bench" in argv else _answer(argv[2])
         return Completed(status=0, stdout=printed, stderr="")
 
 

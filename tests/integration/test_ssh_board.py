@@ -15,7 +15,7 @@ from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
 from harness.boards import session, ssh
-from harness.boards.board import RunTimeoutError
+from harness.boards.board import RunTimeoutError, TooMuchOutputError
 from harness.boards.host_keys import parse_host_key
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.configuration.targets import load_target
@@ -225,3 +225,14 @@ def gone(process: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_program_that_prints_without_end_is_ended(server: Server, stream: str) -> None:
+    with connect(server.address) as board:
+        words = ["sh", "-c", f"echo $$; exec yes 0123456789 >&{stream}"]
+        with pytest.raises(TooMuchOutputError, match=r"sh: printed more than 1 MB on .*\n  Run it there"):
+            board.run(words, timeout=60, most_output=1 << 20)
+        assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"
+        listed = board.run(["ps", "-eo", "args"], timeout=60).stdout
+        assert "yes 0123456789" not in listed.replace(" ".join(words), "")

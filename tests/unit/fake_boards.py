@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from harness.boards.board import Completed
+from harness.boards.board import MOST_OUTPUT, Completed
 from harness.boards.host import HostBoard
 from harness.boards.sensors import BoardPaths
 from harness.configuration.targets import Target, load_target
@@ -47,7 +47,12 @@ class FakeBoard:
         return {name: f"/there/{path.name}" for name, path in files.items()}
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         raise NotImplementedError
 
@@ -87,10 +92,16 @@ class ShellBoard(HostBoard):
         self.undo = str(programs / f"undo {HOSTILE}")
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         path = f"{self.programs}:{os.environ['PATH']}"
-        return super().run(argv, timeout=timeout, environment={"PATH": path, **(environment or {})})
+        environment = {"PATH": path, **(environment or {})}
+        return super().run(argv, timeout=timeout, environment=environment, most_output=most_output)
 
 
 def waiting(script: str, *arguments: str) -> list[str]:

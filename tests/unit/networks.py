@@ -1,8 +1,12 @@
-"""Small networks as cfg texts, and sweep files that use them."""
+"""Small networks as cfg texts, sweep files that use them, and what the engine prints of them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+
+from harness.configuration.darknet_cfg import parse_cfg
 
 # Layers: 0 conv, 1 maxpool, 2 depthwise, 3 pointwise, 4 shortcut, 5 head conv, 6 yolo, 7 route,
 # 8 conv (int8), 9 upsample, 10 route, 11 head conv, 12 yolo.
@@ -104,3 +108,24 @@ def write_sweep(folder: Path, text: str, *, cfg: str = DETECTOR) -> Path:
     path = folder / "sweep.yaml"
     path.write_text(text)
     return path
+
+
+def printed_bench(cfg_text: str, samples_ns: Sequence[int]) -> str:
+    """What `mpe bench --profile` prints of a cfg."""
+    layers = [
+        {
+            "index": layer.index,
+            "type": layer.kind,
+            "precision": layer.precision or "fp32",
+            "executed": "fp32",
+            "isa": "neon",
+            "algorithm": "gemm",
+            "ns": min(samples_ns),
+            "conversion_ns": 0,
+            "bytes": 1_000_000,
+        }
+        for layer in parse_cfg(cfg_text, "cfg").layers
+    ]
+    sizes = {"arena_bytes": 1, "weight_bytes": 1, "peak_rss_bytes": 1}
+    bench = {"samples_ns": list(samples_ns), **sizes, "instructions": None, "threads": 1, "isa": "neon"}
+    return json.dumps(bench | {"layers": layers})

@@ -72,7 +72,18 @@ def test_each_difference_is_a_line_with_its_cure(change: dict[str, object], said
 def test_more_and_newer_is_no_difference() -> None:
     newer = replace(FITTING, glibc="2.41", cores=("cortex-a76",) * 6, features=(*FITTING.features, "sve"))
     assert mismatches(newer, load_target("pi5")) == []
-    assert mismatches(BoardFacts(), load_target("pi5")) == []
+    few = BoardFacts(machine="aarch64", cores=("cortex-a76",) * 4)  # of BusyBox, for example
+    assert mismatches(few, load_target("pi5")) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [BoardFacts(), replace(FITTING, machine=None), BoardFacts(machine="aarch64"), BoardFacts(kernel="6.1")],
+)
+def test_a_board_that_says_nothing_usable_does_not_fit(facts: BoardFacts) -> None:
+    (found,) = mismatches(facts, load_target("pi5"))
+    assert found.message.startswith("it does not say its ")
+    assert found.message.endswith("nobody can tell whether it fits")
 
 
 def test_the_core_of_every_target_has_a_name() -> None:

@@ -301,7 +301,7 @@ def test_a_run_that_is_throttled_on_a_board_is_found(tmp_path: Path) -> None:
         before = read_state(board, paths)
         bits.write_text(f"{throttled}\n")
         board.run(sampled(waiting('await_samples "$1" 1', log), log, paths, 45, None), timeout=60)
-        found = assess(take_samples(board, log), before, read_state(board, paths))
+        found = assess(take_samples(board, log, 1000), before, read_state(board, paths))
         verdicts.append(found.reasons)
     assert verdicts == [(), ("under-voltage", "the firmware throttled the cores"), ()]
 

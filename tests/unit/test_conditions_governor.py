@@ -11,7 +11,7 @@ import pytest
 from fake_boards import SHELLS, ShellBoard, bare, folder_of, raspberry_pi, write
 
 from harness.boards import governor
-from harness.boards.board import Completed
+from harness.boards.board import MOST_OUTPUT, Completed
 from harness.boards.governor import held_governor, restore_governors
 from harness.boards.sensors import BoardPaths
 from harness.errors import BoardUnreachableError
@@ -75,12 +75,17 @@ class DyingBoard(ShellBoard):
     answers = 1
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         if not self.answers:
             raise BoardUnreachableError("host: gone")
         self.answers -= 1
-        return super().run(argv, timeout=timeout, environment=environment)
+        return super().run(argv, timeout=timeout, environment=environment, most_output=most_output)
 
 
 def left_held(board: ShellBoard, paths: BoardPaths, folder: Path) -> None:

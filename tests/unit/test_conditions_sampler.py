@@ -61,7 +61,7 @@ def test_clocks_temperatures_and_throttling_while_a_program_runs(
     started = time.monotonic()
     assert board.run(argv, timeout=60).status == 0
     elapsed = time.monotonic() - started
-    samples = take_samples(board, log)
+    samples = take_samples(board, log, 1000)
     assert 3 <= len(samples) <= 1 + elapsed / 0.2
     assert samples[0] == Sample(
         uptime_seconds=1234.56,
@@ -79,7 +79,7 @@ def test_clocks_temperatures_and_throttling_while_a_program_runs(
 def test_a_jetson_has_cooling_devices_and_power(board: ShellBoard, tmp_path: Path, log: str) -> None:
     program = waiting('await_samples "$1" 1', log)
     board.run(sampled(program, log, jetson_nano(tmp_path), 45, None), timeout=60)
-    assert take_samples(board, log) == [
+    assert take_samples(board, log, 1000) == [
         Sample(
             uptime_seconds=99.0,
             clocks_khz=(710_400, 710_400, 710_400, None),
@@ -100,7 +100,7 @@ def test_a_jetsons_tegrastats_is_read_and_ends(board: ShellBoard, tmp_path: Path
     write(Path(paths.tegrastats).parent, {"tegrastats": script})
     Path(paths.tegrastats).chmod(0o755)
     board.run(sampled(waiting('await_samples "$1" 6', log), log, paths, 0.2, None), timeout=60)
-    shown = [sample.tegrastats for sample in take_samples(board, log) if sample.tegrastats]
+    shown = [sample.tegrastats for sample in take_samples(board, log, 1000) if sample.tegrastats]
     assert shown
     expected = TegraStats(memory_mhz=1600, temperatures={"CPU": 40_500}, rails={"POM_5V_IN": 900_000})
     assert all(stats == expected for stats in shown)
@@ -111,7 +111,7 @@ def test_a_board_that_shows_nothing_gives_no_samples(board: ShellBoard, tmp_path
     program = waiting('await_samples "$1" 1', log)
     board.run(sampled(program, log, bare(tmp_path), 45, None), timeout=60)
     assert Path(log).read_text() == "- - - - - -\n"
-    assert take_samples(board, log) == []
+    assert take_samples(board, log, 1000) == []
 
 
 @pytest.mark.parametrize("status", [0, 1, 77, 255])
@@ -170,7 +170,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(board: ShellBoard, tmp_path:
     log = str(tmp_path / "nowhere" / "log")
     result = board.run(sampled(["echo", "done"], log, BoardPaths(), 1, None), timeout=20)
     assert (result.status, result.stdout, result.stderr) == (0, "done\n", "")
-    assert take_samples(board, log) == []
+    assert take_samples(board, log, 1000) == []
 
 
 def test_a_program_that_is_not_there_is_127(board: ShellBoard, log: str) -> None:
@@ -196,7 +196,7 @@ def test_without_fractions_the_interval_is_rounded_up(tmp_path: Path, log: str) 
     started = time.monotonic()
     program = waiting('await_samples "$1" 2', log)
     board.run(sampled(program, log, raspberry_pi(tmp_path), 0.1, None), timeout=60)
-    assert 2 <= len(take_samples(board, log)) <= 1 + (time.monotonic() - started)
+    assert 2 <= len(take_samples(board, log, 1000)) <= 1 + (time.monotonic() - started)
 
 
 @pytest.mark.parametrize("core", [None, 0, 63])
@@ -233,15 +233,15 @@ def test_a_torn_line_and_garbage_are_left_out() -> None:
         coolers=(0,),
         rails=(),
     )
-    assert parse_samples(f"{line}\n{line}\n12.75 15000") == [found, found]
-    assert parse_samples(f"\n\0\x1b[2J\nx y z a b c\n1 2 3\n{line}\n{line} 7\n{line}") == [found]
+    assert parse_samples(f"{line}\n{line}\n12.75 15000", 1000) == [found, found]
+    assert parse_samples(f"\n\0\x1b[2J\nx y z a b c\n1 2 3\n{line}\n{line} 7\n{line}", 1000) == [found]
     wild = replace(found, clocks_khz=(None,), temperatures=(None, None), throttled=None, coolers=(None,))
-    assert parse_samples(f"12.50 {'9' * 5000} 4e4, zz ٣ -\n") == [wild]
+    assert parse_samples(f"12.50 {'9' * 5000} 4e4, zz ٣ -\n", 1000) == [wild]
 
 
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
-    for sample in parse_samples(text):
+    for sample in parse_samples(text, 1000):
         assert sample.uptime_seconds >= 0
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_boards import SHELLS, ShellBoard, bare, folder_of, jetson_nano, raspberry_pi, write
+from fake_boards import SHELLS, FakeBoard, ShellBoard, bare, folder_of, jetson_nano, raspberry_pi, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.boards.board import Completed
 from harness.boards.board_state import BoardState, Sensor, read_state
 from harness.boards.sensors import BoardPaths
 from harness.errors import HarnessError
@@ -173,3 +174,22 @@ def test_a_board_without_a_shell_is_named(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="host: its shell did not say") as raised:
         read_state(board, BoardPaths())
     assert "POSIX shell" in raised.value.cure
+
+
+def test_values_that_cannot_be_are_not_known() -> None:
+    lines = [
+        *("core\t0\t-5\t999999999999\t1500000\tondemand\t", "cooler\t99999999999\tcpu-cooler\t"),
+        *("rail\t999999999999999999\tVDD_IN\t", "memory\t-5\t", "uptime\t99999999999999 1\t", "end\t"),
+    ]
+
+    class Absurd(FakeBoard):
+        def run(self, *_: object, **__: object) -> Completed:
+            return Completed(status=0, stdout="\n".join(lines) + "\n", stderr="")
+
+    state = read_state(Absurd())
+    assert (state.cores[0].clock_khz, state.cores[0].maximum_khz) == (None, None)
+    assert [sensor.value for sensor in (*state.coolers, *state.rails)] == [None, None]
+    assert (state.available_bytes, state.uptime_seconds) == (None, None)
+    lines[1:1] = ["zone\t1\tz\t"] * 1025
+    with pytest.raises(HarnessError, match="implausible result: its state has 1025 zones"):
+        read_state(Absurd())

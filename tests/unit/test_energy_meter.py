@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.energy_meter import EnergyMeter, EnergyUnit, Metered, integral, metered
+from harness.errors import HarnessError
 
 
 def meter(script: str, *words: str, unit: EnergyUnit = "watts", every: float = 0.02) -> EnergyMeter:
@@ -161,3 +162,9 @@ def test_the_integral_is_between_those_of_the_least_and_the_most_power(
     watts = [power for _, power in points]
     assert seconds == points[-1][0] - points[0][0]
     assert min(watts) * seconds * 0.999 - 1e-6 <= joules <= max(watts) * seconds * 1.001 + 1e-6
+
+
+def test_a_meter_that_prints_without_end_is_ended() -> None:
+    meter = EnergyMeter(command=("yes", "0123456789012345678901234567890123456789"), seconds=60)
+    with pytest.raises(HarnessError, match="the command yes printed more than 4 MB"):
+        meter.read()

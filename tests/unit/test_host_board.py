@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.board import RunTimeoutError
+from harness.boards.board import RunTimeoutError, TooMuchOutputError
 from harness.boards.host import HostBoard
 from harness.configuration.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
@@ -157,3 +157,12 @@ def wait_until(holds: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_program_that_prints_without_end_is_ended(stream: str) -> None:
+    with HostBoard(load_target("host")) as board:
+        script = f"echo begun; while :; do echo 0123456789012345678901234567890123456789 >&{stream}; done"
+        with pytest.raises(TooMuchOutputError, match="sh: printed more than 1 MB on host"):
+            board.run(["sh", "-c", script], timeout=60, most_output=1 << 20)
+        assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"

@@ -37,12 +37,19 @@ def test_an_emulator_without_plugins_is_refused(tmp_path: Path, monkeypatch: pyt
         prepare_counter()
 
 
-@pytest.mark.parametrize("text", [None, "", "many"])
-def test_a_program_without_marks_is_an_error(tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "made no marks"),
+        ("", "made no marks"),
+        *((text, "wrote no count") for text in ("many", "0", "-5", "nan", "1e9", "9" * 19, "1" * 5000)),
+    ],
+)
+def test_a_program_without_marks_is_an_error(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "count"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(HarnessError, match="made no marks"):
+    with pytest.raises(HarnessError, match=said):
         read_count(path)
     path.write_text("12\n")
     assert read_count(path) == 12

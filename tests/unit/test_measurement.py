@@ -14,7 +14,7 @@ from fake_boards import FakeBoard
 from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
-from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError
 from harness.boards.sensors import BoardPaths
 from harness.configuration.schema import read_sweep
 from harness.configuration.targets import load_target
@@ -29,6 +29,7 @@ from harness.errors import (
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
+from harness.runtimes.engine_output import ImplausibleResultError
 from harness.sweep import measurement, rounds
 from harness.sweep.cell import Cell, Inputs, cell_key
 from harness.sweep.measurement import Files, measure
@@ -36,6 +37,18 @@ from harness.sweep.plan import cells, in_turns
 from harness.sweep.store import Outcome
 from harness.sweep.watched_run import Watched, run_watched
 
+CFG = """\
+[net]
+width=8
+height=8
+channels=1
+[convolutional]
+int8=1
+filters=1
+size=1
+activation=linear
+"""
+A, B, C = "a" * 64, "b" * 64, "c" * 64  # digests
 ROW = {
     "index": 0,
     "type": "convolutional",
@@ -68,7 +81,7 @@ class ScriptedBoard(FakeBoard):
     def __init__(self, *, emulated: bool = False, **answers: object) -> None:
         super().__init__()
         self.emulated = emulated
-        self.answers = {"bench": BENCH, "forward": {"digests": ["aa", "bb"]}} | answers
+        self.answers = {"bench": BENCH, "forward": {"digests": [A, B]}} | answers
         self.ran: list[list[str]] = []
         self.profiled: list[list[str]] = []
         self.counted: list[list[str]] = []
@@ -76,7 +89,12 @@ class ScriptedBoard(FakeBoard):
         self.environments: list[dict[str, str]] = []
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         if argv[0] == "sh":
             if "bench" not in argv:  # reads sensors, of which there are none
@@ -133,9 +151,10 @@ def cell(tmp_path: Path) -> Cell:
     text = (
         "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"
         "policies: [int8, fp32]\ntargets: [host]\nthreads: [2]\noptions: [{isa: avx2}]\n"
-        "protocol: {rounds: 1}\n"
+        "protocol: {rounds: 1, runs: 2}\n"
     )
-    return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+    cell = cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+    return replace(cell, variant=replace(cell.variant, cfg_text=CFG))
 
 
 @pytest.fixture
@@ -151,14 +170,14 @@ def files() -> Files:
 
 def test_a_measured_cell(cell: Cell, files: Files) -> None:
     board = ScriptedBoard()
-    outcome = measured(board, cell, files, ["aa", "bb"])
+    outcome = measured(board, cell, files, [A, B])
     assert outcome.status == "done"
     assert outcome.samples_ns == [2_000_000, 4_000_000]
     assert [row.ns for row in outcome.layers] == [5]
     result = outcome.result
     assert result["fps"] == pytest.approx(1000 / 3)
     assert (result["p50_ms"], result["arena_bytes"], result["peak_rss_bytes"]) == (3, 10, 30)
-    assert (result["digests"], result["digest_matches_host"]) == (["aa", "bb"], True)
+    assert (result["digests"], result["digest_matches_host"]) == ([A, B], True)
     assert result["instructions"] is None
     bench, forward = board.ran
     assert bench[:2] == ["/there/mpe", "bench"]
@@ -211,32 +230,32 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
 
 
 def in_rounds(cell: Cell, **protocol: Any) -> Cell:
-    return replace(cell, protocol=replace(cell.protocol, **{"rounds": 3, "runs": 10} | protocol))
+    return replace(cell, protocol=replace(cell.protocol, **{"rounds": 3, "runs": 6} | protocol))
 
 
 def answering(*rounds: list[int]) -> ScriptedBoard:
     """A board whose runs take these times, one list after the other."""
     board = ScriptedBoard()
     benches = iter(
-        BENCH | {"samples_ns": samples, "layers": [ROW | {"ns": samples[0]}]} for samples in rounds
+        BENCH | {"samples_ns": samples, "layers": [ROW | {"ns": min(samples)}]} for samples in rounds
     )
     board.answers["bench"] = lambda: json.dumps(next(benches))
     return board
 
 
 def test_a_cell_is_measured_in_rounds_that_share_its_runs(cell: Cell, files: Files) -> None:
-    board = answering([30, 30], [10, 10], [20, 20])
-    rounds = measure(board, in_rounds(cell, min_seconds=1.5), files, ["aa", "bb"])
+    board = answering([300, 300], [100, 100], [200, 200])
+    rounds = measure(board, in_rounds(cell, min_seconds=1.5), files, [A, B])
     for number in (1, 2):
         next(rounds)
         assert len(board.ran) == number  # the others have their turn before the next one
     with pytest.raises(StopIteration) as end:
         next(rounds)
     outcome = end.value.value
-    assert outcome.samples_ns == [30, 30, 10, 10, 20, 20]
+    assert outcome.samples_ns == [300, 300, 100, 100, 200, 200]
     assert outcome.result["rounds"] == [2, 2, 2]
-    assert [layer.ns for layer in outcome.layers] == [20]  # of the round in the middle
-    assert [argv[argv.index("--runs") + 1] for argv in board.ran[:3]] == ["4"] * 3
+    assert [layer.ns for layer in outcome.layers] == [200]  # of the round in the middle
+    assert [argv[argv.index("--runs") + 1] for argv in board.ran[:3]] == ["2"] * 3
     assert [argv[argv.index("--min-seconds") + 1] for argv in board.ran[:3]] == ["0.5"] * 3
 
 
@@ -256,7 +275,7 @@ def test_policies_alone_take_turns(tmp_path: Path) -> None:
 
 
 def test_rounds_of_a_cell_that_drifts_are_replaced(cell: Cell, files: Files) -> None:
-    warming, warm = [100 - number for number in range(30)], [70, 71] * 15
+    warming, warm = [1000 - 10 * number for number in range(30)], [700, 710] * 15
     board = answering(warming, warm, warm, warm)
     outcome = measured(board, in_rounds(cell, rounds=1, reruns=3), files)
     assert list(outcome.samples_ns) == warm
@@ -278,9 +297,9 @@ def test_a_cells_reruns_are_for_all_its_rounds(
 ) -> None:
     asked: list[int] = []
 
-    def run(*arguments: Any, reruns: int, cores: Sequence[int]) -> Watched:
+    def run(*arguments: Any, reruns: int, **more: Any) -> Watched:
         asked.append(reruns)
-        watched = run_watched(*arguments, reruns=reruns, cores=cores)
+        watched = run_watched(*arguments, reruns=reruns, **more)
         return replace(watched, attempts=1 + again[len(asked) - 1])
 
     monkeypatch.setattr(rounds, "run_watched", run)
@@ -310,11 +329,16 @@ def test_sampling_keeps_off_the_cores_that_are_measured(
         masks: tuple[str, ...] = ()
 
         def run(
-            self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+            self,
+            argv: Sequence[str],
+            *,
+            timeout: float,
+            environment: Mapping[str, str] | None = None,
+            most_output: int = MOST_OUTPUT,
         ) -> Completed:
             if "bench" in argv:
                 self.masks += (argv[5],)
-            return super().run(argv, timeout=timeout, environment=environment)
+            return super().run(argv, timeout=timeout, environment=environment, most_output=most_output)
 
     board = Asked()
     measured(board, replace(cell, threads=threads, options=replace(cell.options, cores=cores)), files)
@@ -322,7 +346,7 @@ def test_sampling_keeps_off_the_cores_that_are_measured(
 
 
 def test_rounds_that_only_differ_are_kept(cell: Cell, files: Files) -> None:
-    levels = [[90, 91] * 5, [100, 101] * 5, [110, 111] * 5]
+    levels = [[900, 910] * 5, [1000, 1010] * 5, [1100, 1110] * 5]
     outcome = measured(answering(*levels), in_rounds(cell, reruns=2), files)
     assert list(outcome.samples_ns) == [sample for each in levels for sample in each]
 
@@ -348,12 +372,12 @@ def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
 
 def test_int8_that_differs_from_the_host_fails(cell: Cell, files: Files) -> None:
     with pytest.raises(HarnessError, match=r"fake computes other bits than the host: .* sample image 1"):
-        measured(ScriptedBoard(), cell, files, ["aa", "xx"])
+        measured(ScriptedBoard(), cell, files, [A, C])
 
 
 def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
     board = ScriptedBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
-    result = measured(board, cell, files, ["aa", "xx"]).result
+    result = measured(board, cell, files, [A, C]).result
     assert (result["digest_matches_host"], result["exact"]) == (False, False)
     assert measured(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
 
@@ -364,11 +388,18 @@ def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
         (Completed(status=1, stdout="", stderr="mpe: w: truncated\n"), ConfigurationError, "w: truncated"),
         (Completed(status=-4, stdout="", stderr=""), TargetMismatchError, "lacks an instruction"),
         (Completed(status=-9, stdout="", stderr=""), HarnessError, "SIGKILL"),
-        ("not JSON", HarnessError, "mpe bench on fake: its output is no JSON"),
-        ("[]", HarnessError, "no JSON object"),
-        (BENCH | {"samples_ns": []}, HarnessError, "no samples"),
-        (BENCH | {"samples_ns": [0]}, HarnessError, "without duration"),
-        (BENCH | {"layers": [{"index": 0}]}, HarnessError, "a layer without 'type'"),
+        ("not JSON", ImplausibleResultError, "mpe bench on fake: its output is no JSON"),
+        (BENCH | {"samples_ns": []}, ImplausibleResultError, "samples_ns is empty"),
+        (
+            BENCH | {"layers": [ROW, ROW | {"index": 1}]},
+            ImplausibleResultError,
+            "2 layers, and the cfg has 1",
+        ),
+        (
+            BENCH | {"samples_ns": [10**14, 10**14]},
+            ImplausibleResultError,
+            "samples of 2e[+]05 s, and it ran for",
+        ),
     ],
 )
 def test_every_failure_has_its_cause(
@@ -392,11 +423,16 @@ class BrokenBoard(ScriptedBoard):
         return super().deploy(files)
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         if self.what == ("engine" if {"bench", "forward"} & {*argv} else "sensors"):
             raise self.error
-        return super().run(argv, timeout=timeout, environment=environment)
+        return super().run(argv, timeout=timeout, environment=environment, most_output=most_output)
 
 
 @pytest.mark.parametrize("emulated", [False, True])
@@ -445,7 +481,7 @@ def test_a_folder_from_which_no_library_can_be_loaded_is_the_boards_fault(cell: 
 
 
 def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:
-    with pytest.raises(HarnessError, match="gave no digests"):
+    with pytest.raises(HarnessError, match="digests is missing"):
         measured(ScriptedBoard(forward={}), cell, files)
 
 
@@ -478,9 +514,11 @@ def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
 def counting(tmp_path: Path) -> Cell:
     text = (
         "models: [{name: net, cfg: net.cfg, weights: random}]\npolicies: [fp32]\ntargets: [host]\n"
-        "steps: [{name: one, isa: avx2}, {name: two, threads: 2}]\nprotocol: {count_instructions: true}\n"
+        "steps: [{name: one, isa: avx2}, {name: two, threads: 2}]\n"
+        "protocol: {runs: 2, count_instructions: true}\n"
     )
-    return cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+    cell = cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
+    return replace(cell, variant=replace(cell.variant, cfg_text=CFG))
 
 
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:

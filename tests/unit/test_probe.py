@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.boards.board import Completed
+from harness.boards.board import MOST_OUTPUT, Completed
 from harness.boards.board_facts import (
     BoardFacts,
     Clock,
@@ -96,7 +96,12 @@ class MadeUpBoard(HostBoard):
         self.sensors = BoardPaths(sys=str(root / "sys"), proc=str(root / "proc"))
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         if not (self.programs / argv[0]).exists():
             return Completed(status=127, stdout="", stderr="")

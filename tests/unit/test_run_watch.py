@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_boards import bare
+from networks import printed_bench
 from rich.console import Console
 
 from harness import console
 from harness.boards.host import HostBoard
 from harness.cli import main
 from harness.configuration.matrix import Build, Options, Variant
+from harness.configuration.policy import Policy, Setting, apply
 from harness.configuration.targets import Target, load_target
 from harness.errors import BoardRefusedError
 from harness.report.board_table import BoardTable
@@ -45,12 +47,17 @@ SWEEP = {
     "emulated": {"images": 0},
 }
 INFO = {"weights_bytes": (DIGITS / "digits.weights").stat().st_size, "layers": [{"macs": 1000}]}
-BENCH = {"samples_ns": [1_000_000 + number for number in range(30)], "layers": []}
+SAMPLES = [1_000_000 + number for number in range(30)]
+CFG = (DIGITS / "digits.cfg").read_text()
+BENCH = {
+    name: printed_bench(apply(Policy(name=name, default=Setting(precision=name)), CFG), SAMPLES)
+    for name in ("fp32", "fp16")
+}
 ENGINE = f"""#!/bin/sh
 case "$*" in
   info*) echo '{json.dumps(INFO)}' ;;
   *"--threads 4"*) echo "too many threads" >&2; exit 1 ;;
-  *) echo '{json.dumps(BENCH)}' ;;
+  *) if grep -q fp16=1 "$3"; then echo '{BENCH["fp16"]}'; else echo '{BENCH["fp32"]}'; fi ;;
 esac
 """
 

@@ -12,7 +12,7 @@ import pytest
 from fake_boards import FakeBoard
 
 import harness.boards
-from harness.boards.board import Completed, RunTimeoutError
+from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError
 from harness.cli import main
 from harness.configuration.targets import Target, load_target
 from harness.errors import BoardUnreachableError, BuildError, HarnessError, TargetMismatchError
@@ -55,7 +55,12 @@ class Desk(FakeBoard):
         return {name: f"/there/{number}/{path.name}" for number, (name, path) in enumerate(files.items())}
 
     def run(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
     ) -> Completed:
         assert self.connected
         self.ran.append((list(argv), dict(environment or {})))
