@@ -19,6 +19,7 @@ import numpy.typing as npt
 from harness import console
 from harness.accuracy.dataset import read_pictures
 from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.overlap import picture_digest
 from harness.accuracy.preprocess import prepare_chunks
 from harness.accuracy.ranges import METHODS, Histogram, choose
 from harness.errors import ConfigurationError
@@ -60,6 +61,7 @@ class Calibration:
     input: tuple[int, int, int]  # channels, height, width
     layers: int
     tensors: tuple[TensorRange, ...]
+    pictures: tuple[str, ...]  # digests of the pictures, so that evaluating on them again is noticed
 
     def write(self, path: Path) -> None:
         """Writes the file whole or not at all."""
@@ -69,6 +71,7 @@ class Calibration:
             "method": self.method,
             "images": self.images,
             "network": {"layers": self.layers, "input": list(self.input)},
+            "pictures": list(self.pictures),
         }
         # A line a tensor: a changed range shows in a diff.
         rows = ",\n".join(f"  {json.dumps(tensor.as_json())}" for tensor in self.tensors)
@@ -92,14 +95,15 @@ def calibrate(
     """Runs `limit` pictures (after the first `skip`) and chooses every tensor's range; in fp32 or, `as_is`,
     in the precisions of the cfg.
 
-    Labels are not needed. All methods but `minmax` run the pictures twice: for the ends, then for the
-    histograms between them. Raises ConfigurationError on bad input.
+    Labels are not needed. Of a `data.yaml` that names no split the pictures are those of `train`, if they are
+    there, since accuracy is evaluated on others. All methods but `minmax` run the pictures twice: for the
+    ends, then for the histograms between them. Raises ConfigurationError on bad input.
     """
     if method not in METHODS:
         raise ConfigurationError(f"method: {method} is none of {', '.join(METHODS)}")
     model = load_model(engine, cfg, weights)
     way = model.resize(resize)
-    found = read_pictures(dataset)
+    found = read_pictures(dataset, split="train")
     if limit is not None and limit < 1:
         raise ConfigurationError(f"a limit of {limit} pictures leaves nothing: give 1 or more")
     if not 0 <= skip < len(found):
@@ -126,6 +130,7 @@ def calibrate(
         images=len(paths),
         input=model.input,
         layers=len(model.layers),
+        pictures=tuple(picture_digest(path) for path in paths),
         tensors=tuple(_range(method, layer, ends, histograms.get(layer)) for layer in sorted(ends.channels)),
     )
 

@@ -16,12 +16,13 @@ import numpy.typing as npt
 from harness import console
 from harness.accuracy.agreement import detection_agreement
 from harness.accuracy.classify import classify, top, top_accuracy
-from harness.accuracy.dataset import Dataset, read_dataset, read_pictures
+from harness.accuracy.dataset import read_dataset, read_pictures
 from harness.accuracy.decode import Detections
 from harness.accuracy.detector import detect
 from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.overlap import overlap
 from harness.accuracy.resampling import (
     FEWEST_PICTURES,
     Counts,
@@ -31,6 +32,7 @@ from harness.accuracy.resampling import (
     resampled_fraction,
 )
 from harness.accuracy.sqnr import layer_noise
+from harness.accuracy.truth import Dataset
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
 
@@ -54,6 +56,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
+    Where they are known, `unlabelled` is how many of the images have no label file, and `calibration_overlap`
+    how many of them the calibration file was recorded on.
     `names` is the list of WordNet ids for pictures named by them. `agreement` adds the key of that
     name (a second run, in fp32) and makes do with pictures that have no labels. `resample` adds
     `resampled`: map50 or top1 of pictures drawn with replacement (resampling.kept). Raises
@@ -67,6 +71,12 @@ def evaluate(
     data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
     _check_kind(model.cfg, data, model.outputs, agreement)
     result: dict[str, Any] = {"images": len(data.pictures), "resize": way}
+    if data.unlabelled:
+        result["unlabelled"] = data.unlabelled
+    if chosen.calibration is not None:
+        common = overlap(Path(chosen.calibration), (picture.path for picture in data.pictures))
+        if common is not None:
+            result["calibration_overlap"] = common
     score = _score_detector if model.outputs.detects else _score_classifier
     scores, resampled = score(engine, model, data, way, chosen, agreement)
     result |= scores
@@ -102,14 +112,16 @@ def layer_report(
     ]
 
 
-def check_dataset(cfg: Path, dataset: Path, labels: Path | None, *, agreement: bool = False) -> None:
-    """What `evaluate` would refuse of a data set, without the engine, which may have to be built first.
+def check_dataset(cfg: Path, dataset: Path, labels: Path | None, *, agreement: bool = False) -> Dataset:
+    """Reads a data set and refuses what `evaluate` would, but needs no engine, which may have to be built.
 
     How many classes a classifier tells apart only the engine knows.
     """
     outputs = read_outputs(cfg)
     classes = outputs.heads[0].classes if outputs.detects else None
-    _check_kind(cfg, read_dataset(dataset, classes=classes, labels=labels), outputs, agreement)
+    data = read_dataset(dataset, classes=classes, labels=labels)
+    _check_kind(cfg, data, outputs, agreement)
+    return data
 
 
 def _check_kind(cfg: Path, data: Dataset, outputs: Outputs, agreement: bool) -> None:

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.accuracy.dataset import Truth
 from harness.accuracy.decode import Detections
 from harness.accuracy.nms import iou
 from harness.accuracy.resampling import ClassMatches
+from harness.accuracy.truth import Truth
 
 THRESHOLD = 0.005
 _MOST_DETECTIONS = 100  # of one picture and class, that COCO counts

@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
+from harness.commands.model_options import (
+    add_dataset,
+    add_engine,
+    add_model,
+    chosen_cfg,
+    dataset_of,
+    engine_options,
+)
 from harness.printable import printable
 
 
@@ -15,9 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         policy_help="precisions that layers have while ranges are recorded, instead of fp32; int8 without "
         "quantize=1, which needs these ranges, is fp32 meanwhile",
     )
-    parser.add_argument(
-        "--dataset", type=Path, required=True, metavar="D", help="pictures; labels are not needed"
-    )
+    add_dataset(parser, what="pictures; labels are not needed", split="default: train, else val")
     parser.add_argument("--out", type=Path, required=True, metavar="F", help="calibration file to write")
     parser.add_argument("--limit", type=int, default=32, metavar="N", help="pictures to use (default 32)")
     parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N pictures")
@@ -36,17 +41,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.accuracy.calibrate import calibrate
+    from harness.accuracy.dataset import with_split_in_use
     from harness.errors import ConfigurationError
     from harness.runtimes.engine import host_engine
 
     if not arguments.out.parent.is_dir():
         raise ConfigurationError(f"{arguments.out}: its folder does not exist")
     with chosen_cfg(arguments, recording=True) as cfg:
+        dataset = with_split_in_use(dataset_of(arguments), "train")
         calibration = calibrate(
             host_engine(),
             cfg=cfg,
             weights=arguments.weights,
-            dataset=arguments.dataset,
+            dataset=dataset,
             method=arguments.method,
             limit=arguments.limit,
             skip=arguments.skip,
@@ -67,6 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(
             f"{printable(str(arguments.out))}: ranges of {len(calibration.tensors)} tensors "
-            f"from {calibration.images} images ({calibration.method})"
+            f"from {calibration.images} images of {printable(str(dataset))} ({calibration.method})"
         )
     return 0

@@ -20,7 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--names",
         type=Path,
         metavar="F",
-        help="class names, one a line (default: the one fitting .names file beside the cfg, else numbers)",
+        help="class names, one a line, or a data.yaml (default: the one such file beside the cfg that fits, "
+        "else numbers)",
     )
     parser.add_argument(
         "--threshold", type=float, default=0.25, metavar="T", help="least confidence shown (default .25)"
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how pictures are fitted (default: stretch, or as [net] letter_box says)",
     )
     parser.add_argument(
-        "--draw", type=Path, metavar="OUT", help="picture to write, or a folder for those of several"
+        "--draw", type=Path, metavar="OUT", help="picture to write, or folder for them; made if missing"
     )
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="pictures")
     add_engine(parser)
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.accuracy.detector import detect
     from harness.accuracy.heads import detected_classes
     from harness.accuracy.model import load_model
+    from harness.accuracy.names import class_names
     from harness.errors import ConfigurationError
     from harness.runtimes.engine import host_engine
 
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         chosen_cfg(arguments) as cfg,
         console.progress("detecting", total=len(arguments.images)) as bar,
     ):
-        names = _names(arguments.names, arguments.cfg, detected_classes(cfg))
+        names = class_names(arguments.names, arguments.cfg, detected_classes(cfg))
         engine = host_engine()
         model = load_model(engine, cfg, arguments.weights)
         for sample, detections in detect(
@@ -75,19 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(rows)
     return 0
-
-
-def _names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
-    from harness.accuracy.dataset import read_names
-    from harness.errors import ConfigurationError
-
-    if chosen is not None:
-        names = read_names(chosen)
-        if len(names) != classes:
-            raise ConfigurationError(f"{chosen}: holds {len(names)} names, the network has {classes} classes")
-        return names
-    fitting = [names for path in cfg.parent.glob("*.names") if len(names := read_names(path)) == classes]
-    return fitting[0] if len(fitting) == 1 else [str(number) for number in range(classes)]
 
 
 def _rows(sample: Sample, detections: Detections, names: list[str]) -> list[dict[str, Any]]:
@@ -118,15 +107,18 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
-    """Where each picture's drawing goes."""
+    """Where each picture's drawing goes: `out` itself for one picture, unless that is a folder or looks like
+    one."""
     from harness.accuracy.draw import picture_format
     from harness.errors import ConfigurationError
 
-    if len(images) == 1 and not out.is_dir():
+    if len(images) == 1 and out.suffix and not out.is_dir():
         picture_format(out)  # better said before the work than after
         return {images[0]: out}
-    if not out.is_dir():
-        raise ConfigurationError(f"{out}: several pictures are drawn into a folder, which must exist")
+    if out.exists() and not out.is_dir():
+        raise ConfigurationError(
+            f"{out}: is a file, and the pictures are drawn into a folder", cure="Name a folder with --draw."
+        )
     targets = {image: out / f"{image.stem}.png" for image in images}
     if len(set(targets.values())) < len(targets):
         raise ConfigurationError(f"{out}: two of the pictures have the same name")
@@ -135,7 +127,12 @@ def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
 
 def _draw(picture: Path, found: list[dict[str, Any]], names: list[str], out: Path) -> None:
     from harness.accuracy.draw import draw
+    from harness.errors import file_error
 
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_error(out.parent, error, doing="cannot be made") from None
     draw(
         picture,
         [

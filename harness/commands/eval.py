@@ -6,17 +6,22 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
+from harness.commands.model_options import (
+    add_dataset,
+    add_engine,
+    add_model,
+    chosen_cfg,
+    dataset_of,
+    engine_options,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        required=True,
-        metavar="D",
-        help="folder with images/ and YOLO labels/, COCO JSON, or pictures named by WordNet id",
+    add_dataset(
+        parser,
+        what="folder with images/ and YOLO labels/, data.yaml, COCO JSON, or pictures named by WordNet id",
+        split="default: val",
     )
     parser.add_argument(
         "--resize",
@@ -39,8 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
 
+    dataset = dataset_of(arguments)
     with chosen_cfg(arguments) as cfg:
-        result = _evaluate(arguments, cfg)
+        result = _evaluate(arguments, cfg, dataset)
+    _warn(dataset, result)
     if arguments.policy:
         result["policy"] = arguments.policy
     if arguments.json:
@@ -50,18 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(arguments: argparse.Namespace, cfg: Path) -> dict[str, Any]:
+def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[str, Any]:
     from harness.accuracy.evaluate import check_dataset, evaluate, layer_report
     from harness.runtimes.engine import host_engine
 
-    check_dataset(cfg, arguments.dataset, arguments.labels, agreement=arguments.agreement)
+    check_dataset(cfg, dataset, arguments.labels, agreement=arguments.agreement)
     engine = host_engine()
     options = engine_options(arguments)
     result = evaluate(
         engine,
         cfg=cfg,
         weights=arguments.weights,
-        dataset=arguments.dataset,
+        dataset=dataset,
         resize=arguments.resize,
         options=options,
         limit=arguments.limit,
@@ -73,7 +80,7 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path) -> dict[str, Any]:
             engine,
             cfg=cfg,
             weights=arguments.weights,
-            dataset=arguments.dataset,
+            dataset=dataset,
             resize=result["resize"],
             options=options,
             limit=arguments.limit,
@@ -91,9 +98,22 @@ _TITLES = {
 }
 
 
+def _warn(dataset: Path, result: dict[str, Any]) -> None:
+    """Says what makes the figures mean less than they seem to."""
+    from harness import console
+    from harness.accuracy.overlap import overlap_sentence
+    from harness.accuracy.truth import warning_of_unlabelled
+
+    if warning := warning_of_unlabelled(dataset, result.get("unlabelled", 0), result["images"]):
+        console.warn(warning)
+    if common := result.get("calibration_overlap"):
+        console.warn(overlap_sentence(common, result["images"]))
+
+
 def _print(result: dict[str, Any]) -> None:
     boxes = f", {result['boxes']} boxes" if "boxes" in result else ""
-    print(f"{result['images']} images{boxes}, {result['resize']}")
+    background = f", {result['unlabelled']} without a label file" if "unlabelled" in result else ""
+    print(f"{result['images']} images{boxes}{background}, {result['resize']}")
     for key, title in _TITLES.items():
         if key in result:
             print(f"{title:<20} {100 * result[key]:6.2f} %")

@@ -1,5 +1,5 @@
-"""The options that `eval`, `detect`, `calibrate` and `predict` share: the model, its precisions, and how the
-engine runs it."""
+"""The options that `eval`, `detect`, `calibrate` and `predict` share: the model, its precisions, its data
+set, and how the engine runs it."""
 
 from __future__ import annotations
 
@@ -78,6 +78,22 @@ def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
             cure="Give them with --calibration (a file of `harness calibrate`), or have ranges measured "
             f"at run time: {instead}.",
         )
+
+
+def add_dataset(parser: argparse.ArgumentParser, *, what: str, split: str) -> None:
+    """--dataset and --split."""
+    parser.add_argument("--dataset", type=Path, required=True, metavar="D", help=what)
+    parser.add_argument(
+        "--split", choices=("train", "val", "test"), help=f"of a data.yaml; also as data.yaml:train ({split})"
+    )
+
+
+def dataset_of(arguments: argparse.Namespace) -> Path:
+    """The data set that the user gave, with its split where one was given."""
+    from harness.accuracy.dataset import with_chosen_split
+
+    dataset: Path = arguments.dataset
+    return with_chosen_split(dataset, arguments.split) if arguments.split else dataset
 
 
 def add_engine(parser: argparse.ArgumentParser, *, calibration: bool = True) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.configuration.darknet_cfg import DarknetCfg, read_cfg
+from harness.configuration.data_set_path import split_of
 from harness.configuration.policy import OneLayerAtATime, Policy, apply, check_kinds, expand, int8_use
 from harness.configuration.targets import Target
 from harness.errors import ConfigurationError
@@ -15,7 +16,7 @@ from harness.errors import ConfigurationError
 class Calibration:
     """How int8 ranges are recorded where no calibration file is given."""
 
-    dataset: Path | None = None  # the model's own unless told
+    dataset: Path | None = None  # None: the model's own
     images: int = 32
     method: str = "minmax"
 
@@ -37,10 +38,13 @@ class Model:
 
     @property
     def calibration_dataset(self) -> Path | None:
-        """The pictures that automatic calibration sees, if any."""
-        if isinstance(self.calibration, Calibration):
-            return self.calibration.dataset or self.dataset
-        return None
+        """The pictures that automatic calibration sees, if any: the model's own data set where no other is
+        named. Of a `data.yaml` it then is the split `train`, if that is there."""
+        if not isinstance(self.calibration, Calibration):
+            return None
+        if self.calibration.dataset is None and self.dataset is not None:
+            return split_of(self.dataset)[0]
+        return self.calibration.dataset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.configuration.core_list import parse_cores
+from harness.configuration.data_set_path import DataSetPath
 from harness.configuration.document import Node, read_document
 from harness.configuration.matrix import (
     Build,
@@ -92,7 +93,7 @@ _CALIBRATION = Record(
     what="a calibration",
     fields={
         "dataset": Field(
-            shape=ExistingPath(what="data set", folder=True), help="the model's own unless told"
+            shape=DataSetPath(), help="without it the model's own; of a data.yaml the split train"
         ),
         "images": Field(
             shape=Integer(least=1, most=100_000), help="how many of its first images; 32 unless told"
@@ -144,8 +145,9 @@ _MODEL = Record(
             help="a file of harness calibrate, or how to record the ranges",
         ),
         "dataset": Field(
-            shape=ExistingPath(what="data set", folder=True),
-            help="a folder with images/ and YOLO labels/, COCO JSON, or ImageNet-style file names",
+            shape=DataSetPath(),
+            help="a folder with images/ and YOLO labels/, a data.yaml (its split val, or data.yaml:test), "
+            "COCO JSON, or ImageNet-style file names",
         ),
         "labels": Field(shape=ExistingPath(what="label list"), help="WordNet ids in output order"),
         "resize": Field(

@@ -136,26 +136,29 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class ExistingPath:
-    """A path, relative to the document's folder, of something that exists."""
+    """A path, relative to the document's folder, of a file that exists."""
 
     what: str
-    folder: bool = False
 
     def read(self, node: Node) -> Path:
         written = Text(expected=f"the path of a {self.what}").read(node)
         path = Path(node.file).parent / written
-        mode = node.mode(path)
-        if not mode:
-            near = nearest_file(path)
-            cure = f"Did you mean {near}?" if near else ""
-            raise node.error(f"there is no {self.what} {path}", cure=cure)
-        kind = kind_of(mode)
-        if kind != ("folder" if self.folder else "file") and not (kind == "file" and path.suffix == ".json"):
+        kind = existing_kind(node, path, self.what)
+        if kind != "file":
             raise node.error(f"expected a {self.what}, but {path} is a {kind}")
         return path
 
     def schema(self) -> Schema:
         return {"type": "string", "minLength": 1, "description": f"{self.what}; relative to this file"}
+
+
+def existing_kind(node: Node, path: Path, what: str) -> str:
+    """What is at the path that stands here: a file, a folder or something else. Raises ConfigurationError."""
+    mode = node.mode(path)
+    if not mode:
+        near = nearest_file(path)
+        raise node.error(f"there is no {what} {path}", cure=f"Did you mean {near}?" if near else "")
+    return kind_of(mode)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.accuracy.overlap import overlap_sentence
 from harness.configuration.matrix import Build
 from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
 from harness.report.pareto import emulated_merit, not_ranked
@@ -51,6 +52,7 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
         notes += _prediction_notes(rows)
     else:
         notes += _condition_notes(rows)
+    notes += _overlap_notes(rows)
     if any(row.digest_matches_host is False for row in rows):
         notes.append(
             "Outputs differ in float sums, whose order depends on the instruction set; int8 never does."
@@ -93,6 +95,15 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
 
 def _any_interval(rows: Sequence[Row]) -> bool:
     return any(row.speedup_interval for row in rows)
+
+
+def _overlap_notes(rows: Sequence[Row]) -> list[str]:
+    """On which accuracies the pictures of calibration weigh, once for each model."""
+    found = {row.model: row.scores for row in rows if row.scores.get("calibration_overlap")}
+    return [
+        f"{model}: {overlap_sentence(scores['calibration_overlap'], scores['images'])}."
+        for model, scores in found.items()
+    ]
 
 
 def percentile_notes(rows: Sequence[Row]) -> list[str]:

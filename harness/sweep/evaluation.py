@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import console
 from harness.configuration.matrix import Calibration, Model, Options
 from harness.runtimes.engine import EngineOptions, HostEngine
 
@@ -19,10 +20,11 @@ RANDOM_SEED = 20  # of sample images where a model has no data set
 def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: Path) -> None:
     """Writes the calibration file of a model to `out`."""
     from harness.accuracy.calibrate import calibrate
+    from harness.accuracy.dataset import with_split_in_use
 
-    dataset = settings.dataset or model.dataset
-    assert dataset is not None
-    calibrate(
+    assert model.calibration_dataset is not None
+    dataset = with_split_in_use(model.calibration_dataset, "train")
+    calibration = calibrate(
         engine,
         cfg=model.cfg,
         weights=model.weights,
@@ -30,7 +32,10 @@ def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: 
         method=settings.method,
         limit=settings.images,
         resize=model.resize,
-    ).write(out)
+    )
+    calibration.write(out)
+    own = "" if settings.dataset else ", since the sweep names no other pictures"
+    console.log(f"{model.name}: int8's ranges recorded on {calibration.images} pictures of {dataset}{own}")
 
 
 def accuracy(

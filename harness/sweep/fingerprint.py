@@ -20,16 +20,14 @@ def of_values(values: Mapping[str, object]) -> str:
     return of_text(json.dumps(values, sort_keys=True, allow_nan=False))
 
 
-def of_dataset(path: Path) -> str:
-    """SHA-256 over the names and bytes of everything that belongs to a data set."""
-    from harness.accuracy.dataset import LABEL_LISTS, read_pictures
+def of_dataset(path: Path, split: str = "val") -> str:
+    """SHA-256 over the names and bytes of everything that belongs to a data set; of a `data.yaml` that names
+    no split, to `split`."""
+    from harness.accuracy.dataset import files_of
 
     folder = path if path.is_dir() else path.parent
-    files = {path} if path.is_file() else {entry for entry in path.rglob("*") if entry.is_file()}
-    files.update(read_pictures(path))
-    files.update(list_ for name in LABEL_LISTS if (list_ := folder.parent / name).is_file())
     total = hashlib.sha256()
-    for file in sorted(files):
+    for file in sorted(set(files_of(path, split=split))):
         name = file.relative_to(folder) if file.is_relative_to(folder) else file.name
         total.update(f"{name}\0{file_digest(file)}\n".encode())
     return total.hexdigest()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from harness import console
 from harness.configuration.darknet_cfg import read_cfg
 from harness.configuration.matrix import Calibration, Model, Options, Sweep, Variant
 from harness.configuration.policy import BUILT_IN, apply
@@ -33,6 +35,7 @@ class Materials:
         self.file_hash = cache(file_digest)
         self.dataset_hash = cache(fingerprint.of_dataset)
         self.cfg = cache(self._write_cfg)
+        self._warned: set[str] = set()
         self._info = cache(self.host.info)
         self._multiply_adds = cache(self._count_multiply_adds)
         for model in sweep.models:
@@ -132,6 +135,7 @@ class Materials:
             result = evaluation.accuracy(
                 self.host, model, self.cfg(variant), self.calibration(variant), options
             )
+            self._warn_of_overlap(model, result)
             return Outcome(status="done", result=result)
 
         key = self._key(
@@ -150,6 +154,15 @@ class Materials:
             kind="accuracy",
             perform=at_once(perform),
         )
+
+    def _warn_of_overlap(self, model: Model, result: dict[str, Any]) -> None:
+        """Once for each model, not for each of its policies."""
+        from harness.accuracy.overlap import overlap_sentence
+
+        if (common := result.get("calibration_overlap")) and model.name not in self._warned:
+            self._warned.add(model.name)
+            cure = "give its calibration a dataset of other pictures"
+            console.warn(f"{model.name}: {overlap_sentence(common, result['images'])}: {cure}")
 
     def digests_job(self, variant: Variant, options: Options) -> Job:
         """The work to compute on the host what boards are compared with."""
@@ -247,7 +260,7 @@ class Materials:
                 "engine": self.engine.sha256,
                 "cfg": fingerprint.of_text(text),
                 "weights": self.file_hash(model.weights),
-                "dataset": self.dataset_hash(dataset),
+                "dataset": self.dataset_hash(dataset, "train"),
                 "resize": model.resize,
                 **{key: value for key, value in asdict(settings).items() if key != "dataset"},
             }

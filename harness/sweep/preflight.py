@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness import console
 from harness.accuracy.dataset import read_pictures
 from harness.accuracy.evaluate import check_dataset
+from harness.accuracy.truth import warning_of_unlabelled
 from harness.configuration.darknet_cfg import read_cfg
 from harness.configuration.matrix import Calibration, Model, Sweep
 from harness.configuration.model_files import check_calibration, check_weights
@@ -29,6 +31,8 @@ def _check(model: Model) -> None:
     if isinstance(model.calibration, Path):
         check_calibration(network, model.calibration)
     elif isinstance(model.calibration, Calibration) and model.calibration.dataset is not None:
-        read_pictures(model.calibration.dataset)
+        read_pictures(model.calibration.dataset, split="train")
     if model.dataset is not None:
-        check_dataset(model.cfg, model.dataset, model.labels)
+        data = check_dataset(model.cfg, model.dataset, model.labels).first(model.limit)
+        if warning := warning_of_unlabelled(data.path, data.unlabelled, len(data.pictures)):
+            console.warn(warning)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_sweep import finish, query, results, run, start, write_tiny_sweep
+from tiny_sweep import command, finish, query, results, run, start, write_tiny_sweep
 
 from harness.runtimes.engine import host_engine
 
@@ -238,6 +238,33 @@ def test_bad_input_is_refused_before_anything_is_measured(
     (sweep.parent / name).write_bytes(content)
     assert message in run(sweep, status=2)["error"]
     assert results(sweep) == set()
+
+
+def test_pictures_of_calibration_that_are_evaluated_are_noted(tmp_path: Path) -> None:
+    """With one data set for both, and with the splits of a data.yaml, which keeps them apart."""
+    text = """\
+models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights, dataset: data, calibration: {images: 4}}]
+policies: [fp32, int8]
+targets: [host]
+protocol: {warmup: 0, runs: 2, min_seconds: 0, rounds: 1}
+"""
+    sweep = write_tiny_sweep(tmp_path, text)
+    sentence = "4 of the 6 evaluated pictures are also those that int8's ranges were recorded on"
+    report = tmp_path / "results" / "report.md"
+    done = subprocess.run(command(sweep), capture_output=True, text=True, check=True)
+    where = tmp_path / "data"
+    assert f"ranges recorded on 4 pictures of {where}, since the sweep names no other pictures" in done.stderr
+    assert done.stderr.count(f"tiny: {sentence}") == 1
+    assert f"tiny: {sentence}" in report.read_text()
+
+    (tmp_path / "train.txt").write_text("data/images/0.png\ndata/images/1.png\n")
+    (tmp_path / "val.txt").write_text("data/images/2.png\ndata/images/3.png\n")
+    (tmp_path / "data.yaml").write_text("train: train.txt\nval: val.txt\nnames: [a, b]\n")
+    sweep.write_text(text.replace("dataset: data", "dataset: data.yaml"))
+    done = subprocess.run(command(sweep), capture_output=True, text=True, check=True)
+    assert f"ranges recorded on 2 pictures of {tmp_path / 'data.yaml'}:train" in done.stderr
+    assert "evaluated pictures are also" not in done.stderr + report.read_text()
+    assert all(cell["accuracy"] is not None for cell in json.loads(done.stdout)["cells"])
 
 
 def test_compilers_and_flags_are_compared_on_one_machine(tmp_path: Path) -> None:

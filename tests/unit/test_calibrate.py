@@ -11,6 +11,7 @@ from accuracy_stand_in import DETECTOR_CFG, Floats, StandIn
 from PIL import Image
 
 from harness.accuracy.calibrate import calibrate
+from harness.accuracy.overlap import picture_digest
 from harness.errors import ConfigurationError
 
 
@@ -57,6 +58,7 @@ def test_the_file_holds_every_tensor_with_its_channels(material: Path) -> None:
         "method": "minmax",
         "images": 8,
         "network": {"layers": 2, "input": [3, 4, 4]},
+        "pictures": [picture_digest(path) for path in sorted((material / "data").iterdir())],
     }
     assert isinstance(tensors, list)
     assert [tensor["layer"] for tensor in tensors] == [-1, 0, 1]

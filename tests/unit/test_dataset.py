@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.accuracy.dataset import read_dataset, read_labels, read_names, read_pictures
+from harness.accuracy.dataset import read_dataset, read_pictures
+from harness.accuracy.labels import read_labels
+from harness.accuracy.names import read_names
+from harness.accuracy.truth import warning_of_unlabelled
 from harness.errors import ConfigurationError
 
 
@@ -60,6 +64,13 @@ def test_yolo_labels_belong_to_pictures_by_stem(tmp_path: Path) -> None:
     [
         ("0 .5 .5 .2", "has 5 numbers"),
         ("0 .5 .5 .2 .2 .9", "has 5 numbers"),
+        ("0 .1 .1 .9 .1 .9 .9", "Labels of outlines and key points are not read"),
+        ("1_0 .5 .5 .2 .2", "not a class and four numbers"),
+        ("\u0660 .5 .5 .2 .2", "not a class and four numbers"),
+        ("9" * 5000 + " .5 .5 .2 .2", "not a class and four numbers"),
+        ("9" * 400 + " .5 .5 .2 .2", "there is no class of that size; the network knows 0 to 1"),
+        ("0 1e999 .5 .2 .2", "not finite"),
+        ("0 .5 .5 1e308 .2", "at most 1"),
         ("cat .5 .5 .2 .2", "not a class and four numbers"),
         ("1.5 .5 .5 .2 .2", "not a class and four numbers"),
         ("0 .5 .5 .2 x", "not a class and four numbers"),
@@ -82,16 +93,49 @@ def test_a_malformed_label_is_an_error_with_file_and_line(tmp_path: Path, line: 
     assert what in str(error.value)
 
 
-def test_a_missing_label_file_is_an_error_with_its_name(tmp_path: Path) -> None:
-    folder = yolo_folder(tmp_path, {"a.jpg": "", "b.jpg": None})
-    with pytest.raises(ConfigurationError, match=r"b\.txt: the label file is missing"):
+def test_a_picture_without_a_label_file_shows_nothing_and_is_counted(tmp_path: Path) -> None:
+    folder = yolo_folder(tmp_path, {"a.jpg": "", "b.jpg": None, "c.jpg": "0 .5 .5 .2 .2"})
+    data = read_dataset(folder)
+    assert [picture.labelled for picture in data.pictures] == [True, False, True]
+    assert [len(picture.truth.classes) for picture in data.pictures if picture.truth] == [0, 0, 1]
+    assert (data.unlabelled, data.first(1).unlabelled) == (1, 0)
+    assert warning_of_unlabelled(data.path, 1, 3) == ""
+    assert "2 of 3 pictures have no label file" in warning_of_unlabelled(data.path, 2, 3)
+
+
+def test_pictures_that_all_lack_labels_are_an_error_that_says_where_they_would_be(tmp_path: Path) -> None:
+    folder = yolo_folder(tmp_path, {"a.jpg": None, "b.jpg": None})
+    with pytest.raises(ConfigurationError, match=r"no picture has a label file; .*labels/a\.txt"):
         read_dataset(folder)
 
 
-def test_a_binary_label_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigurationError, match=r"a\.txt: cannot be read as text"):
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"0 .5 .5 .2 .2\n\x80"])
+def test_a_binary_label_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"a\.txt:[12]: is not UTF-8 text"):
         read_labels(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("path", ["labels/a.txt", "images/a.jpg", "labels", "."])
+def test_a_pipe_anywhere_in_a_dataset_is_refused(tmp_path: Path, path: str) -> None:
+    folder = tmp_path / "data"
+    if path != ".":
+        yolo_folder(folder, {"a.jpg": "", "b.jpg": ""})
+    place = folder / path
+    if path == "labels":
+        place = folder / "labels" / "b.txt"
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    with pytest.raises(ConfigurationError, match="is a named pipe, not a"):
+        read_dataset(folder)
+
+
+def test_a_link_that_leads_nowhere_is_no_picture_to_leave_out(tmp_path: Path) -> None:
+    folder = yolo_folder(tmp_path, {"a.jpg": "", "b.jpg": ""})
+    (folder / "images" / "a.jpg").unlink()
+    (folder / "images" / "a.jpg").symlink_to("gone.jpg")
+    with pytest.raises(ConfigurationError, match=r"a\.jpg: cannot be read: No such file"):
+        read_dataset(folder)
 
 
 def test_coco_classes_are_numbered_in_the_order_of_their_ids(tmp_path: Path) -> None:
@@ -117,34 +161,143 @@ def test_coco_json_is_found_in_a_folder_and_pictures_beside_the_annotations(tmp_
     assert [p.path.parent.name for p in read_dataset(tmp_path).pictures] == ["val", "val"]
 
 
+BOX = {"image_id": 7, "category_id": 2, "bbox": [0, 0, 1, 1]}
+IMAGE = {"id": 7, "file_name": "b.jpg", "width": 9, "height": 9}
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"images": None}, "not COCO's detection format"),
-        ({"categories": [{"name": "z"}]}, "not COCO's detection format"),
-        ({"annotations": [{"image_id": 99, "category_id": 2, "bbox": [0, 0, 1, 1]}]}, "annotation 0 names"),
+        ({"images": None}, ": not COCO's detection format: it has no list images"),
+        ({"categories": {"id": 1}}, ": not COCO's detection format: it has no list categories"),
+        ({"categories": [{"name": "z"}]}, ": categories[0] has no id"),
+        ({"categories": [3]}, ": categories[0]: expected an object, found 3"),
         (
-            {"annotations": [{"image_id": 7, "category_id": 2, "bbox": [0, 0, 1]}]},
-            "not COCO's detection format",
+            {"categories": [{"id": 1}, {"id": 2}, {"id": 1}]},
+            ": categories[2].id: 1 is already the id of categories[0]",
+        ),
+        ({"images": [IMAGE, IMAGE]}, ": images[1].id: 7 is already the id of images[0]"),
+        ({"images": [IMAGE | {"id": "x"}]}, ': images[0].id: expected a whole number of 64 bits, found "x"'),
+        (
+            {"images": [IMAGE | {"id": 10**400}]},
+            "images[0].id: expected a whole number of 64 bits, found a number of",
+        ),
+        ({"images": [IMAGE | {"id": True}]}, "images[0].id: expected a whole number of 64 bits, found true"),
+        (
+            {"images": [IMAGE | {"width": 0}], "annotations": []},
+            ": images[0].width: expected a size above 0, found 0",
         ),
         (
-            {"annotations": [{"image_id": 7, "category_id": 2, "bbox": [0, 0, 1, "x"]}]},
-            "not COCO's detection",
+            {"images": [IMAGE | {"height": None}], "annotations": []},
+            ": images[0].height: expected a number, found null",
         ),
-        ({"images": [{"id": 1, "file_name": "a.jpg", "width": 0, "height": 4}], "annotations": []}, "size 0"),
         (
-            {"images": [{"id": 1, "file_name": "no.jpg", "width": 1, "height": 4}], "annotations": []},
-            "no.jpg",
+            {"images": [IMAGE | {"file_name": "no.jpg"}], "annotations": []},
+            ": the picture no.jpg is not beside it",
         ),
-        ({"images": [], "annotations": []}, "lists no images"),
+        (
+            {"images": [IMAGE | {"file_name": 3}], "annotations": []},
+            ": images[0].file_name: expected the name of a file",
+        ),
+        (
+            {"images": [IMAGE | {"file_name": "\0"}], "annotations": []},
+            ": images[0].file_name: expected the name of",
+        ),
+        ({"images": [], "annotations": []}, ": lists no images"),
+        ({"annotations": [BOX | {"image_id": 99}]}, ": annotations[0].image_id: there is no image 99"),
+        ({"annotations": [BOX | {"category_id": 5}]}, ": annotations[0].category_id: there is no category 5"),
+        ({"annotations": [{"image_id": 7, "caption": "a cat"}]}, ": annotations[0] has no category_id"),
+        (
+            {"annotations": [BOX | {"bbox": [0, 0, 1]}]},
+            "annotations[0].bbox: expected [left, top, width, height], found a list of 3",
+        ),
+        (
+            {"annotations": [BOX | {"bbox": [0, 0, 1, "x"]}]},
+            ': annotations[0].bbox: expected a number, found "x"',
+        ),
+        (
+            {"annotations": [BOX, BOX | {"bbox": [5, 5, -3, 2]}]},
+            ": annotations[1].bbox: the width and height -3 x 2 are negative",
+        ),
+        (
+            {"annotations": [BOX | {"bbox": [0, 0, 1, 10**400]}]},
+            ": annotations[0].bbox: expected a number of at most 1e+09, found a number",
+        ),
+        (
+            {"annotations": [BOX | {"bbox": [0, 0, 1, float("inf")]}]},
+            ": annotations[0].bbox: expected a number of at most 1e+09, found a number that is not finite",
+        ),
+        (
+            {"annotations": [BOX | {"bbox": [0, float("nan"), 1, 1]}]},
+            ": annotations[0].bbox: expected a number of at most",
+        ),
+        ({"annotations": [BOX | {"area": None}]}, ": annotations[0].area: expected a number, found null"),
+        (
+            {"annotations": [BOX | {"area": -1}]},
+            ": annotations[0].area: expected an area of 0 or more, found -1",
+        ),
+        ({"annotations": [BOX | {"area": 1e300}]}, ": annotations[0].area: expected a number of at most"),
+        ({"annotations": [BOX | {"iscrowd": "no"}]}, ': annotations[0].iscrowd: expected 0 or 1, found "no"'),
+        ({"annotations": [BOX | {"iscrowd": None}]}, ": annotations[0].iscrowd: expected 0 or 1, found null"),
     ],
 )
-def test_bad_coco_json_is_an_error_with_its_name(tmp_path: Path, changes: dict[str, Any], what: str) -> None:
+def test_bad_coco_json_is_an_error_with_its_place(tmp_path: Path, changes: dict[str, Any], what: str) -> None:
     path = coco_json(tmp_path, **changes)
     with pytest.raises(ConfigurationError) as error:
         read_dataset(path)
-    assert str(path) in str(error.value)
-    assert what in str(error.value)
+    assert f"{path}: " in error.value.message
+    assert what in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[" * 100_000, "its lists and objects are nested too deeply"),
+        ('{"images": [{"id": ' + "1" * 5000 + "}]}", "it holds a number of thousands of digits"),
+        ("[]", "it has no list categories"),
+        ("1e999", "it has no list categories"),
+        ("", ":1: not JSON"),
+        ('{"a": 1}\n{', ":2: not JSON: Extra data"),
+        ('{"images": "\\ud800"}', "it has no list categories"),
+    ],
+)
+def test_json_that_is_nothing_of_the_kind_is_an_error(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as error:
+        read_dataset(path)
+    assert error.value.message.startswith(str(path))
+    assert what in error.value.message
+
+
+def test_numbers_in_coco_json_may_be_written_in_several_ways(tmp_path: Path) -> None:
+    annotations = [BOX | {"image_id": "7", "iscrowd": True, "area": 1e9, "bbox": [0, 0, 0, 0.5]}]
+    data = read_dataset(coco_json(tmp_path, annotations=annotations))
+    truth = data.pictures[1].truth
+    assert truth is not None
+    assert truth.crowd.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("names", "suggested"),
+    [
+        (
+            ["captions_train2017", "instances_train2017", "instances_val2017", "person_keypoints_val2017"],
+            "instances_val2017",
+        ),
+        (["captions_val2017", "instances_train2017"], "instances_train2017"),
+        (["a_train", "b_val"], "b_val"),
+    ],
+)
+def test_of_several_json_files_the_one_with_boxes_is_suggested(
+    tmp_path: Path, names: list[str], suggested: str
+) -> None:
+    (tmp_path / "annotations").mkdir()
+    for name in names:
+        (tmp_path / "annotations" / f"{name}.json").touch()
+    with pytest.raises(ConfigurationError, match=f"holds {len(names)} JSON files") as error:
+        read_dataset(tmp_path)
+    assert error.value.cure == f"Name one, as in --dataset {tmp_path / 'annotations' / suggested}.json"
 
 
 def test_more_categories_than_the_network_has_classes_is_an_error(tmp_path: Path) -> None:

@@ -129,8 +129,10 @@ def test_letterboxed_boxes_come_back_in_the_pictures_frame(detector: dict[str, A
 
 def test_options_and_calibration_reach_the_engine(detector: dict[str, Any]) -> None:
     engine = detecting()
-    evaluate(engine, **detector, calibration=Path("c.json"), options=EngineOptions(threads=3))
-    assert {(options.threads, str(options.calibration)) for _, options in engine.runs} == {(3, "c.json")}
+    ranges = detector["cfg"].with_name("c.json")
+    ranges.write_text("{}")
+    evaluate(engine, **detector, calibration=ranges, options=EngineOptions(threads=3))
+    assert {(options.threads, options.calibration) for _, options in engine.runs} == {(3, ranges)}
 
 
 def test_a_limit_evaluates_the_first_pictures(detector: dict[str, Any]) -> None:
@@ -255,11 +257,14 @@ def test_detect_draws_several_pictures_into_a_folder(
     command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pictures = [str(detector["dataset"] / f"images/{number}.png") for number in (0, 1)]
-    drawn = tmp_path / "drawn"
-    assert cli.main(["detect", *words(detector), "--draw", str(drawn), *pictures]) == 2
-    drawn.mkdir()
-    assert cli.main(["detect", *words(detector), "--draw", str(drawn), *pictures]) == 0
-    assert sorted(path.name for path in drawn.iterdir()) == ["0.png", "1.png"]
+    for drawn in (tmp_path / "new" / "drawn", tmp_path / "with.dot", tmp_path):
+        assert cli.main(["detect", *words(detector), "--draw", str(drawn), *pictures]) == 0
+        assert {"0.png", "1.png"} <= {path.name for path in drawn.iterdir()}
+    assert cli.main(["detect", *words(detector), "--draw", str(tmp_path / "one"), pictures[0]]) == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["0.png"]
+    capsys.readouterr()
+    assert cli.main(["detect", *words(detector), "--draw", str(detector["cfg"]), *pictures]) == 2
+    assert "net.cfg: is a file, and the pictures are drawn into a folder" in capsys.readouterr().err
 
 
 def test_a_damaged_picture_leaves_nothing_half_done(
@@ -268,13 +273,12 @@ def test_a_damaged_picture_leaves_nothing_half_done(
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"?")
     drawn = tmp_path / "drawn"
-    drawn.mkdir()
     good = str(detector["dataset"] / "images/0.png")
     assert cli.main(["detect", *words(detector), "--json", "--draw", str(drawn), good, str(bad)]) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
+    assert list(json.loads(captured.out)) == ["error"]
     assert "bad.png: not a readable picture" in captured.err
-    assert list(drawn.iterdir()) == []
+    assert not drawn.exists()
 
 
 @pytest.mark.parametrize(
@@ -361,3 +365,66 @@ def test_every_policy_is_scored_on_the_same_pictures_drawn_again(
     assert evaluate(engine(), **fp32, resample=True) == one
     assert "resampled" not in evaluate(engine(), **fp32)
     assert "resampled" not in evaluate(engine(), **fp32, resample=True, limit=19)  # too few pictures
+
+
+def test_pictures_of_calibration_that_are_evaluated_are_counted(
+    command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "c.json"
+    data = ["--dataset", str(detector["dataset"])]
+    assert cli.main(["calibrate", *words(detector), *data, "--limit", "2", "--out", str(out)]) == 0
+    assert f"from 2 images of {detector['dataset']}" in capsys.readouterr().out
+    evaluation = ["eval", *words(detector), *data, "--calibration", str(out), "--json"]
+    assert cli.main(evaluation) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["calibration_overlap"] == 2
+    assert "2 of the 3 evaluated pictures are also those that int8's ranges were recorded on" in captured.err
+
+
+def test_eval_and_calibrate_take_a_split(
+    command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.txt").write_text("data/images/0.png\n")
+    (tmp_path / "data.yaml").write_text("train: train.txt\nval: data/images\nnames: [cat, dog]\n")
+    data = ["--dataset", str(tmp_path / "data.yaml")]
+    counts = []
+    for split in ([], ["--split", "train"], ["--split", "val"]):
+        assert cli.main(["eval", *words(detector), *data, *split, "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["images"])
+        command_line = [
+            "calibrate",
+            *words(detector),
+            *data,
+            *split,
+            "--out",
+            str(tmp_path / "c.json"),
+            "--json",
+        ]
+        assert cli.main(command_line) == 0
+        counts.append(json.loads(capsys.readouterr().out)["images"])
+    assert cli.main(["calibrate", *words(detector), *data, "--out", str(tmp_path / "c.json")]) == 0
+    assert "from 1 images of" in (shown := capsys.readouterr().out)
+    assert "data.yaml:train" in shown
+    assert counts == [3, 1, 1, 1, 3, 3]
+    assert cli.main(["eval", *words(detector), *data, "--split", "test"]) == 2
+    assert "data.yaml: has no split test; it has train and val" in capsys.readouterr().err
+
+
+def test_most_pictures_without_labels_are_warned_of(
+    command: argparse.Namespace, detector: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (0, 1):
+        (detector["dataset"] / f"labels/{number}.txt").unlink()
+    assert cli.main(["eval", *words(detector), "--dataset", str(detector["dataset"])]) == 0
+    captured = capsys.readouterr()
+    assert "3 images, 1 boxes, 2 without a label file, stretch" in captured.out
+    assert "2 of 3 pictures have no label file and count as background" in captured.err
+
+
+def test_detect_takes_the_names_of_a_data_yaml(
+    command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text("names: {0: cat, 1: hot dog}\n")
+    picture = str(detector["dataset"] / "images/1.png")
+    assert cli.main(["detect", *words(detector), "--names", str(tmp_path / "mine.yaml"), picture]) == 0
+    assert "hot dog: 84%" in capsys.readouterr().out

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.accuracy.dataset import Truth
 from harness.accuracy.decode import Detections
 from harness.accuracy.mean_ap import coco_scores, darknet_map, darknet_precisions
+from harness.accuracy.truth import Truth
 
 Row = tuple[int, float, list[float]]  # class, confidence, box
 Box = tuple[float, float, float, float]

@@ -77,6 +77,14 @@ def test_emulated_cells_are_judged_by_instructions_and_planned_memory() -> None:
     assert pareto_optimal(rows) == {0, 2}
 
 
+def test_pictures_of_calibration_that_are_evaluated_are_noted_once_for_each_model() -> None:
+    scores = {"map50": 0.5, "images": 128, "calibration_overlap": 32}
+    rows = [row(), row("int8", scores=scores), row("mixed", scores=scores), row("int8", model="other")]
+    notes = [note for table in tables(report(*rows)) for note in table.notes if "evaluated pictures" in note]
+    [note] = notes
+    assert "32 of the 128 evaluated pictures are also those that int8's ranges were recorded on" in note
+
+
 def test_emulated_targets_have_tables_of_their_own() -> None:
     measured, other = tables(report(emulated(), row(), emulated("int8")))
     headings = [column.heading for column in measured.columns]

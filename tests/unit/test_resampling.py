@@ -8,7 +8,6 @@ import time
 import numpy as np
 import pytest
 
-from harness.accuracy.dataset import Truth
 from harness.accuracy.decode import Detections
 from harness.accuracy.mean_ap import coco_scores
 from harness.accuracy.resampling import (
@@ -19,6 +18,7 @@ from harness.accuracy.resampling import (
     resampled_ap50,
     resampled_fraction,
 )
+from harness.accuracy.truth import Truth
 
 SIZE = (100, 100)
 

@@ -172,6 +172,18 @@ def test_defaults(tmp_path: Path) -> None:
     assert sweep.models[0].calibration_dataset == tmp_path / "data"
 
 
+def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
+    model = MODEL.replace("dataset: data", "dataset: data.yaml:test, calibration: {dataset: data.yaml}")
+    with pytest.raises(ConfigurationError, match=r"sweep\.yaml:1: there is no data set .*data\.yaml\n"):
+        read_sweep(write_sweep(tmp_path, model + REST))
+    (tmp_path / "data.yaml").touch()
+    [read] = read_sweep(write_sweep(tmp_path, model + REST)).models
+    assert (read.dataset, read.calibration_dataset) == (tmp_path / "data.yaml:test", tmp_path / "data.yaml")
+    with pytest.raises(ConfigurationError, match=r"expected a data set, but .*net\.cfg is a file") as error:
+        read_sweep(write_sweep(tmp_path, MODEL.replace("dataset: data", "dataset: net.cfg") + REST))
+    assert "data.yaml:train" in error.value.cure
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

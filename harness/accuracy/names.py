@@ -1,0 +1,52 @@
+"""Lists of names in the order of a network's outputs: of classes, and of WordNet ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import console
+from harness.accuracy.data_yaml import NAMES, DataYaml
+from harness.configuration.data_set_path import YAML_SUFFIXES
+from harness.errors import ConfigurationError
+from harness.files import read_text
+
+_LARGEST_FILE = 16 << 20  # bytes
+
+
+def read_names(path: Path) -> list[str]:
+    """The names in a `data.yaml`, or a list of one a line, where blank lines at the end do not count.
+
+    Raises ConfigurationError where it cannot be read.
+    """
+    if path.suffix in YAML_SUFFIXES:
+        return DataYaml(path).names()
+    text = read_text(path, limit=_LARGEST_FILE, what="a list of names")
+    return [line.removesuffix("\r") for line in text.rstrip().split("\n")]
+
+
+def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
+    """The names of a network's classes: those chosen, else those of the one file beside the cfg that has as
+    many (`*.names`, `data.yaml`), else numbers.
+
+    Raises ConfigurationError where the file that was chosen has another number of names.
+    """
+    if chosen is not None:
+        names = read_names(chosen)
+        if len(names) != classes:
+            raise ConfigurationError(f"{chosen}: holds {len(names)} names, the network has {classes} classes")
+        return names
+    numbers = [str(number) for number in range(classes)]
+    files = sorted(cfg.parent.glob("*.names"), key=lambda file: (file.stem != cfg.stem, file))
+    fitting: dict[Path, list[str]] = {}
+    for file in (*files, *(cfg.parent / name for name in NAMES)):
+        try:
+            names = read_names(file)
+        except ConfigurationError:  # nobody has asked for this one
+            continue
+        if len(names) == classes:
+            fitting[file] = names
+    if len(set(map(tuple, fitting.values()))) <= 1 or next(iter(fitting)).stem == cfg.stem:
+        return next(iter(fitting.values()), numbers)
+    shown = ", ".join(str(file) for file in fitting)
+    console.warn(f"the names of the classes are in doubt ({shown}): numbers are shown; choose with --names")
+    return numbers
