@@ -73,7 +73,7 @@ def files_in(folder: Path) -> set[str]:
 @contextlib.contextmanager
 def disk(folder: Path, size: str) -> Iterator[None]:
     folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", folder], check=True)
     try:
         yield
     finally:
