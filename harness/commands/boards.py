@@ -30,21 +30,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         common.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for options in (parser, common):
         options.add_argument(
-            "--boards", type=Path, metavar="FILE", help="a YAML file of boards that answer to SSH"
+            "--boards", type=Path, metavar="FILE", help="YAML file that describes your boards"
         )
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", parents=[common], help="list the boards (the default)")
     probe = actions.add_parser(
-        "probe", parents=[common], help="look at boards closely and compare them with their targets"
+        "probe", parents=[common], help="examine boards and compare them with their targets"
     )
-    probe.add_argument("names", nargs="*", metavar="NAME", help="boards of the file (default: all)")
+    probe.add_argument("names", nargs="*", metavar="NAME", help="names of boards in the file (default: all)")
     unlock = actions.add_parser(
-        "unlock", parents=[common], help="release a labgrid place that this user holds and nothing uses"
+        "unlock", parents=[common], help="release a labgrid place that you hold and no process uses"
     )
-    unlock.add_argument("name", metavar="NAME", help="a board of the file")
+    unlock.add_argument("name", metavar="NAME", help="name of a board in the file")
     power = actions.add_parser("power", parents=[common], help="run a board's power command")
-    power.add_argument("name", metavar="NAME", help="a board of the file")
-    power.add_argument("switch", choices=("off", "on", "cycle"), help="what to do")
+    power.add_argument("name", metavar="NAME", help="name of a board in the file")
+    power.add_argument("switch", choices=("off", "on", "cycle"), help="the action")
 
 
 def run(arguments: argparse.Namespace) -> int:

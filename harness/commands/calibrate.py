@@ -24,13 +24,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_dataset(parser, what="pictures; labels are not needed", split="default: train, else val")
     parser.add_argument("--out", type=Path, required=True, metavar="F", help="calibration file to write")
-    parser.add_argument("--limit", type=int, default=32, metavar="N", help="pictures to use (default 32)")
+    parser.add_argument(
+        "--limit", type=int, default=32, metavar="N", help="number of pictures to use (default: 32)"
+    )
     parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N pictures")
     parser.add_argument(
         "--method",
         choices=("minmax", "percentile", "kl", "mse"),
         default="minmax",
-        help="which range of values to cover (default: minmax, all of them)",
+        help="how to choose the range of values (default: minmax, the range of all values)",
     )
     parser.add_argument(
         "--resize", choices=("stretch", "letterbox", "crop"), help="how pictures are fitted, as in eval"

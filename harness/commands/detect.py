@@ -24,12 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "else numbers)",
     )
     parser.add_argument(
-        "--threshold", type=float, default=0.25, metavar="T", help="least confidence shown (default .25)"
+        "--threshold", type=float, default=0.25, metavar="T", help="lowest confidence to show (default: .25)"
     )
     parser.add_argument(
         "--resize",
         choices=("stretch", "letterbox"),
-        help="how pictures are fitted (default: stretch, or as [net] letter_box says)",
+        help="how pictures are fitted (default: stretch, or letterbox if [net] has letter_box=1)",
     )
     parser.add_argument(
         "--draw", type=Path, metavar="OUT", help="picture to write, or folder for them; made if missing"

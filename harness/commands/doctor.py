@@ -27,18 +27,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--install",
         action="store_true",
-        help="install what is missing (Debian and Ubuntu, as root; otherwise it says what is left out)",
+        help="install what is missing (only as root, on Debian and Ubuntu; otherwise list what is skipped)",
     )
-    parser.add_argument("--tests", action="store_true", help="also what the project's own tests need")
+    parser.add_argument("--tests", action="store_true", help="also check what the project's own tests need")
     parser.add_argument(
         "--target",
         action="append",
         metavar="T",
-        help="what this target needs: builds programs for it, runs them on its board and compares what they "
-        "print; may be repeated",
+        help="check what this target needs: build programs for it, run them on its board and compare their "
+        "output; can be repeated",
     )
     parser.add_argument(
-        "--boards", type=Path, metavar="FILE", help="with --target: devices; targets without one are emulated"
+        "--boards",
+        type=Path,
+        metavar="FILE",
+        help="with --target: YAML file of boards to use; targets without a board are emulated",
     )
 
 

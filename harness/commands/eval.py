@@ -31,12 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels", "--names", type=Path, metavar="F", dest="labels", help="WordNet ids in output order"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N pictures")
+    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N pictures")
     parser.add_argument(
-        "--agreement", action="store_true", help="also: agreement with fp32's answers (needs no labels)"
+        "--agreement",
+        action="store_true",
+        help="also measure the agreement with fp32's answers (needs no labels)",
     )
     parser.add_argument(
-        "--layers", action="store_true", help="also: every layer's signal to noise against fp32"
+        "--layers", action="store_true", help="also measure each layer's signal-to-noise ratio against fp32"
     )
     add_engine(parser)
 

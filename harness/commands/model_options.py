@@ -104,12 +104,21 @@ def add_engine(parser: argparse.ArgumentParser, *, calibration: bool = True) -> 
             "--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)"
         )
     group.add_argument(
-        "--threads", type=positive_number, default=os.cpu_count() or 1, metavar="N", help="default: all cores"
+        "--threads",
+        type=positive_number,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of threads (default: all cores)",
     )
     group.add_argument("--isa", metavar="NAME", help="instruction set (default: the best this machine has)")
-    group.add_argument("--algorithm", metavar="NAME", help="of convolutions (default: chosen by layer)")
     group.add_argument(
-        "--bn-epsilon", type=float, metavar="E", help="of batch normalisation (default 1e-5, as Darknet)"
+        "--algorithm", metavar="NAME", help="algorithm of convolutions (default: chosen for each layer)"
+    )
+    group.add_argument(
+        "--bn-epsilon",
+        type=float,
+        metavar="E",
+        help="epsilon of batch normalisation (default: 1e-5, as in Darknet)",
     )
 
 

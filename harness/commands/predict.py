@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="T",
-        help="a board to predict for: name, alias or your own target file (.yaml); may be repeated",
+        help="target to predict for: name, alias or a target file of your own (.yaml); can be repeated",
     )
     add_model(parser, required=False)
     parser.add_argument(
@@ -45,42 +45,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=positive_number,
         metavar="N",
-        help="threads; may be repeated (default: 1)",
+        help="number of threads; can be repeated (default: 1)",
     )
-    parser.add_argument("--layers", action="store_true", help="also a row for every layer")
+    parser.add_argument("--layers", action="store_true", help="also show a row for each layer")
     parser.add_argument(
         "--loops",
         type=Path,
         metavar="DIR",
-        help="also a row for every inner loop that multiplies and adds, with what it reaches of the core's "
-        "peak; and its assembly as a file in this folder, with the command that analyses it",
+        help="also show a row for each inner loop that multiplies and adds, with its share of the core's "
+        "peak, and write its assembly to this folder, with the command that analyses it",
     )
     engine = parser.add_argument_group("engine")
     engine.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
     engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
-    engine.add_argument("--algorithm", metavar="NAME", help="of convolutions (default: chosen by layer)")
-    engine.add_argument("--prefer", choices=("speed", "memory"), help="(default: speed)")
+    engine.add_argument(
+        "--algorithm", metavar="NAME", help="algorithm of convolutions (default: chosen for each layer)"
+    )
+    engine.add_argument(
+        "--prefer", choices=("speed", "memory"), help="prefer fast or small algorithms (default: speed)"
+    )
     other = parser.add_argument_group("instead of a prediction").add_mutually_exclusive_group()
     other.add_argument(
         "--calibrate",
         type=Path,
         metavar="SWEEP.yaml",
-        help="find the coefficients of a target's board from the times of a sweep that was measured on one",
+        help="fit the coefficients of a target to the times of a sweep that was measured on its board",
     )
     other.add_argument(
         "--validate",
         type=Path,
         metavar="NETS",
-        help="hold predictions against published times of ncnn's networks, whose .param files are in this "
-        "folder; takes half an hour",
+        help="compare predictions with the times that ncnn publishes; NETS is a folder with the .param files "
+        "of ncnn's networks; takes half an hour",
     )
     parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="where the sweep's results are (results/<its name>)"
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="results folder of the sweep (default: results/<its name>)",
     )
     parser.add_argument(
-        "--profiles", type=Path, metavar="DIR", help="keep the validation's profiles, and use those kept"
+        "--profiles",
+        type=Path,
+        metavar="DIR",
+        help="keep the validation's profiles in this folder, and use them again",
     )
-    parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw the validation's points")
+    parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw the validation as a scatter plot")
 
 
 def run(arguments: argparse.Namespace) -> int:

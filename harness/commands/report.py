@@ -12,17 +12,19 @@ from harness.errors import ConfigurationError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="the folder of a sweep")
-    which.add_argument("--matrix", type=Path, metavar="SWEEP.yaml", help="whose usual folder is meant")
+    which.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="results folder of a sweep")
+    which.add_argument(
+        "--matrix", type=Path, metavar="SWEEP.yaml", help="show the default results folder of this sweep file"
+    )
     parser.add_argument(
         "--format",
         choices=("table", "markdown", "html"),
-        help="what is printed (table); --json is a format of its own",
+        help="output format (default: table); not with --json",
     )
     parser.add_argument(
         "--layers",
         action="store_true",
-        help="also what each layer took, or is predicted to take; with --json, or as tables",
+        help="also show the measured or predicted time of each layer, as tables or with --json",
     )
 
 

@@ -22,25 +22,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--results",
         type=Path,
         metavar="DIR",
-        help="where results are kept and resumed from (results/<name of the sweep>)",
+        help="folder of the results, from which a run also resumes (default: results/<name of the sweep>)",
     )
     parser.add_argument(
-        "--boards", type=Path, metavar="FILE", help="devices to measure on; targets without one are emulated"
+        "--boards",
+        type=Path,
+        metavar="FILE",
+        help="YAML file of boards to measure on; targets without a board are emulated",
     )
     parser.add_argument(
         "--sustained",
         type=duration,
         metavar="TIME",
-        help="each cell as one run of so long (90s, 30m, 2h), and how speed, clock and heat go over it; "
-        "emulated cells stay as they are",
+        help="measure each cell in one run of this length (90s, 30m, 2h) and show its speed, clock and heat "
+        "over time; emulated cells are measured as usual",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
+    parser.add_argument("--fresh", action="store_true", help="also measure cells again that have results")
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="show what every board does: a table on a terminal, else a line on stderr for each change; "
-        "not with --quiet",
+        help="show the work of each board: a table on a terminal, elsewhere a line on stderr for each change "
+        "(with --quiet nothing)",
     )
 
 
