@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from started_processes import end_what_was_started, findable_as, signals_passed_on
 
 from harness import console
 
@@ -24,14 +25,37 @@ settings.load_profile("unhurried")
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+_FAILED = pytest.StashKey[bool]()
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With HARNESS_REQUIRE_ALL=1, as in CI, a skipped test has failed: nothing is to be missing there."""
     report = yield
+    item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
     if os.environ.get("HARNESS_REQUIRE_ALL") == "1" and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped where everything is required: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processes() -> Iterator[None]:
+    """Nothing that a test started outlives the tests, and signals reach it also under `nohup`."""
+    with signals_passed_on(), findable_as(str(os.getpid())):
+        try:
+            yield
+        finally:
+            end_what_was_started()
+
+
+@pytest.fixture(autouse=True)
+def _ended(request: pytest.FixtureRequest, _processes: None) -> Iterator[None]:
+    """What a test that fails has left running ends with it: other tests do not fail for that."""
+    with findable_as(str(id(request.node))):
+        yield
+        if request.node.stash.get(_FAILED, False) and (left := end_what_was_started()):
+            print("ended after the failure:", *left, sep="\n  ", file=sys.stderr)
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ssh_server import Server, free_port, wait_for
+from started_processes import running
 
 from harness.boards.labgrid_coordinator import Place
 
@@ -39,6 +40,13 @@ class Lab:
         )
         return done.stdout
 
+    def release(self) -> list[str]:
+        """Releases every place that is held, whoever holds it; these places."""
+        held = [line.split(maxsplit=3)[:3] for line in self.client("who").splitlines()[1:]]
+        for user, _, place in held:
+            self.client("-p", place, "release", user=user)
+        return [place for _, _, place in held]
+
     def place(self, name: str = "shelf") -> Place:
         return Place(coordinator=self.coordinator, name=name)
 
@@ -58,15 +66,13 @@ def running_lab(server: Server, folder: Path, places: Sequence[str]) -> Iterator
     coordinator = f"127.0.0.1:{port}"
     with (
         (folder / "log").open("w") as log,
-        subprocess.Popen(
-            [_program("coordinator"), "-l", coordinator], cwd=folder, stdout=log, stderr=log
-        ) as hub,
+        running([_program("coordinator"), "-l", coordinator], cwd=folder, stdout=log, stderr=log) as hub,
     ):
         wait_for(port)
         address = server.address
         service = {"address": address.host, "port": address.port, "username": address.user}
         (folder / "resources.yaml").write_text(json.dumps({"shelf": {"NetworkService": service}}))
-        with subprocess.Popen(
+        with running(
             [_program("exporter"), "-c", coordinator, "-n", "exporter", "resources.yaml"],
             cwd=folder,
             stdout=log,

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ssh_server import Server, address_below, running_server
+from started_processes import running
 
 from harness.boards import session
 from harness.boards.board import Completed, RunTimeoutError
@@ -152,14 +153,11 @@ def orchestrator(
     """A process that holds the lock and runs a program there, and that program's processes."""
     pids = folder / "pids"
     options = [str(address.port), address.user, str(address.key), str(server.folder / "host.pub")]
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", ORCHESTRATOR, *options, address.folder, str(pids)], stderr=subprocess.PIPE
     ) as process:
         wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), seconds=30)
-        try:
-            yield process, [int(pid) for pid in pids.read_text().split()]
-        finally:
-            process.kill()
+        yield process, [int(pid) for pid in pids.read_text().split()]
 
 
 def sshd_session(process: int) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from started_processes import running
 
 from harness.boards import session
 from harness.boards.board_lock import give_back_command, take_command
@@ -278,7 +279,7 @@ def wait_until(condition: object) -> None:
 
 
 def test_a_restart_of_the_board_frees_it_and_kills_nobody(board: Board) -> None:
-    with board.keeper() as keeper, subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:
+    with board.keeper() as keeper, running(["sleep", "100"]) as stranger:
         dead = f"{keeper.session.rsplit('-', 5)[0]}-00000000-0000-0000-0000-000000000000"
         folder = Path(board.folder)
         (folder / "sessions" / dead / "running").mkdir(parents=True)
@@ -293,7 +294,7 @@ def test_a_restart_of_the_board_frees_it_and_kills_nobody(board: Board) -> None:
 
 
 def test_a_later_process_with_the_number_is_left_alone(board: Board) -> None:
-    with board.keeper() as keeper, subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:
+    with board.keeper() as keeper, running(["sleep", "100"]) as stranger:
         entry = f"{stranger.pid}-{int(start_of(stranger.pid)) - 1}"
         Path(board.folder, "sessions", keeper.session, "running", entry).touch()
         keeper.kill()

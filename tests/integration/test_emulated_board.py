@@ -14,6 +14,7 @@ from typing import Any
 
 import docker
 import pytest
+from started_processes import running
 
 from harness.boards import emulation_missing, profiling_missing
 from harness.boards.board import RunTimeoutError
@@ -154,7 +155,7 @@ with EmulatedBoard(load_target("pi4")) as board:
 
 
 def test_what_a_killed_harness_leaves_is_removed(engine: docker.DockerClient, board: EmulatedBoard) -> None:
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", OPEN_AND_WAIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

@@ -5,6 +5,7 @@ OpenSSH's server on this machine, with a made-up /sys tree.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from fake_boards import folder_of, raspberry_pi
 from proxy import Proxy
 from ssh_server import Server, address_below, running_server
+from started_processes import running
 
 from harness.boards.board_lock import held
 from harness.boards.governor import held_governor
@@ -117,16 +119,19 @@ with connect(address, BoardPaths(sys=sys_folder, proc=proc, vcgencmd="")) as boa
 """
 
 
-def start_harness(server: Server, address: SshAddress, paths: BoardPaths) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def start_harness(
+    server: Server, address: SshAddress, paths: BoardPaths
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that has a measured run under way."""
     options = [str(address.port), address.user, str(address.key), str(server.folder / "host.pub")]
-    process = subprocess.Popen(
+    with running(
         [sys.executable, "-c", HARNESS, *options, address.folder, paths.sys, paths.proc],
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    wait_until(lambda: governors(paths) == {"performance"}, seconds=30)
-    return process
+    ) as process:
+        wait_until(lambda: governors(paths) == {"performance"}, seconds=30)
+        yield process
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -135,7 +140,7 @@ def test_after_a_harness_that_is_killed_during_a_run(
 ) -> None:
     with start_harness(server, address, paths) as process:
         process.send_signal(number)
-        process.wait()
+        process.wait(60)
         wait_until(lambda: not sessions(address))
         assert governors(paths) == {"ondemand"}
 

@@ -17,6 +17,7 @@ import pytest
 from hostile_names import LINE
 from labgrid_processes import BARE, Lab, running_lab
 from ssh_server import free_port, running_server
+from started_processes import end_what_was_started, running
 
 from harness import cli
 from harness.boards.inventory import board_of, read_boards
@@ -44,11 +45,8 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_is_held_afterwards(lab: Lab) -> Iterator[None]:
     yield
-    held = lab.client("who").splitlines()[1:]
-    for line in held:
-        user, _, place = line.split(maxsplit=3)[:3]
-        lab.client("-p", place, "release", user=user)
-    assert held == []
+    end_what_was_started()
+    assert lab.release() == []
 
 
 def boards_file(lab: Lab, folder: Path, place: str = "shelf", wait: float = 0) -> Path:
@@ -161,15 +159,11 @@ def killed_harness(lab: Lab, folder: Path) -> Path:
         "from harness.boards.inventory import board_of, read_boards\n"
         "with board_of(read_boards(Path(sys.argv[1]))[0]): print('held', flush=True); time.sleep(60)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with running([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "held\n"
-            assert hold_of(lab.place()).by == "running"
-        finally:
-            process.send_signal(signal.SIGKILL)
+        assert process.stdout.readline() == "held\n"
+        assert hold_of(lab.place()).by == "running"
+        process.send_signal(signal.SIGKILL)
     assert hold_of(lab.place()).by == "dead"
     return file
 

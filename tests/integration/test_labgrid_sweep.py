@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from arm64_board import TARGET, running_board
 from labgrid_processes import Lab, running_lab
+from started_processes import end_what_was_started
 from tiny_sweep import finish, query, results, run, start, write_tiny_sweep
 
 from harness import cli
@@ -43,7 +44,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture(autouse=True)
 def _nothing_is_held_or_left_afterwards(lab: Lab) -> Iterator[None]:
     yield
-    assert "shelf" not in lab.client("who")
+    end_what_was_started()
+    assert lab.release() == []
     work = Path(lab.server.address.folder)
     wait_until(lambda: not any(work.glob("sessions/*")))
     assert [path for pattern in ("partial/*", "lock/held/*", "ended/*") for path in work.glob(pattern)] == []

@@ -132,8 +132,10 @@ def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(
     sweep: Path, number: signal.Signals, status: int, said: str
 ) -> None:
     process = start(sweep)
+    deadline = time.monotonic() + 300
     while len(results(sweep)) < 3:
         assert process.poll() is None
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
@@ -151,8 +153,10 @@ def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(
 def test_an_engine_that_is_measured_ends_with_the_sweep(sweep: Path, number: signal.Signals) -> None:
     sweep.write_text(SWEEP.replace("min_seconds: 0.05", "min_seconds: 60, rounds: 1"))
     process = start(sweep)
+    deadline = time.monotonic() + 300
     while not measured(sweep):
         assert process.poll() is None
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(number)
     process.communicate(timeout=30)

@@ -24,6 +24,7 @@ from pathlib import Path
 import docker
 import pytest
 from sdk_user import compile_against
+from started_processes import running
 
 from harness.boards import emulation_missing
 from harness.boards.docker_engine import DockerError
@@ -239,7 +240,7 @@ def test_a_killed_harness_leaves_a_container_that_the_next_one_ends(pi4: Target,
         "bazel.image_recipe = lambda target, _: read_recipe(target, building=True)\n"
         f"bazel.read_sources = lambda _: {stand_in!r}\nbazel.tensorflow_sdk(load_target('pi4'))\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as process:
+    with running([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as process:
         wait_for("waiting")
         process.kill()
     assert containers() == 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from started_processes import running
 
 from harness.boards.board import RunTimeoutError, TooMuchOutputError
 from harness.boards.host import HostBoard
@@ -79,7 +80,7 @@ def test_leaving_ends_what_another_thread_runs() -> None:
 
 def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     said = tmp_path / "said"
-    with subprocess.Popen([sys.executable, "-c", OPENED + RUNNING, str(said)]) as harness:
+    with running([sys.executable, "-c", OPENED + RUNNING, str(said)]) as harness:
         while not said.exists():
             assert harness.poll() is None
             time.sleep(0.01)
@@ -92,7 +93,7 @@ def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
 
 def test_the_folder_of_a_harness_that_is_killed_goes_also_when_nothing_runs() -> None:
     code = f"{OPENED}print(log, flush=True)\ntime.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as harness:
+    with running([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
         folder = Path(harness.stdout.readline()).parent
         assert folder.is_dir()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from started_processes import running
+
 from harness.boards.process_identity import is_dead, own_identity
 
 PRINT = "from harness.boards.process_identity import own_identity; print(own_identity(), flush=True); input()"
@@ -15,7 +17,7 @@ def test_this_process_is_alive() -> None:
 
 
 def test_a_process_is_dead_once_it_has_ended() -> None:
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", PRINT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
