@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from documented import undocumented
 from hypothesis import settings
 from started_processes import end_what_was_started, findable_as, signals_passed_on
 
@@ -63,6 +64,23 @@ def _talkative() -> Iterator[None]:
     """A test that runs a command with --quiet leaves the next one its log lines."""
     yield
     console.set_quiet(False)
+
+
+@pytest.fixture(autouse=True)
+def _documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a command prints as JSON in a test is named in docs/reference.md."""
+    emit = console.emit_json
+
+    def checked(document: object) -> None:
+        module = sys._getframe(1).f_globals["__name__"]
+        if module.startswith("harness.commands."):
+            command = module.rpartition(".")[2].partition("_")[0]
+            if command != "schema":
+                unknown = undocumented(command, document)
+                assert not unknown, f"docs/reference.md does not name these keys of {command}: {unknown}"
+        emit(document)
+
+    monkeypatch.setattr(console, "emit_json", checked)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,69 @@
+"""What docs/reference.md says: the keys of each command's JSON, exit statuses, and queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
+
+
+@cache
+def keys(command: str) -> frozenset[str]:
+    """The paths that the page names for a command; empty where it has no section with a table."""
+    for title, section in re.findall(r"^### (.*)\n((?:(?!##).*\n)*)", PAGE.read_text(), re.MULTILINE):
+        if f"harness {command}" in title.split(", "):
+            first = [row.split("|")[1] for row in section.splitlines() if row.startswith("|")]
+            return frozenset(key for cell in first for key in re.findall(r"`([^`]+)`", cell))
+    raise AssertionError(f"docs/reference.md has no section of harness {command}")
+
+
+def undocumented(command: str, document: object) -> list[str]:
+    """The paths in a JSON document of a command that the page does not name."""
+    named = keys(command)
+    found = dict.fromkeys(path.removeprefix("[].") for path in _paths(document, "") if path)
+    return [path for path in found if not _named(path, named)]
+
+
+def _named(path: str, named: frozenset[str]) -> bool:
+    parts = path.split(".")
+    wild = any(".".join([*parts[:end], "*"]) in named for end in range(1, len(parts)))
+    # What has nothing in it, or is null, has no keys of its own: those below it are named.
+    below = any(key.startswith((f"{path}.", f"{path}[]")) for key in named)
+    return path in named or wild or below
+
+
+def _paths(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _paths(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
+        for inner in value:
+            yield from _paths(inner, f"{path}[]")
+    else:
+        yield path
+
+
+def statuses() -> dict[int, str]:
+    """Exit statuses with what they mean."""
+    return {
+        int(status): text
+        for status, text in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    }
+
+
+def queries() -> list[tuple[str, str]]:
+    """Example queries, each with what it prints."""
+    return re.findall(r"```sql\n(.*?)```\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def view_columns() -> dict[str, list[str]]:
+    """The columns of each view."""
+    text = PAGE.read_text()
+    (shared,) = re.findall(r"Every view begins with (.*?)\. Names", text, re.DOTALL)
+    return {
+        view: re.findall(r"`(\w+)`", shared) + re.findall(r"`(\w+)`", further)
+        for view, further in re.findall(r"^\| `(report_\w+)` \| (.*) \|$", text, re.MULTILINE)
+    }
