@@ -12,9 +12,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 
 @cache
 def keys(command: str) -> frozenset[str]:
-    """The paths that the page names for a command; empty where it has no section with a table."""
+    """The paths that the page names for a command, or under another title; none where it has no table."""
     for title, section in re.findall(r"^### (.*)\n((?:(?!##).*\n)*)", PAGE.read_text(), re.MULTILINE):
-        if f"harness {command}" in title.split(", "):
+        if f"harness {command}" in title.split(", ") or title == command:
             first = [row.split("|")[1] for row in section.splitlines() if row.startswith("|")]
             return frozenset(key for cell in first for key in re.findall(r"`([^`]+)`", cell))
     raise AssertionError(f"docs/reference.md has no section of harness {command}")
