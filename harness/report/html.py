@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from harness.report.result import Report
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .25rem .75rem; border-bottom: 1px solid #8884; text-align: left; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: left; }
+th { vertical-align: bottom; }
+td { white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 .optimal { font-weight: 600; }
 .failed { color: #b00020; }
@@ -57,7 +60,7 @@ def _table(table: Table) -> str:
     common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
     return (
         f'<section class="{"emulated" if emulated else "measured"}"><h2>{_text(table.title)}</h2>\n{common}'
-        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>\n"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n'
         f'{graphs}<ul class="notes">{notes}</ul></section>'
     )
 
