@@ -19,6 +19,7 @@ from harness.errors import BuildError, HarnessError
 
 _KEPT = 400  # lines among which the first failure is looked for
 _TAIL, _WIDTH = 20, 160  # lines that a failure shows, and characters of each
+_MARK = "  | "
 # What CMake, Ninja, apt-get and Bazel begin the line with that says what failed.
 _FAILED = re.compile(r"FAILED:|CMake Error|E: |ERROR: ")
 
@@ -77,7 +78,7 @@ class BuildLog:
         lines = list(self._last)
         first = next((number for number, line in enumerate(lines) if _FAILED.match(line)), None)
         chosen = lines[-_TAIL:] if first is None else lines[first : first + _TAIL]
-        return "\n".join(f"  | {line}" for line in chosen)
+        return "\n".join(f"{_MARK}{line}" for line in chosen)
 
 
 @contextlib.contextmanager
@@ -107,7 +108,8 @@ def _quoted(log: BuildLog) -> Iterator[None]:
     try:
         yield
     except HarnessError as error:
-        if tail := log.tail():
+        tail = log.tail()
+        if tail and tail.removeprefix(_MARK) not in error.message:  # as a single line often is
             error.message = f"{error.message.rstrip(':.')}:\n{tail}"
         if log.begun and log.name not in error.cure:
             error.cure = f"{error.cure} The whole log is in {log.name}.".strip()

@@ -89,6 +89,19 @@ def test_the_end_begins_with_the_first_failure(tmp_path: Path, mark: str) -> Non
     assert caught.value.message.splitlines()[1:3] == [f"  | {mark}", "  | because"]
 
 
+def test_a_line_that_the_error_quotes_is_not_shown_twice(tmp_path: Path) -> None:
+    def fail() -> None:
+        with build_log(tmp_path / "a.log", "apt-get") as log:
+            log.line("Reading package lists...")
+            log.line("E: no such package")
+            raise BuildError("`apt-get install` failed: E: no such package")
+
+    with pytest.raises(BuildError) as caught:
+        fail()
+    assert caught.value.message == "`apt-get install` failed: E: no such package"
+    assert str(tmp_path / "a.log") in caught.value.cure
+
+
 def test_an_error_before_anything_was_printed_stays_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught, build_log(tmp_path / "a.log", "image"):
         raise BuildError("no base", cure="Install it.")
