@@ -23,10 +23,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def entry(server: Server, **changes: object) -> dict[str, object]:
+    """This machine as a board, by a target of its own: boards are never of the target host."""
     address = server.address
+    target = server.folder / "here.yaml"
+    target.write_text(f"description: this machine\narchitecture: {host_architecture()}\nglibc: '2.28'\n")
     return {
         "name": NAME,
-        "target": "host",
+        "target": str(target),
         "host": address.host,
         "port": address.port,
         "user": address.user,
@@ -50,7 +53,7 @@ def test_a_board_tells_what_it_is(
     file = boards_file(tmp_path, entry(server))
     assert cli.main(["boards", "--boards", str(file), "probe", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["boards"]
-    assert (row["name"], row["target"], row["status"], row["mismatches"]) == (NAME, "host", "fits", [])
+    assert (row["name"], row["target"], row["status"], row["mismatches"]) == (NAME, "here", "fits", [])
     facts = row["facts"]
     assert facts["machine"] == os.uname().machine
     assert facts["kernel"] == os.uname().release
