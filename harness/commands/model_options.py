@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +44,7 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     from harness.configuration.model_files import check_model
     from harness.configuration.policy import apply, in_fp32_where_static
     from harness.configuration.policy_shape import read_policy
+    from harness.temporary import temporary_folder
 
     calibration = getattr(arguments, "calibration", None)
     network = check_model(arguments.cfg, arguments.weights, calibration)
@@ -58,8 +58,8 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     if not arguments.policy:
         yield arguments.cfg
         return
-    with tempfile.TemporaryDirectory(prefix="harness-policy-") as folder:
-        cfg = Path(folder) / arguments.cfg.name
+    with temporary_folder("policy") as folder:
+        cfg = folder / arguments.cfg.name
         cfg.write_text(text, encoding="latin-1", newline="")
         yield cfg
 

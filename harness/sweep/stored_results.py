@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from harness.sweep.store import Store
 from harness.sweep.store_errors import no_store, store_errors
 from harness.sweep.store_reader import StoreReader, checked_format
 from harness.sweep.store_schema import FILE_NAME, VERSION
+from harness.temporary import temporary_folder
 
 _LOG = f"{FILE_NAME}-wal"  # what SQLite has not written into the file itself yet
 
@@ -41,12 +41,12 @@ def stored_results(folder: Path) -> Iterator[StoreReader]:
         with StoreReader(folder, database) as reader:
             yield reader
         return
-    with tempfile.TemporaryDirectory(prefix="harness-results-") as copy:
+    with temporary_folder("results") as copy:
         with store_errors(folder, reading=True):
             for name in (FILE_NAME, _LOG):
                 with contextlib.suppress(FileNotFoundError):
-                    shutil.copyfile(folder / name, Path(copy) / name)
-        with Store(folder, file=Path(copy) / FILE_NAME) as store:
+                    shutil.copyfile(folder / name, copy / name)
+        with Store(folder, file=copy / FILE_NAME) as store:
             yield store
 
 
