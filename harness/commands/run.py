@@ -12,7 +12,10 @@ from harness import console
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from harness.configuration.matrix import Sweep
+    from harness.sweep.estimate import Estimate, Span
     from harness.sweep.fleet import Fleet
 
 
@@ -37,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="measure each cell in one run of this length (90s, 30m, 2h) and show its speed, clock and heat "
         "over time; emulated cells are measured as usual",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the cells and stop")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the cells and about how long they will take, and stop"
+    )
     parser.add_argument("--fresh", action="store_true", help="also measure cells again that have results")
     parser.add_argument(
         "--watch",
@@ -121,9 +126,12 @@ def default_folder(sweep: Sweep) -> Path:
 
 
 def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
+    from harness.sweep.estimate import estimate
     from harness.sweep.plan import cells
 
     planned = cells(sweep, fleet.is_emulated)
+    folder = arguments.results or default_folder(sweep)
+    expected = estimate(planned, fleet.boards, folder, fresh=arguments.fresh)
     if arguments.json:
         rows = [
             {
@@ -138,9 +146,52 @@ def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
             }
             for cell in planned
         ]
-        console.emit_json({"sweep": sweep.name, "cells": rows})
+        console.emit_json({"sweep": sweep.name, "cells": rows, "estimate": _estimate_row(expected)})
     else:
         for cell in planned:
             print(cell.name + (" (emulated)" if cell.emulated else ""))
-        console.log(f"{len(planned)} cells")
+        for line in _estimate_lines(expected, len(planned)):
+            console.log(line)
     return 0
+
+
+def _estimate_row(expected: Estimate) -> dict[str, object]:
+    def seconds(span: Span) -> dict[str, float]:
+        return {key: round(value, 1) for key, value in vars(span).items()}
+
+    parts = [
+        {
+            "name": part.name,
+            **seconds(part.span),
+            "cells": part.cells,
+            "done": part.done,
+            "boards": part.boards,
+            "basis": dict(part.basis),
+        }
+        for part in expected.parts
+    ]
+    return {**seconds(expected.total), "parts": parts}
+
+
+def _estimate_lines(expected: Estimate, cells: int) -> Iterator[str]:
+    for part in expected.parts:
+        done = f", {part.done} done before" if part.done else ""
+        if not part.cells:
+            yield f"{part.name}: nothing to do{done}"
+            continue
+        basis = " and ".join(f"{number} from {how}" for how, number in part.basis.items())
+        boards = f" on {part.boards} boards" if part.boards > 1 else ""
+        yield f"{part.name}: {part.cells} to do{boards}{done}: {_time(part.span)}; {basis}"
+    yield f"{cells} cells: {_time(expected.total)}, besides compiling engines and building images"
+
+
+def _time(span: Span) -> str:
+    """For example `about 3 min (2 min to 6 min)`."""
+
+    def shown(seconds: float) -> str:
+        for unit, size in (("h", 3600), ("min", 60)):
+            if seconds >= 1.5 * size:
+                return f"{seconds / size:.{1 if seconds < 10 * size else 0}f} {unit}"
+        return f"{seconds:.0f} s"
+
+    return f"about {shown(span.seconds)} ({shown(span.low)} to {shown(span.high)})"

@@ -233,12 +233,12 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
         case "convolutional":
             groups = max(section.integer("groups", 1), 1)
             depthwise = groups > 1 and groups == channels
-            sizes = [section.integer(key, section.integer("size", 1)) for key in ("size_x", "size_y")]
-            pointwise = groups == 1 and sizes == [1, 1]
+            size = section.integer("size", 1)
+            pointwise = groups == 1 and size == 1
             filters = section.integer("filters", 1)
             # A bias of each filter, with batch normalisation three more numbers.
-            offsets = 4 if section.integer("batch_normalize", 0) else 1
-            parameters = filters * (channels // groups * sizes[0] * sizes[1] + offsets)
+            normalised = section.integer("batch_normalize", 0) or section.integer("cbn", 0)
+            parameters = filters * (channels // groups * size**2 + (4 if normalised else 1))
             channels = filters
         case "connected":
             parameters = None

@@ -19,6 +19,8 @@ from harness.sweep.machine_lock import Interrupted
 from harness.sweep.store import Outcome
 from harness.sweep.worker import Job, Work
 
+WALL_SECONDS = "wall_seconds"  # in a cell's result: what all its turns took together
+
 Left = Callable[[str], tuple[int, float]]  # as Backlog.left
 
 
@@ -46,6 +48,11 @@ class Timings:
     seconds: float = 0.0
     cost_squared: float = 0.0
     cost_seconds: float = 0.0
+
+    @staticmethod
+    def of(cost: float, seconds: float) -> Timings:
+        """Of one cell."""
+        return Timings(1, cost, seconds, cost * cost, cost * seconds)
 
     def __add__(self, other: Timings) -> Timings:
         return Timings(
@@ -118,7 +125,11 @@ class Lane:
                             next(work)
                         except StopIteration as end:
                             outcome: Outcome = end.value
-                            self._count(outcome.status, cost, seconds + time.monotonic() - began)
+                            whole = seconds + time.monotonic() - began
+                            self._count(outcome.status, cost, whole)
+                            if job.table == "cells":
+                                timed = {**outcome.result, WALL_SECONDS: round(whole, 3)}
+                                outcome = replace(outcome, result=timed)
                             return outcome
                         seconds += self._spend(time.monotonic() - began)
                         yield
@@ -141,7 +152,7 @@ class Lane:
         self.activity = found._replace(
             done=found.done + (status == "done"),
             failed=found.failed + (status == "failed"),
-            timings=found.timings + Timings(1, cost, seconds, cost * cost, cost * seconds),
+            timings=found.timings + Timings.of(cost, seconds),
         )
         self.enter(State.IDLE)
 

@@ -1,0 +1,235 @@
+"""How long a sweep will take, told before it begins.
+
+A cell takes what it took when it was last measured. Where that is not known, it takes what other cells of its
+target took, by their multiply-adds; and where nothing was measured yet, what its multiply-adds and the
+target's clock suggest, which is no more than the order of magnitude. Compiling engines, building images and
+waiting for boards are not part of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.configuration.darknet_cfg import read_cfg
+from harness.configuration.multiply_adds import multiply_adds
+from harness.sweep.board_activity import WALL_SECONDS, Timings
+from harness.sweep.store import FILE_NAME
+from harness.sweep.stored_results import stored_results
+
+if TYPE_CHECKING:
+    from harness.configuration.matrix import Model
+    from harness.configuration.targets import Target
+    from harness.sweep.cell import Cell
+    from harness.sweep.records import Place
+
+# Multiply-adds a second: of this machine and of QEMU as measured on a server of 2024; of a board what its
+# vectors take in a cycle, times the share that the engine reaches (docs/performance.md).
+_HOST_RATE, _EMULATED_RATE = 24e9, 0.15e9
+_SHARE_OF_PEAK, _SHARE_OF_CORES = 0.6, 0.8
+# Seconds around the inferences: of a round here and on a board, of a cell on an emulated board, of a picture.
+_HOST_ROUND, _BOARD_ROUND, _EMULATED_CELL, _PICTURE = 0.5, 6.0, 15.0, 0.02
+_PROFILED = 8  # inferences without a profiler that one with it takes as long as
+
+_SAME, _ALIKE, _WORK = "an earlier result", "other cells of the target", "multiply-adds alone"
+_RANGES = {_SAME: (0.8, 1.3), _ALIKE: (0.5, 2.0), _WORK: (0.25, 4.0)}  # times the estimate
+_Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Seconds: as estimated, and from where to where that may be wrong."""
+
+    seconds: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.seconds + other.seconds, self.low + other.low, self.high + other.high)
+
+    def __truediv__(self, number: float) -> Span:
+        return Span(self.seconds / number, self.low / number, self.high / number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a target takes, or the evaluation of accuracy on this machine."""
+
+    name: str
+    span: Span
+    cells: int  # left to do, or evaluations
+    done: int  # that have a result already
+    boards: int
+    basis: Mapping[str, int]  # how many cells were estimated from what
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Of a sweep: its parts, some of which are worked on at the same time, and all together."""
+
+    parts: Sequence[Part]
+    total: Span
+
+
+def estimate(
+    cells: Sequence[Cell], boards: Callable[[Target], Sequence[str]], folder: Path, *, fresh: bool
+) -> Estimate:
+    """Of what is missing in the results folder, or with `fresh` of everything. `boards` gives the names of a
+    target's. Raises ConfigurationError where what the folder holds cannot be read."""
+    earlier, evaluated = _earlier(folder)
+    targets: dict[tuple[Target, bool], list[Cell]] = {}
+    for cell in cells:
+        targets.setdefault((cell.target, cell.emulated), []).append(cell)
+    here, there, emulated = Span(), [Span()], [Span()]
+    parts = []
+    for (target, is_emulated), its_cells in targets.items():
+        part = _of_target(its_cells, earlier, len(boards(target)), fresh=fresh)
+        parts.append(part)
+        if target.is_host:
+            here = part.span
+        else:
+            (emulated if is_emulated else there).append(part.span)
+    evaluation = _of_accuracy(cells, evaluated, fresh=fresh)
+    if evaluation.cells or evaluation.done:
+        parts.append(evaluation)
+    # A measurement on this machine has it to itself. Emulated boards and accuracies share its cores.
+    shared = sum(emulated, evaluation.span) / (os.cpu_count() or 1)
+    return Estimate(parts=parts, total=here + _longest([*there, *emulated, evaluation.span, shared]))
+
+
+def _earlier(folder: Path) -> tuple[Mapping[_Identity, float | None], set[_Identity]]:
+    """The cells of the last run that are done, with the seconds that each took where that is known; and the
+    models and policies with an accuracy."""
+    if not (folder / FILE_NAME).is_file():
+        return {}, set()
+    found: dict[_Identity, float | None] = {}
+    evaluated: set[_Identity] = set()
+    with stored_results(folder) as store:
+        last = store.last_run()
+        for place in store.places(last[0]) if last else ():
+            outcome = store.outcome("cells", place.key)
+            if outcome is not None and outcome.status == "done":
+                seconds = outcome.result.get(WALL_SECONDS)
+                if outcome.result.get("course") or not isinstance(seconds, int | float):
+                    seconds = None  # of a sustained run, or of an older harness
+                found[_placed(place)] = seconds
+            accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
+            if accuracy is not None and accuracy.status == "done":
+                evaluated.add((place.model, place.policy))
+    return found, evaluated
+
+
+def _placed(place: Place) -> _Identity:
+    return (
+        *(place.model, place.policy, place.target, place.runtime, place.toolchain),
+        *(place.threads, place.options, place.step, place.emulated),
+    )
+
+
+def _identity(cell: Cell) -> _Identity:
+    return (
+        *(cell.model.name, cell.policy, cell.target.name, cell.runtime, cell.build.name),
+        *(cell.threads, cell.options.name, cell.step.name, cell.emulated),
+    )
+
+
+def _of_target(
+    cells: Sequence[Cell], earlier: Mapping[_Identity, float | None], boards: int, *, fresh: bool
+) -> Part:
+    missing = [cell for cell in cells if fresh or _identity(cell) not in earlier]
+    timings = Timings()
+    for cell in cells:
+        if (seconds := earlier.get(_identity(cell))) is not None:
+            timings += Timings.of(_cost(cell), seconds)
+    basis: dict[str, int] = {}
+    whole, longest = Span(), [Span()]
+    for cell in missing:
+        known = None if cell.protocol.sustained else earlier.get(_identity(cell))
+        alike = None if cell.protocol.sustained else timings.predict(1, _cost(cell))
+        how = _SAME if known is not None else _ALIKE if alike is not None else _WORK
+        seconds = next((value for value in (known, alike) if value is not None), _seconds(cell))
+        low, high = (0.9, 1.5) if cell.protocol.sustained else _RANGES[how]
+        span = Span(seconds, low * seconds, high * seconds)
+        whole, basis[how] = whole + span, basis.get(how, 0) + 1
+        longest.append(span)
+    name = cells[0].target.name + (" (emulated)" if cells[0].emulated else "")
+    return Part(
+        name=name,
+        span=_longest([whole / boards, *longest]),
+        cells=len(missing),
+        done=len(cells) - len(missing),
+        boards=boards,
+        basis=basis,
+    )
+
+
+def _of_accuracy(cells: Sequence[Cell], evaluated: set[_Identity], *, fresh: bool) -> Part:
+    asked = {
+        (cell.model.name, cell.policy, cell.options.bn_epsilon): cell.model
+        for cell in cells
+        if cell.model.dataset is not None
+    }
+    missing = [model for key, model in asked.items() if fresh or key[:2] not in evaluated]
+    rate = _HOST_RATE * _SHARE_OF_CORES * (os.cpu_count() or 1)
+    seconds = sum(_pictures(model) * (_multiply_adds(model) / rate + _PICTURE) for model in missing)
+    low, high = _RANGES[_WORK]
+    return Part(
+        name="accuracy, on this machine",
+        span=Span(seconds, low * seconds, high * seconds),
+        cells=len(missing),
+        done=len(asked) - len(missing),
+        boards=1,
+        basis={_WORK: len(missing)} if missing else {},
+    )
+
+
+def _seconds(cell: Cell) -> float:
+    """By the cell's work alone."""
+    protocol, macs = cell.protocol, _multiply_adds(cell.model)
+    if cell.emulated:
+        return _EMULATED_CELL + (protocol.warmup + protocol.runs + _PROFILED) * macs / _EMULATED_RATE
+    inference = macs / _rate(cell)
+    around = _HOST_ROUND if cell.target.is_host else _BOARD_ROUND
+    measured = max(protocol.runs * inference, protocol.min_seconds)
+    return measured + protocol.rounds * (around + protocol.warmup * inference)
+
+
+def _rate(cell: Cell) -> float:
+    """Multiply-adds a second of a cell's threads."""
+    board = cell.target.board
+    one, cores = _HOST_RATE, os.cpu_count() or 1
+    if not cell.target.is_host:
+        in_a_cycle = 8 if "dotprod" in cell.target.features else 4  # newer cores have two pipes for vectors
+        one = (board.clock_hz if board else 1.5e9) * in_a_cycle * _SHARE_OF_PEAK
+        cores = board.cores if board else 4
+    threads = min(cell.threads, cores)
+    return one * (threads * _SHARE_OF_CORES if threads > 1 else 1)
+
+
+def _cost(cell: Cell) -> float:
+    return _multiply_adds(cell.model) / cell.threads
+
+
+@cache
+def _multiply_adds(model: Model) -> int:
+    return multiply_adds(read_cfg(model.cfg))
+
+
+@cache
+def _pictures(model: Model) -> int:
+    from harness.accuracy.dataset import read_pictures
+
+    assert model.dataset is not None
+    number = len(read_pictures(model.dataset))
+    return min(number, model.limit or number)
+
+
+def _longest(spans: Iterable[Span]) -> Span:
+    found = list(spans)
+    return Span(
+        max(span.seconds for span in found), max(span.low for span in found), max(span.high for span in found)
+    )
