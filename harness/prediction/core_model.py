@@ -17,7 +17,7 @@ from harness.resources import resource
 if TYPE_CHECKING:
     from harness.prediction.llvm import Llvm
 
-_REVISION = 2  # of what is done with the rules
+_REVISION = 3  # of what is done with the rules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ class Kind(enum.Enum):
     VECTOR_MULTIPLY = "vector multiply"  # of integers
     DOT_PRODUCT = "dot product"
     VECTOR = "vector"  # all else in vector registers
+    NOTHING = "nothing"  # a place in a cycle is all that it takes
 
 
 ACCESSES = (Kind.LOAD, Kind.STORE)
@@ -51,6 +52,8 @@ _VECTOR_MULTIPLY = (
 _ACCUMULATES = ("fmla", "fmls", "smlal", "smlsl", "umlal", "umlsl", "mla", "mls", "sdot", "udot")
 _READS_FLAGS = ("cs", "cinc", "cinv", "cneg", "cset", "ccmp", "ccmn", "fcsel", "adc", "sbc", "b.")
 _WRITES_FLAGS_ONLY = ("cmp", "cmn", "tst", "fcmp", "fcmpe", "ccmp", "ccmn", "fccmp")
+# Also what disassembly shows for words that are no instructions.
+_NOTHING = ("nop", "hint", "yield", "bti")
 _WRITES_FLAGS = ("adds", "subs", "ands", "bics", "negs", "adcs", "sbcs")
 
 
@@ -75,7 +78,9 @@ def parse_instruction(text: str) -> Instruction:
     """Reads one line of disassembly, as llvm-mc writes it: mnemonic, blank, operands."""
     mnemonic, _, operands = text.strip().replace("\t", " ").partition(" ")
     operands = operands.partition("//")[0].strip()
-    if mnemonic in ("prfm", "prfum", "nop", "hint"):
+    if mnemonic in _NOTHING:
+        return Instruction(kind=Kind.NOTHING)
+    if mnemonic in ("prfm", "prfum"):
         return Instruction(kind=Kind.PREFETCH, reads=tuple(_registers(operands)))
     if mnemonic.startswith(("ld", "st")):
         return _access(mnemonic, operands)

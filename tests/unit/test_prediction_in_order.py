@@ -61,5 +61,13 @@ def test_a_division_keeps_the_vector_unit(rules: InOrderRules) -> None:
     assert both == rules.divide_interval + 1
 
 
+def test_what_does_nothing_takes_a_place_in_a_cycle_and_no_memory_slot(rules: InOrderRules) -> None:
+    loads = [f"ldr d{i}, [x0, #{8 * i}]" for i in range(4)]
+    between = [line for load in loads for line in (load, "nop")]
+    assert cycles(rules, *loads) == cycles(rules, *between) == 4
+    assert cycles(rules, *["nop"] * 8) == 4
+    assert cycles(rules, *["prfm pldl1keep, [x1]"] * 8) == 8  # while a prefetch takes one
+
+
 def test_nothing_takes_less_than_a_cycle(rules: InOrderRules) -> None:
     assert cycles(rules, "nop") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.prediction.instruction import Instruction, Kind, parse_instruction
+from harness.prediction.llvm import UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ from harness.prediction.instruction import Instruction, Kind, parse_instruction
         ("ldr q0, [x1], #16", Kind.LOAD),
         ("stp d8, d9, [sp, #16]", Kind.STORE),
         ("prfm pldl1keep, [x1, #512]", Kind.PREFETCH),
+        ("nop", Kind.NOTHING),
+        ("hint #34", Kind.NOTHING),
+        ("bti c", Kind.NOTHING),
+        (UNKNOWN, Kind.NOTHING),
         ("fmla v0.4s, v1.4s, v2.s[0]", Kind.FLOAT),
         ("fdiv v0.4s, v1.4s, v2.4s", Kind.DIVIDE),
         ("smlal2 v0.4s, v1.8h, v2.h[3]", Kind.VECTOR_MULTIPLY),
