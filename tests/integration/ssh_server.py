@@ -86,8 +86,8 @@ def free_port() -> int:
 
 
 def wait_for(port: int) -> None:
-    """Waits at most five seconds until something listens."""
-    for _ in range(100):
+    """Waits at most a minute until something listens."""
+    for _ in range(1200):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             return

@@ -52,7 +52,7 @@ def _nothing_is_held_afterwards(lab: Lab) -> Iterator[None]:
 def boards_file(lab: Lab, folder: Path, place: str = "shelf", wait: float = 0) -> Path:
     entry = {
         "name": LINE,
-        "target": "host",
+        "target": "pi4",
         "place": place,
         "key": str(lab.server.address.key),
         "host_key": (lab.server.folder / "host.pub").read_text().strip(),
@@ -208,7 +208,7 @@ def test_only_places_are_unlocked(lab: Lab, tmp_path: Path, capsys: pytest.Captu
                 "boards": [
                     {
                         "name": "desk",
-                        "target": "host",
+                        "target": "pi4",
                         "host": "h",
                         "user": "u",
                         "host_key": (lab.server.folder / "host.pub").read_text().strip(),
