@@ -152,8 +152,9 @@ def _refuse_unknown(revoked: Collection[bytes]) -> MissingHostKeyPolicy:
                 )
             raise BoardRefusedError(
                 f"{hostname}: its host key {shown.kind} {shown.fingerprint} is not known",
-                cure="Compare it with `ssh-keygen -lf` of the key on the board; if it is the same, give it "
-                "as host_key in the boards file or add it to known_hosts.",
+                cure="Compare it with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the "
+                "board itself; if it is the same, give the key as host_key in the boards file or add it to "
+                "known_hosts (`ssh-keyscan HOST`).",
             )
 
     return Refuse()

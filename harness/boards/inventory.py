@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -205,8 +206,21 @@ def _address(node: Node, what: str, **values: object) -> SshAddress:
     for key in ("key", "known_hosts"):
         path = values.get(key)
         if isinstance(path, Path) and not stat.S_ISREG(node.mode(path, key=key)):
-            raise node.error(f"there is no file {path}", key=key)
+            cure = _record_the_key(values) if key == "known_hosts" else ""
+            raise node.error(f"there is no file {path}", cure=cure, key=key)
     return SshAddress(**values)  # type: ignore[arg-type]
+
+
+def _record_the_key(values: Mapping[str, object]) -> str:
+    """What to do where no key of a host is on record."""
+    host, port, user = (
+        str(values.get(key, known)) for key, known in (("host", "HOST"), ("port", "22"), ("user", "USER"))
+    )
+    return (
+        f"Run `ssh-keyscan -p {port} {host} >>FILE` to record the board's key, and name the file with "
+        f"known_hosts; or connect once with `ssh -p {port} {user}@{host}`. Then compare the fingerprint "
+        "(`ssh-keygen -lf FILE`) with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board itself."
+    )
 
 
 class _File:
@@ -242,6 +256,33 @@ class _UserAtHost:
     )
 
 
+_NO_PASSWORDS = (
+    "Passwords are not supported: name a private key with key, or use the SSH agent. "
+    "`ssh-copy-id USER@HOST` lets your key in."
+)
+_NO_PASSPHRASES = (
+    "Leave key out and give the key to the SSH agent, which asks for its passphrase: `ssh-add FILE`."
+)
+_MISNOMERS = {
+    word: f"Did you mean {key}?"
+    for key, words in {
+        "host": ("hostname", "ip", "ipaddress", "addr", "address", "server"),
+        "user": ("username", "login", "remoteuser"),
+        "port": ("sshport",),
+        "key": ("identity", "identityfile", "keyfile", "keyfilename", "keypath", "privatekey", "sshkey"),
+        "host_key": ("fingerprint", "publickey", "serverkey"),
+        "known_hosts": ("userknownhostsfile", "knownhostsfile"),
+        "jump": ("proxyjump", "proxy", "proxycommand", "gateway", "bastion", "jumphost", "via"),
+        "target": ("kind", "type", "model", "cpu", "board"),
+        "folder": ("path", "directory", "dir", "workdir", "remotepath"),
+        "wait_seconds": ("timeout", "wait", "connecttimeout"),
+    }.items()
+    for word in words
+}
+_MISNOMERS |= dict.fromkeys(("password", "passwd", "pass"), _NO_PASSWORDS)
+_MISNOMERS |= dict.fromkeys(("passphrase", "keypassphrase"), _NO_PASSPHRASES)
+_MISNOMERS["sudopassword"] = "With sudo: true, sudo on the board must need no password (NOPASSWD in sudoers)."
+
 _HOST = {
     "host": Field(
         shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"), help="address", required=True
@@ -253,10 +294,17 @@ _HOST = {
     "known_hosts": Field(shape=_File(), help="file with its public key"),
 }
 
+
+def _of_a_host(cure: str) -> bool:
+    """Whether what a misnomer's cure names is a key of hosts, too."""
+    return not cure.startswith("Did") or cure.removeprefix("Did you mean ").removesuffix("?") in _HOST
+
+
 _JUMP: Record[SshAddress] = Record(
     what="a jump host",
     make=lambda node, **values: _address(node, "the jump host", **values),
     fields=_HOST,
+    misnomers={word: cure for word, cure in _MISNOMERS.items() if _of_a_host(cure)},
 )
 
 _SENSORS: Record[BoardPaths] = Record(
@@ -273,6 +321,7 @@ _SENSORS: Record[BoardPaths] = Record(
 _BOARD = Record(
     what="a board",
     make=_entry,
+    misnomers=_MISNOMERS,
     fields={
         "name": Field(shape=Text(expected="a name"), help="what it is called in reports", required=True),
         "target": Field(shape=TargetShape(), help="its kind", required=True),

@@ -236,13 +236,14 @@ class Record(Generic[T]):
     what: str
     fields: Mapping[str, Field]
     make: Callable[..., T]
+    misnomers: Mapping[str, str] = field(default_factory=dict)  # keys that people try: a cure each
 
     def read(self, node: Node) -> T:
         _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
         values: dict[str, object] = {}
         for key, value in node.entries.items():
             if key not in self.fields:
-                cure = _sentence(suggestion(key, self.fields))
+                cure = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
                 raise node.error(f"unknown key {key} in {self.what}", cure=cure, key=key)
             values[key] = self.fields[key].shape.read(value)
         for key, known in self.fields.items():
@@ -276,6 +277,11 @@ class Either(Generic[T]):
 
     def schema(self) -> Schema:
         return {"anyOf": [self.short.schema(), self.long.schema()]}
+
+
+def _plain(word: str) -> str:
+    """A word as it stands among misnomers: HostName, host-name and host_name are one."""
+    return re.sub(r"[-_ ]", "", word).lower()
 
 
 def _sentence(text: str) -> str:
