@@ -17,6 +17,7 @@ from harness.json_file import read_json
 
 _LARGEST_FILE = 2 << 30  # bytes; COCO's own files of boxes have up to 450 MB
 _LARGEST_NUMBER = 1e9  # pixels, and their squares where areas are meant
+_NO_AREA = "Leave area out where it is not known: the area of the box stands for it then."
 _FORMAT = (
     "COCO's detection format has images (id, file_name, width, height), categories (id) and annotations "
     "(image_id, category_id, bbox)."
@@ -72,7 +73,7 @@ class _Entry:
     place: str  # for example annotations[3]
     data: Mapping[str, Any]
 
-    def wrong(self, key: str, what: str, cure: str = "") -> NoReturn:
+    def wrong(self, key: str, what: str, cure: str = "Correct the entry, or take it out.") -> NoReturn:
         raise ConfigurationError(f"{self.file}: {self.place}.{key}: {what}", cure=cure)
 
     def get(self, key: str) -> Any:
@@ -127,15 +128,21 @@ class _Entry:
         """Square pixels of the object's outline; those of its box where there is none."""
         if "area" not in self.data:
             return box[2] * box[3]
+        if self.data["area"] is None:
+            self.wrong("area", "expected a number, found null", _NO_AREA)
         value = self.number("area", self.data["area"], _LARGEST_NUMBER**2)
         if value < 0:
-            self.wrong("area", f"expected an area of 0 or more, found {_shown(value)}")
+            self.wrong("area", f"expected an area of 0 or more, found {_shown(value)}", _NO_AREA)
         return value
 
     def crowd(self) -> bool:
         value = self.data.get("iscrowd", 0)
         if value not in (0, 1):
-            self.wrong("iscrowd", f"expected 0 or 1, found {_shown(value)}")
+            self.wrong(
+                "iscrowd",
+                f"expected 0 or 1, found {_shown(value)}",
+                "1 is a region of many objects, 0 (or no iscrowd) a single one.",
+            )
         return bool(value)
 
 

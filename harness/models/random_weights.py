@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.files import written_whole
+from harness.files import open_regular, written_whole
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ SEED = 1  # of the weights that sweeps write
 
 def random_weights_file(cfg: Path) -> Path:
     """Where a sweep keeps the random weights of a cfg, by what is in it."""
-    key = hashlib.sha256(b"random weights 1\0" + cfg.read_bytes()).hexdigest()[:16]
+    with open_regular(cfg) as stream:
+        data = stream.read()
+    key = hashlib.sha256(b"random weights 1\0" + data).hexdigest()[:16]
     return cache_directory() / "random_weights" / f"{cfg.stem[:40]}-{key}.weights"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,8 @@ def test_bad_coco_json_is_an_error_with_its_place(tmp_path: Path, changes: dict[
         read_dataset(path)
     assert f"{path}: " in error.value.message
     assert what in error.value.message
+    if re.match(r": \w+\[", what):
+        assert error.value.cure
 
 
 @pytest.mark.parametrize(
