@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.configuration.targets import Target
 
 
+MOST_FETCHED = 64 << 20  # bytes of a file that is copied from a board
 MOST_OUTPUT = 4 << 20  # bytes that a program on a board may print, if nothing else is said
 
 
@@ -148,5 +149,6 @@ class Board(Protocol):
         ...
 
     def fetch(self, remote: str, local: Path) -> None:
-        """Copies a file from the board; `local` is written whole or not at all."""
+        """Copies a file of at most MOST_FETCHED bytes from the board; `local` is written whole or not at
+        all."""
         ...

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.board import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
 from harness.boards.instruction_counter import prepare_counter, read_count
 from harness.boards.sensors import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
@@ -131,9 +131,12 @@ class HostBoard:
 
     def fetch(self, remote: str, local: Path) -> None:
         try:
-            data = Path(remote).read_bytes()
+            with Path(remote).open("rb") as stream:
+                data = stream.read(MOST_FETCHED + 1)
         except OSError as error:
             raise HarnessError(f"{remote}: cannot be read on {self.name}: {error.strerror}") from None
+        if len(data) > MOST_FETCHED:
+            raise HarnessError(f"{remote}: is larger than {MOST_FETCHED >> 20} MB")
         write_atomically(local, data)
 
 

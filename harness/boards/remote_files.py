@@ -9,11 +9,10 @@ connection is lost.
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from harness.boards.command_line import quoted, wrapped
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient, Transport
 
     from harness.boards.session import Session
+
+_Bytes = TypeVar("_Bytes", bytes, bytearray)
 
 _ABSENT = 44  # the status by which a script says that a file is not there
 _PIECE = 1 << 18
@@ -54,7 +55,8 @@ class RemoteFiles(Protocol):
     def write(self, path: str, pieces: Iterable[bytes], *, start: int) -> None:
         """Writes a file from byte `start` on, which is its size, or 0 for a new one."""
 
-    def read(self, path: str) -> bytes: ...
+    def read(self, path: str, most: int) -> bytes:
+        """A file's bytes. Raises OSError without a number where these are more than `most`."""
 
 
 def files_of(transport: Transport, *, timeout: float) -> RemoteFiles:
@@ -118,10 +120,13 @@ class SftpFiles:
             for piece in pieces:
                 remote.write(piece)
 
-    def read(self, path: str) -> bytes:
-        buffer = io.BytesIO()
-        self._sftp.getfo(path, buffer)
-        return buffer.getvalue()
+    def read(self, path: str, most: int) -> bytes:
+        with self._sftp.open(path, "rb") as remote:
+            size = remote.stat().st_size or 0
+            if size <= most:
+                remote.prefetch(size)
+            content: bytes = remote.read(most + 1) if size <= most else b""
+            return _bounded(content, most, size)
 
 
 class ShellFiles:
@@ -174,15 +179,16 @@ class ShellFiles:
             running = f"{self._session.path}/running"
             self._run(wrapped(words, {}, running, self._session.leader), path, pieces)
 
-    def read(self, path: str) -> bytes:
-        return self._ask(_present('cat "$1"'), path)
+    def read(self, path: str, most: int) -> bytes:
+        return self._ask(_present('cat "$1"'), path, most=most)
 
-    def _ask(self, script: str, *words: str) -> bytes:
+    def _ask(self, script: str, *words: str, most: int = _MOST_SAID) -> bytes:
         """What a script prints."""
-        return self._run(quoted(["sh", "-c", script, "sh", *words]), words[0] if words else "", ())
+        line = quoted(["sh", "-c", script, "sh", *words])
+        return self._run(line, words[0] if words else "", (), most)
 
-    def _run(self, line: str, path: str, sent: Iterable[bytes]) -> bytes:
-        """What a command line about a file prints, given what it reads."""
+    def _run(self, line: str, path: str, sent: Iterable[bytes], most: int = _MOST_SAID) -> bytes:
+        """What a command line about a file prints, given what it reads, and at most so many bytes."""
         channel = self._channel()
         try:
             channel.settimeout(self._timeout)
@@ -191,6 +197,7 @@ class ShellFiles:
             said = bytearray()
             while piece := channel.recv(_PIECE):
                 said += piece
+                _bounded(said, most)
             complaint = channel.makefile_stderr("rb").read(_MOST_SAID).decode("utf-8", "replace").strip()
             if not channel.status_event.wait(self._timeout):
                 raise TimeoutError
@@ -229,6 +236,13 @@ class ShellFiles:
                 return
         with suppress(OSError):  # a program that has ended
             channel.shutdown_write()
+
+
+def _bounded(content: _Bytes, most: int, size: int = 0) -> _Bytes:
+    """Raises OSError where something is longer than it may be, or says that it is."""
+    if max(len(content), size) > most:
+        raise OSError(f"it sends more than {most >> 10} kB")
+    return content
 
 
 def _present(script: str) -> str:

@@ -182,7 +182,7 @@ class Session:
         self._transport = transport
         self._channel = transport.open_session(timeout=ANSWER_SECONDS)
         self._channel.settimeout(ANSWER_SECONDS)
-        self._channel.exec_command(quoted(keeper_command(folder)))
+        self._channel.exec_command(f"exec {quoted(keeper_command(folder))}")
         with self._channel.makefile("rb") as output:
             said = output.readline(100).decode("utf-8", "replace")
         if said == "no group\n":

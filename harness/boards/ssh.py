@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.board import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.deployment import Deployment
 from harness.boards.host_keys import HostKey
@@ -251,7 +251,7 @@ class SshBoard:
     def fetch(self, remote: str, local: Path) -> None:
         with self.reachable(f"fetching {printable(remote)}"):
             try:
-                content = self.files().read(remote)
+                content = self.files().read(remote, MOST_FETCHED)
             except FileNotFoundError:
                 raise HarnessError(f"{self._shown}: there is no file {printable(remote)}") from None
         write_atomically(local, content)

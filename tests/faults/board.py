@@ -44,6 +44,8 @@ ARM64_LIBRARIES = "/usr/aarch64-linux-gnu"  # Debian's libc6-arm64-cross
 class Board:
     """`folder` holds its keys, its configuration and its disk; `libraries` is what `build_libraries` made."""
 
+    more_configuration = ""  # of sshd
+
     def __init__(self, name: str, folder: Path, libraries: Path) -> None:
         self.name = name
         self.folder = folder
@@ -88,7 +90,7 @@ class Board:
             f"AuthorizedKeysFile {self.folder}/authorized\nPidFile none\nStrictModes no\nUsePAM no\n"
             "Subsystem sftp internal-sftp\nMaxStartups 100\n"
             f"SetEnv QEMU_CPU=cortex-a72 QEMU_LD_PREFIX={self._libraries} "
-            f"LD_PRELOAD={self._libraries}/{CLOCK} BOARD_CLOCK={self.clock}\n"
+            f"LD_PRELOAD={self._libraries}/{CLOCK} BOARD_CLOCK={self.clock}\n" + self.more_configuration
         )
         Path("/run/sshd").mkdir(exist_ok=True)
         sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

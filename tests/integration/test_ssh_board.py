@@ -236,3 +236,19 @@ def test_a_program_that_prints_without_end_is_ended(server: Server, stream: str)
         assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"
         listed = board.run(["ps", "-eo", "args"], timeout=60).stdout
         assert "yes 0123456789" not in listed.replace(" ".join(words), "")
+
+
+def test_a_file_that_is_too_large_is_not_fetched(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "MOST_FETCHED", 2048)
+    with connect(server.address) as board:
+        (tmp_path / "there").write_bytes(bytes(2048))
+        board.fetch(str(tmp_path / "there"), tmp_path / "here")
+        assert (tmp_path / "here").stat().st_size == 2048
+        (tmp_path / "there").write_bytes(bytes(2049))
+        for path in (str(tmp_path / "there"), "/dev/zero"):
+            with pytest.raises(HarnessError, match="it sends more than 2 kB"):
+                board.fetch(path, tmp_path / "other")
+        assert not (tmp_path / "other").exists()
+        assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"
