@@ -166,7 +166,7 @@ def _estimate_row(expected: Estimate) -> dict[str, object]:
             "cells": part.cells,
             "done": part.done,
             "boards": part.boards,
-            "basis": dict(part.basis),
+            "basis": [{"cells": number, "from": how} for how, number in part.basis.items()],
         }
         for part in expected.parts
     ]

@@ -176,4 +176,7 @@ def test_a_dry_run_says_what_it_rests_on(
     assert cli.main([*words, "--json", "--fresh"]) == 0
     row = json.loads(capsys.readouterr().out)["estimate"]
     assert row["low"] < row["seconds"] < row["high"]
-    assert row["parts"][0]["basis"] == {"an earlier result": 2, "other cells of the target": 2}
+    assert row["parts"][0]["basis"] == [
+        {"cells": 2, "from": "an earlier result"},
+        {"cells": 2, "from": "other cells of the target"},
+    ]
