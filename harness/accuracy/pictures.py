@@ -125,25 +125,27 @@ def _converted(path: Path, picture: Image.Image, channels: int) -> Pixels:
     picture.load()
     # With it, Pillow converts a transparent colour as well, which it cannot always.
     picture.info.pop("transparency", None)
-    convert = _conversion(path, picture, "L" if channels == 1 else "RGB")
+    convert = _conversion(path, picture, channels)
     width, height = picture.size
+    if width * height <= _STRIP:
+        return convert(picture).reshape(height, width, channels)
     pixels = np.empty((height, width, channels), np.uint8)
     rows = max(1, _STRIP // width)
     for top in range(0, height, rows):
         bottom = min(top + rows, height)
         strip = convert(picture.crop((0, top, width, bottom)))
-        pixels[top:bottom] = strip.reshape(bottom - top, width, -1)
+        pixels[top:bottom] = strip.reshape(bottom - top, width, channels)
     return pixels
 
 
-def _conversion(
-    path: Path, picture: Image.Image, mode: str
-) -> Callable[[Image.Image], npt.NDArray[np.uint8]]:
-    """What makes bytes [rows, columns] or [rows, columns, 3] of a part of the picture."""
+def _conversion(path: Path, picture: Image.Image, channels: int) -> Callable[[Image.Image], Pixels]:
+    """What makes pixels of a part of the picture; those of one channel may lack the last axis."""
     if picture.mode in _EIGHT_BITS:
-        return lambda part: np.asarray(part.convert(mode))
+        mode = "L" if channels == 1 else "RGB"
+        # Pillow would copy pixels that are in that mode already.
+        return lambda part: np.asarray(part if part.mode == mode else part.convert(mode))
     if _has_sixteen_bits(picture):
-        return lambda part: (np.asarray(part) >> 8).astype(np.uint8)
+        return lambda part: np.repeat((np.asarray(part) >> 8).astype(np.uint8)[..., None], channels, axis=2)
     what = {"F": "floating-point numbers", "LAB": "colours of the space LAB"}
     kind = what.get(picture.mode, "numbers of another range than 0 to 65535")
     raise ConfigurationError(

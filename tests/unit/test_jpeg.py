@@ -39,6 +39,13 @@ def test_it_is_the_picture_that_pillow_sees(picture: Path) -> None:
     assert (read_picture(picture) == decoded).all()
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_strips_give_what_the_whole_gives(picture: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    whole = jpeg.decode(picture.read_bytes())
+    monkeypatch.setattr(jpeg, "_STRIP", 67 * 2 * rows)
+    assert np.array_equal(jpeg.decode(picture.read_bytes()), whole)  # type: ignore[arg-type]
+
+
 def test_threads_do_not_disturb_each_other(picture: Path) -> None:
     expected = read_picture(picture)
     with ThreadPoolExecutor(8) as pool:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from harness.accuracy import pictures
 from harness.accuracy.pictures import MOST_PIXELS, read_picture
 from harness.errors import ConfigurationError
 
@@ -190,6 +191,22 @@ def test_16_bits_of_another_meaning_are_refused(tmp_path: Path, tags: dict[int, 
     path.write_bytes(data)
     with pytest.raises(ConfigurationError, match=r"another range|not a readable picture"):
         read_picture(path)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_strips_give_what_the_whole_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, channels: int
+) -> None:
+    image = (
+        Image.fromarray(GREY.astype(np.uint16) << 8)
+        if mode == "I;16"
+        else Image.fromarray(COLOURS).convert(mode)
+    )
+    path = saved(tmp_path / "a.tif", image)
+    whole = read_picture(path, channels)
+    monkeypatch.setattr(pictures, "_STRIP", 16 * 5)  # three strips of five rows, and one of one
+    assert np.array_equal(read_picture(path, channels), whole)
 
 
 # --- what is no picture, or a dangerous one
