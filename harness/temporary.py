@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 _PREFIX, _SUFFIX = "harness-", ".tmp"
+_NAME = re.compile(r"\.?harness-([a-z0-9-]+-)?[a-z0-9_]{8}\.tmp")  # what tempfile makes of these
 _looked_into: set[Path] = set()
 _guard = threading.Lock()
 
@@ -79,15 +81,15 @@ def remove_left(parent: Path | None = None) -> None:
             _looked_into.add(parent)
         with os.scandir(parent) as entries:
             for entry in entries:
-                if entry.name.startswith((_PREFIX, f".{_PREFIX}")) and entry.name.endswith(_SUFFIX):
+                if _NAME.fullmatch(entry.name):
                     with contextlib.suppress(OSError):
                         _remove_unlocked(Path(entry.path))
 
 
 def _remove_unlocked(path: Path) -> None:
-    """Removes a file or folder of this user that no process has locked."""
+    """Removes a file or private folder of this user that no process has locked."""
     status = path.lstat()
-    folder = stat.S_ISDIR(status.st_mode)
+    folder = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -112,14 +112,18 @@ def test_only_own_files_and_folders_are_removed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("kept")
-    (tmp_path / "harness-link-1.tmp").symlink_to(precious)
-    (tmp_path / "harness-notes").write_text("no temporary name")
-    os.mkfifo(tmp_path / "harness-fifo-1.tmp")
-    (tmp_path / "harness-left-1.tmp").mkdir()
-    kept = ["harness-fifo-1.tmp", "harness-link-1.tmp", "harness-notes", "precious"]
+    (tmp_path / "harness-link-12345678.tmp").symlink_to(precious)
+    for name in ("harness-notes", "harness-notes.tmp", "my-harness-notes-12345678.tmp"):
+        (tmp_path / name).write_text("no temporary name")
+    os.mkfifo(tmp_path / "harness-fifo-12345678.tmp")
+    (tmp_path / "harness-public-12345678.tmp").mkdir(mode=0o755)
+    (tmp_path / "harness-left-12345678.tmp").mkdir(mode=0o700)
+    (tmp_path / ".harness-12345678.tmp").write_text("left")
+    left = {"harness-left-12345678.tmp", ".harness-12345678.tmp"}
+    kept = sorted(set(names(tmp_path)) - left)
     if os.geteuid() == 0:
-        foreign = tmp_path / "harness-foreign-1.tmp"
-        foreign.mkdir()
+        foreign = tmp_path / "harness-foreign-12345678.tmp"
+        foreign.mkdir(mode=0o700)
         os.chown(foreign, 12345, 12345)
         kept.append(foreign.name)
     remove_left(tmp_path)
