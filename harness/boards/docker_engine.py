@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 ANSWER_SECONDS = 10
+_DENIED = "permission denied"
 LONG_SECONDS = 900  # loading, pulling and building
 
 
@@ -23,8 +24,13 @@ class DockerError(HarnessError):
     exit_status = 3
 
 
+class DockerAccessError(DockerError):
+    """There is an engine, and this user may not use it."""
+
+
 def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
-    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError where none answers."""
+    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError where none answers,
+    DockerAccessError among them."""
     import docker
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -36,6 +42,11 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
     except (DockerException, RequestException) as error:
         if client is not None:
             client.close()
+        if short(error) == _DENIED:
+            raise DockerAccessError(
+                "this user may not use the Docker Engine: permission denied at its socket",
+                cure="Join the group docker (`sudo usermod -aG docker $USER`) and log in again, or use sudo.",
+            ) from None
         raise DockerError(
             f"the Docker Engine does not answer: {short(error)}",
             cure="On Debian or Ubuntu: `apt-get install docker.io iptables`, then start it (`systemctl start "
@@ -78,7 +89,7 @@ def short(error: BaseException) -> str:
     """The part of the docker package's messages that says what happened: they nest others."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error)
-    for known in ("Permission denied", "No such file or directory", "Connection refused", "timed out"):
+    for known in (_DENIED.capitalize(), "No such file or directory", "Connection refused", "timed out"):
         if known in text:
             return known.lower()
     return text.splitlines()[0][:300] if text else type(error).__name__

@@ -46,7 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status 0 also where something is missing: the features that lack it say so and are skipped.
+    """Exit status 3 where something that every command needs is missing, or something that is there cannot be
+    used. What is optional is only named where it is missing: the features that need it are skipped.
 
     With `--target` something missing is status 3, a program that does not run or prints something else 4,
     a board that does not answer 5; the highest of them.
@@ -71,10 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.target:
         return _run_targets(arguments, installed)
     if arguments.json:
-        console.emit_json({"findings": [_row(finding) for finding in findings], "installed": installed})
+        rows = [_row(finding) | {"optional": finding.requirement.optional} for finding in findings]
+        console.emit_json({"findings": rows, "installed": installed})
     else:
         _print(findings)
-    return 0
+    return max((finding.exit_status for finding in findings), default=0)
 
 
 def _run_targets(arguments: argparse.Namespace, installed: Sequence[str]) -> int:
@@ -140,7 +142,7 @@ def _more(finding: Finding) -> dict[str, object]:
 
 def _print(findings: Sequence[Finding]) -> None:
     for finding in findings:
-        mark = "✓" if finding.ok else "-" if finding.skipped else "✕"
+        mark = "✓" if finding.ok else "-" if finding.skipped or finding.left_out else "✕"
         first, *more = (finding.found or finding.reason).splitlines()
         print(f"{mark} {finding.requirement.name}: {printable(first)}")
         for line in (*more, *finding.cure.splitlines()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.configuration.targets import host_architecture
@@ -28,6 +28,7 @@ class Requirement:
     tests_only: bool = False
     needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
     expected: str | None = None  # of a check: what it prints where all is well
+    optional: bool = False  # without it harness works, but for that purpose
 
 
 class DoesNotApplyError(HarnessError):
@@ -48,6 +49,11 @@ class Finding:
         return self.found is not None
 
     @property
+    def left_out(self) -> bool:
+        """Whether an optional thing is just not there; what is there and does not work is wrong."""
+        return self.requirement.optional and not self.ok and self.error is None
+
+    @property
     def reason(self) -> str:
         """Why it is not found; empty where it is."""
         if self.ok:
@@ -66,7 +72,7 @@ class Finding:
     @property
     def exit_status(self) -> int:
         """That of its error; what is just missing counts as what cannot be built."""
-        if self.ok or self.skipped:
+        if self.ok or self.skipped or self.left_out:
             return 0
         return self.error.exit_status if self.error else BuildError.exit_status
 
@@ -90,8 +96,9 @@ def examine(*, tests: bool) -> list[Finding]:
 
 
 def requirement_named(name: str) -> Requirement:
-    """One of REQUIREMENTS."""
-    return next(requirement for requirement in REQUIREMENTS if requirement.name == name)
+    """One of REQUIREMENTS, for what cannot be done without it."""
+    found = next(requirement for requirement in REQUIREMENTS if requirement.name == name)
+    return replace(found, optional=False)
 
 
 def system_program(name: str) -> str | None:
@@ -100,11 +107,16 @@ def system_program(name: str) -> str | None:
 
 
 def docker_answers() -> str | None:
-    """The version of the Docker Engine; None where none answers (a client alone is of no use)."""
+    """The version of the Docker Engine; None where none answers (a client alone is of no use).
+
+    Raises DockerAccessError where there is one that this user may not use.
+    """
     from harness.boards import docker_engine
 
     try:
         client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
+    except docker_engine.DockerAccessError:
+        raise
     except HarnessError:
         return None
     try:
@@ -201,6 +213,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         + ", then `systemctl start docker` (`dockerd &` without systemd); users other than root "
         "join the group docker",
         packages=("docker.io", "iptables"),
+        optional=True,
     ),
     Requirement(
         name=ARM64_PROGRAMS,
@@ -210,6 +223,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         "is empty: `mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and "
         "`update-binfmts --enable qemu-aarch64`",
         packages=("qemu-user-static", "binfmt-support"),
+        optional=True,
     ),
     Requirement(
         name="mmdebstrap",
@@ -217,6 +231,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_bootstrap,
         cure=_APT.format("mmdebstrap debian-archive-keyring"),
         packages=("mmdebstrap", "debian-archive-keyring"),
+        optional=True,
     ),
     Requirement(
         name="QEMU with plugins",
@@ -224,6 +239,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_profiler,
         cure=_APT.format("qemu-user"),
         packages=("qemu-user",),
+        optional=True,
     ),
     Requirement(
         name="llvm-mca",
@@ -231,6 +247,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_llvm,
         cure=f"{llvm.CURE} (or another version from {llvm.LEAST_VERSION} on; 16 for the Cortex-A76 and A78)",
         packages=("llvm-19",),
+        optional=True,
     ),
     Requirement(
         name="arm64 self-test",
@@ -238,6 +255,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         find=_self_test,
         cure=_APT.format("qemu-user libc6-arm64-cross"),
         packages=("qemu-user", "libc6-arm64-cross"),
+        optional=True,
     ),
     Requirement(
         name="g++",
@@ -246,6 +264,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("g++"),
         packages=("g++",),
         tests_only=True,
+        optional=True,
     ),
     Requirement(
         name="g++ for arm64",
@@ -254,6 +273,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("g++-aarch64-linux-gnu"),
         packages=("g++-aarch64-linux-gnu",),
         tests_only=True,
+        optional=True,
     ),
     Requirement(
         name="clang with libFuzzer",
@@ -262,6 +282,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("clang libclang-rt-dev"),
         packages=("clang", "libclang-rt-dev"),
         tests_only=True,
+        optional=True,
     ),
     Requirement(
         name="Google Benchmark",
@@ -270,6 +291,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("libbenchmark-dev"),
         packages=("libbenchmark-dev",),
         tests_only=True,
+        optional=True,
     ),
     Requirement(
         name="sshd",
@@ -278,6 +300,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("openssh-server"),
         packages=("openssh-server",),
         tests_only=True,
+        optional=True,
     ),
     Requirement(
         name="BusyBox",
@@ -286,5 +309,6 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         cure=_APT.format("busybox"),
         packages=("busybox",),
         tests_only=True,
+        optional=True,
     ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
             cure=f"get {name}",
             packages=packages,
             tests_only=tests_only,
+            optional=True,
         )
         for name, packages, tests_only in (
             ("Docker Engine", ("docker.io", "iptables"), False),
@@ -68,7 +71,7 @@ def test_it_reports_and_changes_nothing(machine: Machine, capsys: pytest.Capture
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "✓ Docker Engine: /usr/bin/docker.io" in out
-    assert "✕ binfmt for arm64: missing" in out
+    assert "- binfmt for arm64: missing" in out
     assert "get binfmt for arm64" in out
     assert "sanitizers" not in out
     assert machine.commands == []
@@ -157,3 +160,39 @@ def test_every_requirement_can_be_looked_for_on_this_machine() -> None:
     assert all(finding.requirement.cure and finding.requirement.purpose for finding in findings)
     compiler = next(finding for finding in findings if finding.requirement.name == "compiler")
     assert "zig" in str(compiler.found)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--install"]])
+def test_what_every_command_needs_is_status_3(
+    words: list[str], machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = Requirement(name="compiler", purpose="builds", find=lambda: None, cure="get it")
+    monkeypatch.setattr(requirements, "REQUIREMENTS", (needed, *requirements.REQUIREMENTS))
+    assert main(["doctor", *words]) == 3
+    assert ("✕ compiler: missing" in capsys.readouterr().out) == ("--json" not in words)
+
+
+def test_without_the_compiler_alone_nothing_works() -> None:
+    assert [each.name for each in requirements.REQUIREMENTS if not each.optional] == [requirements.COMPILER]
+    assert not requirements.requirement_named(requirements.DOCKER_ENGINE).optional  # of a target
+
+
+def test_an_engine_that_may_not_be_used_is_not_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where the socket is root's and the user is not in the group docker."""
+
+    class Refusing(socket.socket):
+        def connect(self, address: object) -> None:
+            self.close()
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(socket, "socket", Refusing)
+    engine = next(each for each in requirements.REQUIREMENTS if each.name == requirements.DOCKER_ENGINE)
+    monkeypatch.setattr(requirements, "REQUIREMENTS", (engine,))
+    assert main(["doctor"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("✕ Docker Engine: this user may not use the Docker Engine: permission denied")
+    assert "usermod -aG docker" in out
+    assert "missing" not in out
