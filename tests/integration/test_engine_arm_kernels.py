@@ -18,7 +18,7 @@ from harness.configuration.targets import load_target
 pytestmark = pytest.mark.engine
 
 
-SUITES = ("convolution_choice_test", "convolution_test")
+SUITES = ("convolution_choice_test", "convolution_test", "winograd_test")
 DIFFERENTIAL = "differential"
 
 

@@ -252,9 +252,10 @@ struct WinogradWork {
   const void* input = nullptr;
   const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
   void* output = nullptr;
-  bool pool = false;     // write the largest of each 2x2 outputs
-  int depth = 0;         // input channels
-  int blocks = 0;        // of output channels
+  const float* unscales = nullptr;  // of each output channel; for sums in half only
+  bool pool = false;                // write the largest of each 2x2 outputs
+  int depth = 0;                    // input channels
+  int blocks = 0;                   // of output channels
   int chunk_blocks = 0;  // of these, those whose sums are kept at once, from first_row on
   int first_row = 0;
   int depth_step = 0;  // terms of a sum that all blocks pass over before the next ones

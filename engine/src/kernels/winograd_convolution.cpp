@@ -1,6 +1,9 @@
 #include "kernels/winograd_convolution.h"
 
 #include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
 
 #include "half.h"
 #include "kernels/aligned_buffer.h"
@@ -37,6 +40,61 @@ void transform_weights(const float* weights, double* transformed) {
   }
 }
 
+// The largest magnitude that a value can have, computed by the transforms themselves.
+struct Magnitude {
+  double value = 0.0;
+  Magnitude() = default;
+  explicit Magnitude(double v) : value(std::abs(v)) {}
+};
+Magnitude operator+(Magnitude a, Magnitude b) { return Magnitude(a.value + b.value); }
+Magnitude operator-(Magnitude a, Magnitude b) { return Magnitude(a.value + b.value); }
+Magnitude operator*(Magnitude a, Magnitude b) { return Magnitude(a.value * b.value); }
+Magnitude multiply_add(Magnitude sum, Magnitude a, Magnitude b) { return sum + a * b; }
+void settle(Magnitude&) {}
+
+// How large anything can become while outputs are computed from inputs of magnitude 1, whatever
+// their signs: `totals` are the sums over the channels of the magnitudes of the transformed
+// weights, at every position. No intermediate of the output's transform exceeds the largest output,
+// as every sum takes part in one of them with a factor of at least 1.
+template <int kTile>
+double largest_output(const std::vector<double>& totals) {
+  using Tiles = WinogradTiles<kTile>;
+  constexpr int kInput = Tiles::kInput;
+  Magnitude ones[kInput];
+  for (Magnitude& one : ones) one = Magnitude(1.0);
+  Magnitude input[kInput];
+  Tiles::transform_input(ones, input);
+  const auto load = [&](auto column, Magnitude(&values)[kInput]) {
+    for (int i = 0; i < kInput; ++i) {
+      const double total = totals[static_cast<std::size_t>(i * kInput + column.value)];
+      values[i] = Magnitude(total) * input[i] * input[column.value];
+    }
+  };
+  Magnitude output[kTile][kTile];
+  Tiles::transform_output(load, output);
+  double largest = 0.0;
+  for (const auto& row : output) {
+    for (const Magnitude& value : row) largest = std::max(largest, value.value);
+  }
+  return largest;
+}
+
+// The bound: with inputs up to this magnitude, whatever their signs, no transformed input, sum or
+// output before it is unscaled exceeds a half's range. Larger inputs can only where their signs
+// conspire, up to 2,026 for tiles of 4 x 4 (of 32.3 times that the input's transform consists) and
+// 16,376 for 2 x 2. What a larger bound would cost is accuracy for small values, whose sums would
+// be subnormal halves: with this one, errors grow where the largest input is below 2^-6.
+constexpr double kLargestInput = 256.0;
+// Of a half's 65,504, as rounding may add to a sum.
+constexpr double kLargestHalf = 57344.0;
+
+// By which power of two an output channel's weights are multiplied.
+double scale_of(double largest_output) {
+  const double room = kLargestHalf / (kLargestInput * largest_output);
+  if (!std::isfinite(room)) return 1.0;
+  return std::exp2(std::clamp(std::floor(std::log2(room)), -24.0, 24.0));
+}
+
 class WinogradConvolution final : public Convolution {
  public:
   WinogradConvolution(const ConvolutionRequest& request, const WinogradKernel& kernel,
@@ -62,7 +120,9 @@ class WinogradConvolution final : public Convolution {
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
   bool pools() const override { return pool_; }
-  std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
+  std::size_t weight_bytes() const override {
+    return weights_.size() + constants_.bytes() + unscales_.size() * sizeof(float);
+  }
 
   std::size_t scratch_bytes(int threads) const override {
     const auto count = static_cast<std::size_t>(threads);
@@ -140,6 +200,7 @@ class WinogradConvolution final : public Convolution {
     work.input = call.input;
     work.weights = weights_.data();
     work.output = call.output;
+    work.unscales = unscales_.data();
     work.pool = pool_;
     work.depth = geometry_->channels;
     work.blocks = blocks_;
@@ -169,24 +230,39 @@ class WinogradConvolution final : public Convolution {
     return work;
   }
 
-  // Calls put(packed position, value) for every transformed weight.
+  // Calls put(packed position, value) for every transformed weight, scaled where sums are halves.
   template <int kTile, typename Put>
-  void for_weights(const ConvolutionRequest& request, Put&& put) const {
+  void for_weights(const ConvolutionRequest& request, Put&& put) {
     const auto depth = static_cast<std::size_t>(geometry_->channels);
     const auto rows = static_cast<std::size_t>(kernel_.rows);
     const std::size_t position = static_cast<std::size_t>(blocks_) * depth * rows;
-    double transformed[(kTile + 2) * (kTile + 2)];
+    const auto positions = static_cast<std::size_t>(positions_);
+    std::vector<double> transformed(depth * positions);  // of one filter
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
       const float* weights = request.filter(static_cast<int>(row)).data();
       for (std::size_t channel = 0; channel < depth; ++channel, weights += 9) {
-        transform_weights<kTile>(weights, transformed);
+        transform_weights<kTile>(weights, &transformed[channel * positions]);
+      }
+      const double scale = unscales_.empty() ? 1.0 : choose_scale<kTile>(transformed, row);
+      for (std::size_t channel = 0; channel < depth; ++channel) {
         std::size_t to = (row / rows * depth + channel) * rows + row % rows;
-        for (const double value : transformed) {
-          put(to, static_cast<float>(value));
-          to += position;
+        for (std::size_t i = 0; i < positions; ++i, to += position) {
+          put(to, static_cast<float>(transformed[channel * positions + i] * scale));
         }
       }
     }
+  }
+
+  template <int kTile>
+  double choose_scale(const std::vector<double>& transformed, std::size_t row) {
+    const auto positions = static_cast<std::size_t>(positions_);
+    std::vector<double> totals(positions);
+    for (std::size_t i = 0; i < transformed.size(); ++i) {
+      totals[i % positions] += std::abs(transformed[i]);
+    }
+    const double scale = scale_of(largest_output<kTile>(totals));
+    unscales_[row] = static_cast<float>(1.0 / scale);
+    return scale;
   }
 
   template <int kTile>
@@ -202,6 +278,7 @@ class WinogradConvolution final : public Convolution {
   }
 
   void pack_weights(const ConvolutionRequest& request) {
+    if (kernel_.sum_bytes == sizeof(Half)) unscales_.resize(static_cast<std::size_t>(rows_));
     weights_ =
         AlignedBuffer(static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_) *
                       static_cast<std::size_t>(kernel_.rows) *
@@ -230,6 +307,8 @@ class WinogradConvolution final : public Convolution {
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [position][block][channel][rows of a block]
+  // Where sums are halves: what undoes the scale of each output channel's weights.
+  std::vector<float> unscales_;
 };
 
 }  // namespace

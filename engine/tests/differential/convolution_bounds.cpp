@@ -18,6 +18,9 @@ using mpe::Precision;
 constexpr double kLargestHalf = 65504.0;
 // The longest run of products that is summed in half.
 constexpr int kHalfTerms = 128;
+// Between these, Winograd's sums of halves neither overflow nor lose accuracy.
+constexpr double kLargestInput = 256.0;
+constexpr double kLeastInput = 0x1p-9;
 
 double activated(Activation activation, double x) {
   switch (activation) {
@@ -58,11 +61,17 @@ std::vector<double> largest_by_channel(const std::vector<double>& values, int ch
 
 bool is_winograd(const Kernel& kernel) { return kernel.algorithm.starts_with("winograd"); }
 
-double scale_of(const Kernel& kernel, const Sums& sums) {
-  return is_winograd(kernel) ? sums.mixed_magnitude : sums.magnitude;
+bool half_arithmetic(std::string_view isa) { return isa.find("fp16") != std::string_view::npos; }
+
+bool sums_halves(const Kernel& kernel) {
+  return kernel.precision == Precision::kFp16 && half_arithmetic(kernel.isa);
 }
 
-bool half_arithmetic(std::string_view isa) { return isa.find("fp16") != std::string_view::npos; }
+double scale_of(const Kernel& kernel, const Sums& sums) {
+  if (!is_winograd(kernel)) return sums.magnitude;
+  if (!sums_halves(kernel)) return sums.mixed_magnitude;
+  return std::max(sums.mixed_magnitude, sums.weights * kLeastInput);
+}
 
 // Of scale_of().
 double tolerance(const Kernel& kernel, int terms) {
@@ -79,7 +88,9 @@ double tolerance(const Kernel& kernel, int terms) {
 // Where sums or what they are made of need not be finite.
 bool may_overflow(const Kernel& kernel, const Sums& sums) {
   if (kernel.precision == Precision::kFp32) return !(scale_of(kernel, sums) < 1e36);
-  return half_arithmetic(kernel.isa) && !(scale_of(kernel, sums) < kLargestHalf);
+  if (!sums_halves(kernel)) return false;
+  if (is_winograd(kernel) && !(sums.largest_input <= kLargestInput)) return true;
+  return !(sums.magnitude < kLargestHalf);
 }
 
 }  // namespace
@@ -118,16 +129,20 @@ Sums sums_of(const Layer& layer, Precision precision, std::span<const float> fil
   const int depth = in.channels / layer.groups;
   result.terms = depth * layer.size_y * layer.size_x;
   const std::vector<double> largest = largest_by_channel(values, in.channels);
+  for (const double value : largest) raise(result.largest_input, value);
   result.sums.reserve(static_cast<std::size_t>(layer.out.elements()));
   for (int channel = 0; channel < layer.out.channels; ++channel) {
     const int first = channel / (layer.out.channels / layer.groups) * depth;
     double mixed = std::fabs(biases[static_cast<std::size_t>(channel)]);
+    double weight = 0.0;
     for (int term = 0; term < result.terms; ++term) {
       const auto w = static_cast<std::size_t>(std::int64_t{channel} * result.terms + term);
+      weight += std::fabs(weights[w]);
       mixed += std::fabs(weights[w]) *
                largest[static_cast<std::size_t>(first + term / (layer.size_y * layer.size_x))];
     }
     raise(result.mixed_magnitude, mixed);
+    raise(result.weights, weight);
     for (int row = 0; row < layer.out.height; ++row) {
       for (int column = 0; column < layer.out.width; ++column) {
         double sum = biases[static_cast<std::size_t>(channel)];

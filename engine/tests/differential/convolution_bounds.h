@@ -21,7 +21,9 @@ struct Sums {
   // The same if every weight met the largest value of its input channel: Winograd's transforms mix
   // all of a filter's weights, and all pixels of a tile, before they add.
   double mixed_magnitude = 0.0;
-  int terms = 0;  // of one sum
+  double weights = 0.0;        // the largest sum of a filter's magnitudes
+  double largest_input = 0.0;  // NaN if there is one
+  int terms = 0;               // of one sum
 };
 
 // Sums over `input` for a convolutional or connected layer that works in fp32 or fp16. For fp16,

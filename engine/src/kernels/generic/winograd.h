@@ -203,6 +203,7 @@ class WinogradOutput {
   using Tiles = WinogradTiles<kTile>;
   static constexpr int kInput = Tiles::kInput;
   static constexpr int kLanes = Vector::kLanes;
+  static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
 
   static void run(const WinogradWork& work) {
     switch (work.stage->activation) {
@@ -259,10 +260,12 @@ class WinogradOutput {
         pixels);
     const OutputStage& stage = *work.stage;
     const Vector bias(stage.bias[place.row]);
+    const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
         Vector& pixel = pixels[i.value][j.value];
-        pixel = activate_vector<kActivation>(stage.activation, pixel + bias);
+        pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
+        pixel = activate_vector<kActivation>(stage.activation, pixel);
       });
     });
     if (!work.pool) return write_pixels(work, place, pixels);

@@ -4,7 +4,8 @@
 // and 0.3 % for the longest. Where one such sum is the whole of it, the bias is its first term and
 // a simple activation is computed in half as well, which adds at most 2^-11 of the output.
 // Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
-// transforms are computed in half: docs/performance.md has what that adds.
+// transforms are computed in half: docs/performance.md has what that adds, and
+// winograd_convolution.cpp scales the weights so that nothing overflows.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off

@@ -1,0 +1,122 @@
+// Winograd's sums where they are formed in half: what could overflow does not, and small values
+// lose nothing by that.
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "convolution_problem.h"
+#include "kernels/kernel_sets.h"
+
+// Inputs as large as Winograd's sums of halves are made for, by weights of which so many have the
+// same sign that sums over a part of the channels are far beyond a half's range, though no output
+// is: what overflows on the way would make it infinite or no number at all.
+TEST(winograds_sums_of_halves_do_not_overflow) {
+  Random random(32);
+  mpe::ThreadPool pool(2);
+  constexpr float kLargest = 256.0F;
+  for (const int depth : {8, 128, 600}) {
+    for (int pattern = 0; pattern < 4; ++pattern) {
+      Problem problem;
+      ConvolutionRequest& request = problem.request;
+      request.shape.in = request.shape.out = {depth, 9, 21};
+      request.shape.out.channels = 11;
+      request.shape.kernel_y = request.shape.kernel_x = 3;
+      request.shape.padding = 1;
+      request.precision = request.output_precision = Precision::kFp16;
+      const auto terms = static_cast<std::size_t>(request.shape.depth());
+      // Channels cancel: those of the second half of them repeat the first half's with other signs.
+      for (std::size_t i = 0; i < 11 * terms; ++i) {
+        const bool second = i % terms >= terms / 2;
+        const float weight = pattern < 2 ? 0.5F : random.real(-4.0F, 4.0F);
+        problem.weights.push_back(second ? -problem.weights[i - terms / 2] : weight);
+      }
+      problem.bias.assign(11, 1.0F);
+      request.weights = problem.weights;
+      request.bias = problem.bias;
+      const auto half_of = [&](float value) {
+        const mpe::Half half = mpe::half_from_float(value);
+        const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+        problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+      };
+      const auto half_the_map = static_cast<std::size_t>(request.shape.in.elements()) / 2;
+      for (std::size_t i = 0; i < half_the_map; ++i) {
+        // Of one sign, of signs that turn from pixel to pixel, or of any.
+        const bool negative = pattern % 2 == 1 && (pattern == 1 ? i % 2 == 1 : random.chance(50));
+        half_of(negative ? -kLargest : kLargest);
+      }
+      const std::vector<std::byte> first = problem.input;
+      problem.input.insert(problem.input.end(), first.begin(), first.end());
+      const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
+      double magnitudes = 0.0;
+      for (std::size_t i = 0; i < terms; ++i) {
+        magnitudes += std::abs(double{problem.weights[i]}) * double{kLargest};
+      }
+      for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+        if (!set.supported || set.name == "reference") continue;
+        for (const char* algorithm : {"winograd2", "winograd4"}) {
+          const auto convolution =
+              mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
+          CHECK_EQUAL(convolution->algorithm(), algorithm);
+          const auto actual = run(*convolution, problem, pool);
+          const double error = relative_error(actual, expected, Precision::kFp16, magnitudes);
+          if (!(error < 1e-2)) {
+            check::fail(__FILE__, __LINE__,
+                        "error " + std::to_string(error) + ": " + std::string(set.name) + " " +
+                            algorithm + ", pattern " + std::to_string(pattern) + ", " +
+                            described(problem));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Scaled by powers of two, weights and inputs of any ordinary size are as accurate as others.
+TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
+  mpe::ThreadPool pool(1);
+  for (const auto& [input_size, weight_size] :
+       {std::pair{1.0F, 1.0F}, std::pair{30.0F, 1.0F}, std::pair{1.0F / 64.0F, 1.0F},
+        std::pair{1.0F / 16.0F, 1.0F / 16.0F}, std::pair{1.0F, 1.0F / 256.0F},
+        std::pair{1.0F / 64.0F, 32.0F}}) {
+    Random random(33);
+    Problem problem;
+    make_problem(random, problem, Form::kThree, Precision::kFp16);
+    ConvolutionRequest& request = problem.request;
+    request.activation = Activation::kLinear;
+    request.shape.in = {300, 13, 13};
+    request.shape.out = {20, 13, 13};
+    request.shape.padding = 1;
+    const float reach = weight_size / std::sqrt(static_cast<float>(request.shape.depth()));
+    problem.weights.clear();
+    for (int i = 0; i < 20 * request.shape.depth(); ++i) {
+      problem.weights.push_back(2.0F * random.real(-reach, reach));
+    }
+    problem.bias.assign(20, 0.0F);
+    request.weights = problem.weights;
+    request.bias = problem.bias;
+    fill_input(random, problem);
+    for (std::size_t i = 0; i < problem.input.size(); i += 2) {
+      const float value = value_at(problem.input, Precision::kFp16, i / 2) * input_size;
+      const mpe::Half half = mpe::half_from_float(value);
+      std::memcpy(&problem.input[i], &half, sizeof half);
+    }
+    const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      for (const char* algorithm : {"winograd2", "winograd4"}) {
+        const auto convolution =
+            mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
+        CHECK_EQUAL(convolution->algorithm(), algorithm);
+        const auto actual = run(*convolution, problem, pool);
+        const double error = relative_error(actual, expected, Precision::kFp16);
+        std::printf("%s %s: error %.1e, inputs up to %g, weights of %g\n",
+                    std::string(set.name).c_str(), algorithm, error, double{input_size},
+                    double{weight_size});
+        CHECK(error < 2e-2);
+      }
+    }
+  }
+}
