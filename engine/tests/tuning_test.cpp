@@ -49,6 +49,28 @@ struct Problem {
 
 }  // namespace
 
+TEST(machines_have_names_whatever_cpuinfo_says) {
+  const TemporaryFile cpuinfo("cpuinfo");
+  const auto name_for = [&](const std::string& text) {
+    cpuinfo.write(text);
+    return machine_name(cpuinfo.path);
+  };
+  const std::string set(best_kernel_set());
+  const std::string named = name_for("processor\t: 0\nmodel name\t: A Core\nprocessor\t: 1\n");
+  CHECK_EQUAL(named, "A Core, " + set);
+  CHECK_EQUAL(name_for("model name: A Core \r\n"), named);
+  const std::string unnamed = name_for("model name\t: \n");
+  CHECK(unnamed.starts_with("an unnamed processor"));
+  CHECK(unnamed.ends_with(", " + set));
+  for (const char* text : {"", "model name", "model name\t:", "model name\t:  \t\nCPU part\t:\n"}) {
+    CHECK_EQUAL(name_for(text), unnamed);
+  }
+  CHECK_EQUAL(machine_name("/nonexistent/cpuinfo"), unnamed);
+  // What little there is tells machines apart.
+  CHECK_EQUAL(name_for("model name\t:\nCPU part\t: 0xd08\n"), "0xd08, " + set);
+  CHECK(name_for("CPU part\t: 0xd08\nCPU part\t: 0xd03\n").starts_with("0xd03, 0xd08, "));
+}
+
 TEST(the_fastest_is_measured_once_and_kept) {
   const TemporaryFile file("kept");
   const Problem problem;

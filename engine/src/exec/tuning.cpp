@@ -1,5 +1,6 @@
 #include "exec/tuning.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,21 +66,40 @@ void fill(AlignedBuffer& buffer, Precision precision) {
   }
 }
 
+// What a line of /proc/cpuinfo says after its colon, without blanks around it; "" for nothing.
+std::string after_colon(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return {};
+  line.remove_prefix(colon + 1);
+  const std::size_t first = line.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return std::string(line.substr(first, line.find_last_not_of(kBlanks) - first + 1));
+}
+
+std::string own_name() {
+  utsname system{};
+  if (uname(&system) != 0) return "an unnamed processor";
+  return "an unnamed processor of " + std::string(system.nodename);
+}
+
 }  // namespace
 
-std::string machine_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::set<std::string> lines;
+std::string machine_name(const std::string& cpuinfo) {
+  std::ifstream file(cpuinfo);
+  std::set<std::string> names;
   for (std::string line; std::getline(file, line);) {
     for (const std::string_view key :
          {"model name", "CPU implementer", "CPU variant", "CPU part", "CPU revision"}) {
-      if (line.starts_with(key))
-        lines.insert(line.substr(std::min(line.find(':') + 1, line.size())));
+      if (!line.starts_with(key)) continue;
+      const std::string name = after_colon(line);
+      if (!name.empty()) names.insert(name);
     }
   }
-  std::string name;
-  for (const std::string& line : lines) name += line.substr(line.find_first_not_of(' ')) + ", ";
-  return name + std::string(best_kernel_set());
+  if (names.empty()) names.insert(own_name());
+  std::string all;
+  for (const std::string& name : names) all += name + ", ";
+  return all + std::string(best_kernel_set());
 }
 
 Tuning::Tuning(std::string path, std::function<void(const std::string&)> measuring)

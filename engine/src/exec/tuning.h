@@ -15,8 +15,10 @@
 
 namespace mpe {
 
-// Cores and instruction sets: what times that were measured here hold for.
-std::string machine_name();
+// Cores and instruction sets: what times that were measured here hold for. `cpuinfo` is a file like
+// /proc/cpuinfo; where that does not name its processors, as in some virtual machines and
+// containers, the machine's own name stands for them.
+std::string machine_name(const std::string& cpuinfo = "/proc/cpuinfo");
 
 class Tuning {
  public:
