@@ -1,12 +1,14 @@
 // npy files: what numpy.save writes is read, and what is not an image batch is refused.
 #include "io/npy.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -131,6 +133,35 @@ TEST(what_is_written_reads_back) {
   std::vector<std::uint8_t> wrong(4);
   CHECK_THROWS(written.read(std::span<std::uint8_t>(wrong)), "float32, not uint8");
   std::filesystem::remove(path);
+}
+
+TEST(more_files_are_written_side_by_side_than_may_be_open) {
+  rlimit before{};
+  CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 24;
+  CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("npy-many-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  {
+    const std::int64_t shape[] = {2, 3};
+    std::vector<std::unique_ptr<NpyWriter>> writers;
+    for (int i = 0; i < 100; ++i) {
+      writers.push_back(
+          std::make_unique<NpyWriter>((folder / (std::to_string(i) + ".npy")).string(), shape));
+    }
+    const std::vector<float> row = {1.0F, 2.0F, 3.0F};
+    for (int image = 0; image < 2; ++image) {
+      for (const auto& writer : writers) writer->write(row);
+    }
+    for (const auto& writer : writers) writer->finish();
+  }
+  for (int i = 0; i < 100; ++i) {
+    CHECK_EQUAL(std::filesystem::file_size(folder / (std::to_string(i) + ".npy")), 128U + 24U);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(an_unfinished_file_leaves_nothing) {

@@ -282,9 +282,7 @@ void ImageReader::next(std::span<float> image) {
 
 NpyWriter::NpyWriter(std::string path, std::span<const std::int64_t> shape)
     : path_(std::move(path)),
-      unfinished_path_(path_ + "." + std::to_string(getpid()) + ".unfinished"),
-      stream_(unfinished_path_, std::ios::binary) {
-  if (!stream_) throw Error(path_ + ": cannot write: " + std::strerror(errno));
+      unfinished_path_(path_ + "." + std::to_string(getpid()) + ".unfinished") {
   missing_ = elements_of(shape, std::numeric_limits<std::int64_t>::max()).value();
   std::string header =
       "{'descr': '<f4', 'fortran_order': False, 'shape': " + text_of(shape) + ", }";
@@ -292,19 +290,29 @@ NpyWriter::NpyWriter(std::string path, std::span<const std::int64_t> shape)
   const std::size_t start = kPreamble + 2;
   header.append(63 - (start + header.size()) % 64, ' ').push_back('\n');
   const auto length = static_cast<std::uint16_t>(header.size());
-  stream_ << kMagic << '\x01' << '\0';
-  stream_.write(reinterpret_cast<const char*>(&length), sizeof length);
-  stream_ << header;
+  std::string preamble(kMagic);
+  preamble += {'\x01', '\0', static_cast<char>(length & 0xFF), static_cast<char>(length >> 8)};
+  preamble += header;
+  append(preamble.data(), preamble.size(), std::ios::trunc);
 }
 
 NpyWriter::~NpyWriter() {
   if (!finished_) std::remove(unfinished_path_.c_str());
 }
 
+void NpyWriter::append(const void* data, std::size_t bytes, std::ios::openmode mode) {
+  std::ofstream stream(unfinished_path_, std::ios::binary | mode);
+  if (!stream) throw Error(path_ + ": cannot write: " + std::strerror(errno));
+  stream.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  stream.close();
+  if (stream) return;
+  std::remove(unfinished_path_.c_str());
+  throw Error(path_ + ": cannot write; is the disk full?");
+}
+
 void NpyWriter::write(std::span<const float> values) {
   missing_ -= static_cast<std::int64_t>(values.size());
-  stream_.write(reinterpret_cast<const char*>(values.data()),
-                static_cast<std::streamsize>(values.size_bytes()));
+  append(values.data(), values.size_bytes(), std::ios::app);
 }
 
 void NpyWriter::finish() {
@@ -312,8 +320,6 @@ void NpyWriter::finish() {
     throw Error(path_ + ": not written: " + std::to_string(missing_) +
                 " elements fewer than its shape says");
   }
-  stream_.close();
-  if (!stream_) throw Error(path_ + ": cannot write; is the disk full?");
   if (std::rename(unfinished_path_.c_str(), path_.c_str()) != 0) {
     throw Error(path_ + ": cannot write: " + std::strerror(errno));
   }

@@ -62,7 +62,8 @@ class ImageReader {
   std::int64_t read_ = 0;
 };
 
-// Writes a float32 array. The file appears under its name only once it is complete.
+// Writes a float32 array. The file appears under its name only once it is complete. It is open only
+// while something is written: a network has more layers than a process may have files open.
 class NpyWriter {
  public:
   // Throws mpe::Error if the file cannot be created.
@@ -71,14 +72,16 @@ class NpyWriter {
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
 
+  // Throws mpe::Error if the values could not be written.
   void write(std::span<const float> values);
-  // Throws mpe::Error if anything could not be written, or more or less than the shape says was.
+  // Throws mpe::Error if more or less was written than the shape says.
   void finish();
 
  private:
+  void append(const void* data, std::size_t bytes, std::ios::openmode mode);
+
   std::string path_;
   std::string unfinished_path_;
-  std::ofstream stream_;
   std::int64_t missing_ = 0;  // elements
   bool finished_ = false;
 };
