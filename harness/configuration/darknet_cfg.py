@@ -40,7 +40,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A `[header]` with its options as written, without spaces. The last of equal keys counts."""
+    """A `[header]` with its options as written, without spaces. The first of equal keys counts,
+    as in Darknet and in the engine."""
 
     name: str
     line: int  # of the header, counted from 1
@@ -199,8 +200,8 @@ def sections_of(text: str, file: str) -> list[Section]:
             continue
         if not sections:
             raise ConfigurationError(f"{file}:{number}: {key} stands before the first section")
-        sections[-1].options[key] = compact(line).partition("=")[2]
-        sections[-1].option_lines[key] = number
+        sections[-1].options.setdefault(key, compact(line).partition("=")[2])
+        sections[-1].option_lines.setdefault(key, number)
     return sections
 
 

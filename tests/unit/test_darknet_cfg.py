@@ -46,6 +46,12 @@ def test_numbers_are_read_as_atoi_reads_them() -> None:
     assert cfg.layers[1].precision == "int8"
 
 
+def test_the_first_of_equal_keys_counts() -> None:
+    cfg = parse_cfg("[net]\nwidth=8\n[conv]\nfilters=4\nint8=1\nfilters=5\nint8=0\n", "c")
+    assert cfg.layers[0].channels == 4
+    assert cfg.layers[0].precision == "int8"
+
+
 def test_channels_through_route_groups_reorg_and_scale_channels() -> None:
     cfg = parse_cfg(
         "[net]\nchannels=3\n[conv]\nfilters=8\n[route]\nlayers=-1\ngroups=2\ngroup_id=1\n[reorg]\nstride=2\n"

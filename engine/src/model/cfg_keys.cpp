@@ -41,12 +41,15 @@ constexpr std::string_view kNet[] = {
     "max_crop", "min_crop", "flip", "blur", "gaussian_noise", "mixup", "cutmix", "mosaic",
     "mosaic_bound", "letter_box", "contrastive", "contrastive_jit_flip", "contrastive_color",
     "unsupervised", "label_smooth_eps", "resize_step", "attention", "adversarial_lr", "angle",
-    "aspect", "saturation", "exposure", "hue", "center", "ratio", "clip", "random", "notruth"};
+    "aspect", "saturation", "exposure", "hue", "center", "ratio", "clip", "random", "notruth",
+    "max_ratio", "min_ratio"};
 
 // Darknet looks these up in every section.
 constexpr std::string_view kAnyLayer[] = {
-    "clip",     "onlyforward",    "dont_update",   "burnin_update", "stopbackward", "train_only_bn",
-    "dontload", "dontloadscales", "learning_rate", "stream",        "wait_stream",  "smooth"};
+    "clip",          "onlyforward",   "dont_update", "burnin_update",
+    "stopbackward",  "train_only_bn", "dontload",    "dontloadscales",
+    "learning_rate", "stream",        "wait_stream", "smooth",
+    "dontsave",      "numload",       "truth",       "show_receptive_field"};
 
 constexpr std::string_view kConvolutional[] = {"filters",
                                                "size",
@@ -87,15 +90,15 @@ constexpr std::string_view kMaxpool[] = {"size",         "stride",       "stride
                                          "out_channels", "antialiasing", "maxpool_zero_nonmax"};
 constexpr std::string_view kUpsample[] = {"stride", "scale"};
 constexpr std::string_view kRoute[] = {"layers", "groups", "group_id"};
-constexpr std::string_view kShortcut[] = {"from", "activation", "weights_type",
-                                          "weights_normalization"};
+constexpr std::string_view kShortcut[] = {
+    "from", "activation", "weights_type", "weights_normalization", "alpha", "beta"};
 constexpr std::string_view kScaleChannels[] = {"from", "activation", "scale_wh"};
-constexpr std::string_view kReorg[] = {"stride", "reverse"};
+constexpr std::string_view kReorg[] = {"stride", "reverse", "flatten", "extra"};
 constexpr std::string_view kCrop[] = {"crop_height", "crop_width", "flip",  "angle",
                                       "saturation",  "exposure",   "shift", "noadjust"};
 constexpr std::string_view kDropout[] = {"probability", "dropblock", "dropblock_size_rel",
                                          "dropblock_size_abs"};
-constexpr std::string_view kCost[] = {"type", "scale", "ratio"};
+constexpr std::string_view kCost[] = {"type", "scale", "ratio", "noobj", "thresh"};
 constexpr std::string_view kSoftmax[] = {"groups", "temperature", "tree", "spatial", "noloss"};
 constexpr std::string_view kRegion[] = {
     "classes",     "num",         "coords",       "anchors",        "softmax",
@@ -176,11 +179,10 @@ void KeyCheck::warn(int line, const std::string& message) {
 void KeyCheck::check(const CfgSection& section, const std::vector<std::string_view>& known) {
   for (const CfgOption& option : section.options()) {
     if (std::find(known.begin(), known.end(), option.key) != known.end()) continue;
-    const bool reported = warnings_.size() < kMostWarnings;
-    const std::string_view near = reported ? nearest(option.key, known) : std::string_view();
-    warn(option.line,
-         "unknown key " + quoted(option.key) + " in [" + section.name() + "] is ignored" +
-             (near.empty() ? "" : "; the nearest known is '" + std::string(near) + "'"));
+    const std::string_view near = nearest(option.key, known);
+    section.fail(option.line,
+                 "there is no key " + quoted(option.key) + "; " +
+                     (near.empty() ? "remove it" : "did you mean " + quoted(near) + "?"));
   }
 }
 
@@ -206,7 +208,7 @@ void KeyCheck::layer(const CfgSection& section, LayerKind kind) {
 std::vector<std::string> KeyCheck::take_warnings() {
   if (suppressed_ > 0) {
     warnings_.push_back(std::string(file_) + ": " + std::to_string(suppressed_) +
-                        " more such keys are ignored");
+                        " more keys are set twice");
   }
   return std::move(warnings_);
 }

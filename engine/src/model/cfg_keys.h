@@ -1,5 +1,5 @@
 // Which keys a section may have. Darknet's files carry many that only matter for training; those
-// are known and ignored, so that a warning about any other key is worth reading.
+// are known and ignored. Any other key is an error: what it was meant to change would be missing.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ namespace mpe {
 // Throws mpe::Error, naming the nearest known section, for any other.
 LayerKind layer_kind_of(const CfgSection& section);
 
-// Collects sentences about keys that mean nothing in their section, at most a few dozen.
+// Throws mpe::Error at a key that a section cannot have. Collects sentences about keys that are set
+// twice, at most a few dozen.
 class KeyCheck {
  public:
   explicit KeyCheck(std::string_view file) : file_(file) {}

@@ -121,7 +121,7 @@ void NetworkBuilder::layer(const CfgSection& section) {
   layer.index = static_cast<int>(network_.layers.size());
   layer.line = section.line();
   keys_.layer(section, layer.kind);
-  refuse(section, {"dontload", "dontloadscales"});
+  refuse(section, {"dontload", "dontloadscales", "numload"});
   layer.inputs = {layer.index - 1};
   layer.in = network_.output_shape(layer.index - 1);
   layer.out = layer.in;
@@ -356,6 +356,12 @@ void NetworkBuilder::shortcut(const CfgSection& section, Layer& layer) {
   if (section.word("weights_type", "none") != "none") {
     section.fail(section.line_of("weights_type"), "weighted shortcuts are not supported");
   }
+  for (const std::string_view key : {"alpha", "beta"}) {
+    if (section.real(key, 1.0F) != 1.0F) {
+      section.fail(section.line_of(key),
+                   "factors of a shortcut are not supported; remove " + quoted(key));
+    }
+  }
   layer.activation = activation_of(section, "linear");
   for (const int from : references(section, "from", layer)) {
     // Maps of other sizes join as pjreddie's Darknet does it: over the common channels, the larger
@@ -388,6 +394,7 @@ void NetworkBuilder::scale_channels(const CfgSection& section, Layer& layer) {
 }
 
 void NetworkBuilder::reorg(const CfgSection& section, Layer& layer) {
+  refuse(section, {"flatten", "extra"});
   const int stride = section.integer("stride", 1, 1, Limits::kKernel);
   layer.stride_x = layer.stride_y = stride;
   layer.reverse = section.flag("reverse");
