@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from harness.boards.command_line import STARTED, leading, quoted
 from harness.errors import HarnessError
-from harness.printable import printable
+from harness.printable import brief, one_line, printable
 
 if TYPE_CHECKING:
     from paramiko import Transport
@@ -192,9 +192,15 @@ class Session:
                 where=board,
             )
         named = _NAME.fullmatch(said)
+        if named is None and said.strip():  # a keeper complains on standard error alone
+            raise HarnessError(
+                f"{board}: its shell prints something of its own before a command does: {one_line(said)}",
+                cure="Let the start-up files of that shell, as .bashrc, print on terminals alone.",
+                where=board,
+            )
         if named is None:
             raise HarnessError(
-                f"{board}: the folder {printable(folder)} cannot be used: {self._complaint(said)}",
+                f"{board}: the folder {printable(folder)} cannot be used: {self._complaint()}",
                 cure="Give a folder of the user's own, on storage that can be written, in the boards file.",
                 where=board,
             )
@@ -205,10 +211,9 @@ class Session:
         for work in (self._beat, self._listen):
             threading.Thread(target=work, daemon=True).start()
 
-    def _complaint(self, said: str) -> str:
+    def _complaint(self) -> str:
         with self._channel.makefile_stderr("rb") as errors:
-            text = errors.read(1 << 14).decode("utf-8", "replace").strip() or said.strip()
-        return printable(text) or "the shell there says nothing"
+            return brief(errors.read(1 << 14).decode("utf-8", "replace")) or "the shell there says nothing"
 
     def close(self, *, hurry: bool = False) -> None:
         """Has the board end the session, and waits until it has; in a `hurry` for two seconds, after which

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.boards.board_state import RAILS_MICROWATTS
+
 _MARK = re.compile(r"\bRAM [0-9]+/[0-9]+MB ")  # how a line begins, but for its date
 _MEMORY_CLOCK = re.compile(r" EMC_FREQ [0-9]{1,3}%@([0-9]{1,6})(?![0-9])")
 _TEMPERATURE = re.compile(r" ([A-Za-z][A-Za-z0-9_-]*)@(-?[0-9]{1,3})(?:\.([0-9]{1,3}))?C(?= |$)")
@@ -36,5 +38,9 @@ def parse_tegrastats(line: str) -> TegraStats | None:
         temperatures={
             name: int(whole + part.ljust(3, "0")) for name, whole, part in _TEMPERATURE.findall(said)
         },
-        rails={name: 1000 * int(milliwatts) for name, milliwatts in _RAIL.findall(said)},
+        rails={
+            name: microwatts
+            for name, milliwatts in _RAIL.findall(said)
+            if (microwatts := 1000 * int(milliwatts)) in RAILS_MICROWATTS
+        },
     )

@@ -51,7 +51,7 @@ LIES_OF_SHELLS = [
     Lie(
         name="greets",
         what="each answer begins with a greeting",
-        cause="was not started|cannot be used",
+        cause="prints something of its own",
         instead='echo Welcome; exec sh -c "$command"',
     ),
     Lie(
@@ -63,7 +63,7 @@ LIES_OF_SHELLS = [
     Lie(
         name="floods",
         what="every answer is without end",
-        cause="cannot be used|printed more|arbage|cannot do that",
+        cause="prints something of its own|cannot do that|sends more than",
         instead="exec yes 0123456789",
     ),
     Lie(

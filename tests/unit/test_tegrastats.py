@@ -63,8 +63,14 @@ def test_a_line(line: str, stats: TegraStats) -> None:
 def test_any_text(line: str) -> None:
     stats = parse_tegrastats(line)
     if stats is not None:
-        assert all(value >= 0 for value in stats.rails.values())
+        assert all(0 <= value <= 10**10 for value in stats.rails.values())
         assert all(-1_000_000 < value < 1_000_000 for value in stats.temperatures.values())
+
+
+def test_a_rail_of_a_megawatt_is_not_known() -> None:
+    stats = parse_tegrastats(NANO.replace("POM_5V_IN 900/943", "POM_5V_IN 999999999/943"))
+    assert stats is not None
+    assert stats.rails == {"POM_5V_CPU": 123_000}
 
 
 @pytest.mark.parametrize(
