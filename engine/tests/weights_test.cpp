@@ -161,6 +161,24 @@ TEST(values_that_are_not_finite_name_their_layer) {
   CHECK_THROWS(all_of(connected), "layer 2 (connected)", "not finite");
 }
 
+TEST(weights_beyond_half_are_refused_for_fp16_alone) {
+  const std::string head = "[net]\nwidth=1\nheight=1\nchannels=1\n[convolutional]\nfilters=2\n";
+  const std::string norm = "batch_normalize=1\n";
+  // Biases, weights; 65519 is rounded to the largest half, 65520 to infinity.
+  const auto reads = [&](const std::string& keys, const std::vector<float>& values) {
+    const Network of = parse_network(head + keys, "a.cfg");
+    WeightsReader reader = File(0, 2, 8).floats(values).reader(of);
+    return static_cast<int>(all_of(reader.next(of.layers[0])).size());
+  };
+  CHECK_EQUAL(reads("fp16=1\n", {1e6F, 0, 65519, -65519}), 2);
+  CHECK_EQUAL(reads("int8=1\nquantize=1\n", {0, 0, 1, 65520}), 2);
+  CHECK_EQUAL(reads("", {0, 0, 1, 65520}), 2);
+  CHECK_THROWS(reads("fp16=1\n", {0, 0, 1, -65520}), "a.weights", "layer 0 (convolutional)",
+               "weight -6.55e+04, but", "65504", "fp32");
+  CHECK_THROWS(reads(norm + "fp16=1\n", {0, 0, 1000, 1, 0, 0, 0.01F, 1, 10, 1}),
+               "weight 1e+05 once batch normalisation is folded in");
+}
+
 TEST(a_missing_file_and_a_bad_epsilon) {
   CHECK_THROWS(WeightsReader("/nonexistent/a.weights", network()), "cannot open");
   CHECK_THROWS(WeightsReader("/", network()), "is a folder");

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -75,6 +76,21 @@ void check_finite(std::span<const float> values, const std::string& name, const 
   }
 }
 
+// A weight that is infinite as half makes NaN of the zeros that it meets.
+void check_halves(std::span<const float> filters, const std::string& name, const Layer& layer) {
+  constexpr float kInfinite = 65520.0F;  // rounded to half
+  if (layer.precision != Precision::kFp16) return;
+  for (const float value : filters) {
+    if (std::fabs(value) < kInfinite) continue;
+    char number[32];
+    std::snprintf(number, sizeof number, "%.3g", static_cast<double>(value));
+    throw Error(name + ": layer " + std::to_string(layer.index) + " (" +
+                std::string(name_of(layer.kind)) + ") has the weight " + number +
+                (layer.batch_normalize ? " once batch normalisation is folded in" : "") +
+                ", but fp16 holds 65504 at most; let this layer run in fp32 or int8");
+  }
+}
+
 // Where a layer's filters are, and what they are multiplied by.
 struct FilterFile {
   std::istream* stream;
@@ -91,6 +107,7 @@ struct FilterFile {
       filters[i] = static_cast<float>(filters[i] * factors[first + i / depth]);
     }
     check_finite(filters, name, *layer);
+    check_halves(filters, name, *layer);
   }
 };
 
