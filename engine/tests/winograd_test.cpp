@@ -120,3 +120,37 @@ TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
     }
   }
 }
+
+// Transformed weights are up to 2.25 times as large as the largest weight. Where they are stored as
+// halves without a scale, the product takes over from those that would be infinite.
+TEST(transformed_weights_beyond_half_are_left_to_the_product) {
+  mpe::ThreadPool pool(1);
+  for (const float weight : {20000.0F, 65504.0F}) {
+    Problem problem;
+    ConvolutionRequest& request = problem.request;
+    request.shape.in = request.shape.out = {1, 8, 8};
+    request.shape.kernel_y = request.shape.kernel_x = 3;
+    request.shape.padding = 1;
+    request.precision = request.output_precision = Precision::kFp16;
+    problem.weights.assign(9, weight);
+    problem.bias.assign(1, 0.0F);
+    request.weights = problem.weights;
+    request.bias = problem.bias;
+    for (int i = 0; i < 64; ++i) {
+      const mpe::Half half = mpe::half_from_float(0.0625F);
+      const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+      problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+    }
+    const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      for (const char* algorithm : {"winograd2", "winograd4"}) {
+        const auto convolution =
+            mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
+        const auto actual = run(*convolution, problem, pool);
+        CHECK(relative_error(actual, expected, Precision::kFp16, 1e-9) < 2e-2);
+        if (weight < 29000.0F) CHECK_EQUAL(convolution->algorithm(), algorithm);
+      }
+    }
+  }
+}

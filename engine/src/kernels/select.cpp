@@ -313,7 +313,10 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];
     const WinogradPlan plan = choose_winograd(request.shape, kernel, tile_of(algorithm), choice);
-    return make_winograd_convolution(request, kernel, set->name, plan);
+    auto convolution = make_winograd_convolution(request, kernel, set->name, plan);
+    if (convolution != nullptr) return convolution;
+    set = find_set(sets, kGemm, request.precision);
+    if (set == nullptr) return make_reference_convolution(request);
   }
   const GemmForm form = algorithm == kGemv ? GemmForm::kVector : GemmForm::kTiles;
   return make_gemm_convolution(request, *set->gemm[index], set->name, form, choice.small_scratch);

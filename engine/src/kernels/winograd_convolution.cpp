@@ -117,6 +117,10 @@ class WinogradConvolution final : public Convolution {
     pack_weights(request);
   }
 
+  // Whether the transformed weights are within their type's range: they may be more than twice as
+  // large as the largest weight.
+  bool holds_weights() const { return holds_weights_; }
+
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
   bool pools() const override { return pool_; }
@@ -269,11 +273,16 @@ class WinogradConvolution final : public Convolution {
   void pack_tiles(const ConvolutionRequest& request) {
     if (kernel_.weights == WeightFormat::kHalf) {
       auto* packed = weights_.as<Half>();
-      for_weights<kTile>(request,
-                         [&](std::size_t i, float value) { packed[i] = half_from_float(value); });
+      for_weights<kTile>(request, [&](std::size_t i, float value) {
+        packed[i] = half_from_float(value);
+        holds_weights_ &= std::isfinite(half_to_float(packed[i]));
+      });
     } else {
       auto* packed = weights_.as<float>();
-      for_weights<kTile>(request, [&](std::size_t i, float value) { packed[i] = value; });
+      for_weights<kTile>(request, [&](std::size_t i, float value) {
+        packed[i] = value;
+        holds_weights_ &= std::isfinite(value);
+      });
     }
   }
 
@@ -307,6 +316,7 @@ class WinogradConvolution final : public Convolution {
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [position][block][channel][rows of a block]
+  bool holds_weights_ = true;
   // Where sums are halves: what undoes the scale of each output channel's weights.
   std::vector<float> unscales_;
 };
@@ -323,7 +333,9 @@ std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest&
                                                        const WinogradKernel& kernel,
                                                        std::string_view isa,
                                                        const WinogradPlan& plan) {
-  return std::make_unique<WinogradConvolution>(request, kernel, isa, plan);
+  auto convolution = std::make_unique<WinogradConvolution>(request, kernel, isa, plan);
+  if (!convolution->holds_weights()) return nullptr;
+  return convolution;
 }
 
 }  // namespace mpe

@@ -13,6 +13,7 @@ namespace mpe {
 WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
                              const ConvolutionChoice& choice);
 
+// Null where a transformed weight is beyond the range of the type that holds it.
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,
                                                        const WinogradKernel& kernel,
                                                        std::string_view isa,
