@@ -45,4 +45,8 @@ class DataSetPath:
         return path
 
     def schema(self) -> Schema:
-        return {"type": "string", "minLength": 1}
+        return {
+            "type": "string",
+            "minLength": 1,
+            "description": f"{self.what}: a folder, a JSON file, or data.yaml[:split]; relative to this file",
+        }

@@ -10,7 +10,7 @@ machine with each algorithm, other numbers of threads and both preferences, also
 by the C interface (configurations.h). Then:
 
 - no sanitizer complains, no process ends early, no network takes a minute (five under QEMU) of a processor,
-  or ten times as long altogether, and no single allocation is larger than 256 MB;
+  or ten times as long altogether, and no single allocation is larger than 512 MB;
 - a network that is refused is refused with the same sentence by all configurations;
 - int8 gives the same bits in all of them, fp32 and fp16 stay within the documented bounds of sums in double,
   and all other layers give the bits of the plain loops for the same input;
@@ -49,8 +49,8 @@ from harness.build.emulator import CROSS_ROOT
 PATHS = {"mpe": "mpe", "differential": "tests/differential/differential"}  # in the build
 AT_ONCE = 100  # networks of one process: leaks are looked for at its end
 SANITIZER_OPTIONS = {
-    "ASAN_OPTIONS": "max_allocation_size_mb=256:detect_stack_use_after_return=0",
-    "TSAN_OPTIONS": "max_allocation_size_mb=256:halt_on_error=1:second_deadlock_stack=1",
+    "ASAN_OPTIONS": "max_allocation_size_mb=512:detect_stack_use_after_return=0",
+    "TSAN_OPTIONS": "max_allocation_size_mb=512:halt_on_error=1:second_deadlock_stack=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
@@ -87,13 +87,14 @@ def build_programs(folder: Path, *, core: str | None, sanitize: str) -> Programs
     missing = [name for name in (compiler, *(("qemu-aarch64",) if core else ())) if not shutil.which(name)]
     if missing:
         raise SystemExit(f"the campaign needs {' and '.join(missing)}")
-    # What -O3 adds takes a cross compiler with sanitizers an hour.
+    # GCC takes an hour for -O3 with sanitizers, and warns of copies that are longer than any that happen.
+    flags = "-O1;-g1;-Wno-error" if core else "-O2;-g1"
     options = [
         "-DMPE_BUILD_TESTS=ON",
         f"-DCMAKE_CXX_COMPILER={shutil.which(compiler)}",
         f"-DMPE_SANITIZE={sanitize}",
         "-DCMAKE_BUILD_TYPE=None",
-        f"-DMPE_EXTRA_FLAGS=-O{1 if core else 2};-g1",
+        f"-DMPE_EXTRA_FLAGS={flags}",
     ]
     if core:
         options += ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]

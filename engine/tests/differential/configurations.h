@@ -41,8 +41,9 @@ class Comparison {
  public:
   Comparison(NetworkFiles files, const std::vector<std::vector<float>>& images);
 
-  // Runs a configuration and compares. What is wrong goes to findings().
-  void run(const Configuration& configuration);
+  // Runs a configuration and compares. What is wrong goes to findings(). Returns whether its end
+  // was the plain loops' own: it has run where they ran.
+  bool run(const Configuration& configuration);
   // Runs configurations that have run before, all at the same time.
   void run_at_once(const std::vector<Configuration>& configurations);
   // The same by the C interface.

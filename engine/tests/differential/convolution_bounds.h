@@ -23,6 +23,7 @@ struct Sums {
   double mixed_magnitude = 0.0;
   double weights = 0.0;        // the largest sum of a filter's magnitudes
   double largest_input = 0.0;  // NaN if there is one
+  double inputs = 0.0;         // the sum over the channels of their largest values
   int terms = 0;               // of one sum
 };
 

@@ -54,14 +54,18 @@ class CfgGenerator {
   }
 
   RandomCfg generate() {
+    const bool deep = chance(3);
     do {
       shape_.width = dimension();
       shape_.height = chance(40) ? shape_.width : dimension();
       shape_.channels = chance(60) ? random_.integer(1, 6) : random_.integer(1, 40);
-    } while (shape_.elements() > 20'000);
+    } while (deep ? shape_.elements() < 15'000 || shape_.elements() > 50'000
+                  : shape_.elements() > 20'000);
     text_ = section(
         "net", {{"width", shape_.width}, {"height", shape_.height}, {"channels", shape_.channels}});
     const int length = random_.integer(1, chance(50) ? 5 : 14);
+    // Sums as long as int32 holds, and longer ones.
+    if (deep) add(with_weights(section("connected", {{"output", random_.integer(1, 5)}})));
     for (int tries = 0; layers_ < length && tries < 6 * length; ++tries) add(next());
     if (layers_ == 0) add(section("avgpool"));
     if (chance(5)) text_ += next();  // as it comes: it may be refused
