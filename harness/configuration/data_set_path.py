@@ -45,8 +45,4 @@ class DataSetPath:
         return path
 
     def schema(self) -> Schema:
-        return {
-            "type": "string",
-            "minLength": 1,
-            "description": f"{self.what}: a folder, a JSON file, or data.yaml[:split]; relative to this file",
-        }
+        return {"type": "string", "minLength": 1}

@@ -93,7 +93,8 @@ _CALIBRATION = Record(
     what="a calibration",
     fields={
         "dataset": Field(
-            shape=DataSetPath(), help="without it the model's own; of a data.yaml the split train"
+            shape=DataSetPath(),
+            help="a data set, relative to this file (of a data.yaml its split train); else the model's own",
         ),
         "images": Field(
             shape=Integer(least=1, most=100_000), help="how many of its first images; 32 unless told"
@@ -147,7 +148,7 @@ _MODEL = Record(
         "dataset": Field(
             shape=DataSetPath(),
             help="a folder with images/ and YOLO labels/, a data.yaml (its split val, or data.yaml:test), "
-            "COCO JSON, or ImageNet-style file names",
+            "COCO JSON, or ImageNet-style file names; relative to this file",
         ),
         "labels": Field(shape=ExistingPath(what="label list"), help="WordNet ids in output order"),
         "resize": Field(
