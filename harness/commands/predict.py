@@ -238,6 +238,7 @@ def _row(
         "bytes_moved": prediction.work.bytes_moved,
         "prediction_error": prediction.error,
         "prediction_validated": prediction.validated,
+        "prediction_coefficients_of": prediction.coefficients_of or None,
         "layers": [asdict(layer) | {"predicted_ms": prediction.layers.get(layer.index)} for layer in layers],
     }
 
@@ -248,6 +249,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
 
     from harness import console
     from harness.report.layers import print_layers
+    from harness.report.notes import borrowed_note
     from harness.report.tables import figure
 
     table = Table(box=box.SIMPLE_HEAD)
@@ -271,6 +273,9 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
         "are expected within the interval.",
         soft_wrap=True,
     )
+    for target, lender in {row["target"]: row["prediction_coefficients_of"] for row in rows}.items():
+        if lender:
+            output.print(console.text(borrowed_note(lender, target)), soft_wrap=True)
     for row in rows:
         # The same for every number of threads.
         if row["threads"] == rows[0]["threads"] and "loops" in row:

@@ -11,11 +11,13 @@ from harness.configuration.document import Node
 from harness.configuration.shapes import (
     Boolean,
     Choice,
+    Either,
     Field,
     Integer,
     ListOf,
     Number,
     Record,
+    Schema,
     Text,
     made_of,
 )
@@ -45,6 +47,7 @@ class Coefficients:
     fitted_on: str = ""  # which measurements; "": on none of this board
     median_error: float | None = None
     error_90: float | None = None  # that nine of ten predictions stay within
+    like: str = ""  # the target that they are borrowed from; "": they are this board's own
 
     @property
     def validated(self) -> bool:
@@ -71,6 +74,44 @@ def core_models() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in resource("toolchains", "cores").glob("*.yaml")))
 
 
+_LIKE = r"like +\S+"
+_COEFFICIENTS_KEY, _ALL_CORES_KEY = "coefficients", "coefficients_all_cores"
+
+
+def _borrowed(node: Node, name: str, key: str) -> Coefficients | None:
+    """What a target that ships has under a key, for a board that nothing was measured on."""
+    from harness.configuration.targets import all_targets  # which read boards, as of this module
+
+    boards = {
+        each: (target.name, target.board)
+        for target in all_targets()
+        if target.board is not None and target.board.coefficients is not None
+        for each in (target.name, *target.aliases)
+    }
+    if name not in boards:
+        raise node.error(
+            f"there are no coefficients of {name} to borrow",
+            cure=f"Targets that have some: {', '.join(sorted({target for target, _ in boards.values()}))}.",
+        )
+    target, board = boards[name]
+    found: Coefficients | None = getattr(board, key)
+    return found and Coefficients(compute=found.compute, memory=found.memory, like=target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Like:
+    """`like TARGET`: the coefficients of a target that ships, under the same key."""
+
+    key: str
+
+    def read(self, node: Node) -> Coefficients | None:
+        shape = Text(expected="coefficients, or those of a target, as in like pi5", pattern=_LIKE)
+        return _borrowed(node, shape.read(node).split()[1], self.key)
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^{_LIKE}$"}
+
+
 def _cache(node: Node, *, kib: int, ways: int, shared: bool = False) -> Cache:
     sets, rest = divmod(kib * 1024, ways * LINE_BYTES)
     if rest or sets & (sets - 1):
@@ -79,8 +120,11 @@ def _cache(node: Node, *, kib: int, ways: int, shared: bool = False) -> Cache:
 
 
 def _board(
-    _node: Node, *, clock_mhz: float, copy_mb_per_second: float, midr: str, **values: object
+    node: Node, *, clock_mhz: float, copy_mb_per_second: float, midr: str, **values: object
 ) -> BoardData:
+    own = values.get(_COEFFICIENTS_KEY)
+    if isinstance(own, Coefficients) and own.like and _ALL_CORES_KEY not in values:
+        values[_ALL_CORES_KEY] = _borrowed(node, own.like, _ALL_CORES_KEY)
     return BoardData(
         clock_hz=clock_mhz * 1e6,
         copy_bytes_per_second=copy_mb_per_second * 1e6,
@@ -143,10 +187,14 @@ BOARD_SHAPE: Record[BoardData] = Record(
             help="what its instructions cost: a file below toolchains/cores/",
             required=True,
         ),
-        "coefficients": Field(
-            shape=_COEFFICIENTS,
-            help="of one thread; `harness predict --calibrate` finds them, without them nothing is predicted",
+        _COEFFICIENTS_KEY: Field(
+            shape=Either(short=_Like(key=_COEFFICIENTS_KEY), long=_COEFFICIENTS),
+            help="of one thread; `harness predict --calibrate` finds them, `like pi5` borrows another "
+            "target's, unvalidated; without them nothing is predicted",
         ),
-        "coefficients_all_cores": Field(shape=_COEFFICIENTS, help="of as many threads as there are cores"),
+        _ALL_CORES_KEY: Field(
+            shape=Either(short=_Like(key=_ALL_CORES_KEY), long=_COEFFICIENTS),
+            help="of as many threads as there are cores",
+        ),
     },
 )

@@ -54,6 +54,7 @@ class Prediction:
     memory_ms: float
     error: float  # fraction of the measured time that nine of ten predictions stay within
     validated: bool  # whether that error was found on this kind of board, with so many threads
+    coefficients_of: str = ""  # the target that coefficients are borrowed from, if they are
     work: Work
     layers: Mapping[int, float] = field(default_factory=dict)  # milliseconds, by index
 
@@ -92,6 +93,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         error=UNVALIDATED_ERROR if coefficients.error_90 is None else coefficients.error_90,
         # Between one thread and all cores nothing was compared.
         validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
+        coefficients_of=coefficients.like,
         work=total,
         layers={
             segment.layer: sum(_times(work, board, coefficients, threads))
@@ -119,6 +121,7 @@ def coefficients_for(board: BoardData, threads: int) -> Coefficients:
         one,
         compute=(1 - share) * one.compute + share * every.compute,
         memory=(1 - share) * one.memory + share * every.memory,
+        like=one.like or every.like,
         error_90=None if None in errors else max(error for error in errors if error is not None),
     )
 

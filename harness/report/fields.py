@@ -16,7 +16,7 @@ FIELDS: Mapping[str, type | UnionType] = {
     **dict.fromkeys(("instructions_isa", "instructions_missing", "isa", "digest", "board"), _TEXT),
     **dict.fromkeys(("digest_matches_host", "exact", "throttled", "prediction_validated"), _FLAG),
     **dict.fromkeys(("predicted_ms", "predicted_low_ms", "predicted_high_ms", "prediction_error"), _NUMBER),
-    "prediction_missing": _TEXT,
+    **dict.fromkeys(("prediction_missing", "prediction_coefficients_of"), _TEXT),
     "conditions": dict | None,
     "course": list | None,
     "rounds": list | None,

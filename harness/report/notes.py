@@ -165,8 +165,15 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
             "emulated run. Nine of ten measured times are expected within the interval, whose size, at most "
             f"{100 * largest:.0f} % here, is {found}."
         )
+    lenders = {row.target: row.prediction_coefficients_of for row in predicted}
+    notes += [borrowed_note(lender, target) for target, lender in lenders.items() if lender]
     notes += dict.fromkeys(row.prediction_missing for row in rows if row.prediction_missing)
     return notes
+
+
+def borrowed_note(lender: str, target: str) -> str:
+    """What a prediction with another target's coefficients is worth."""
+    return f"Predicted with the coefficients of {lender}, not validated for {target}."
 
 
 def _is_unsteady(row: Row) -> bool:

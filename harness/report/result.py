@@ -76,6 +76,7 @@ class Row:
     predicted_high_ms: float | None = None  # this one nine of ten measured times are expected
     prediction_error: float | None = None  # the fraction of which that interval is made
     prediction_validated: bool | None = None  # whether that error was found on this kind of board
+    prediction_coefficients_of: str | None = None  # the target that they are borrowed from, if they are
     prediction_missing: str | None = None  # why there is no prediction, and the cure
     bytes_moved: int | None = None  # to and from memory in one inference
     conversion_ms: float | None = None  # of p50_ms, for converting between precisions

@@ -177,6 +177,7 @@ def _predict(
         "predicted_high_ms": high,
         "prediction_error": prediction.error,
         "prediction_validated": prediction.validated,
+        "prediction_coefficients_of": prediction.coefficients_of or None,
         "bytes_moved": prediction.work.bytes_moved,
     }
     times = prediction.layers

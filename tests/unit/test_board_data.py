@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.configuration.board_data import BOARD_SHAPE, BoardData
@@ -78,3 +80,43 @@ def test_boards_that_nobody_timed_have_the_mean_of_those_that_were() -> None:
     for name in ("compute", "memory"):
         mean = sum(getattr(board.coefficients, name) for board in timed if board) / len(timed)
         assert getattr(guessed.coefficients, name) == pytest.approx(mean, abs=0.006)
+
+
+def test_coefficients_are_borrowed_with_those_of_all_cores_and_without_their_errors() -> None:
+    lender = load_target("pi5").board
+    assert lender is not None
+    found = read(BOARD + "coefficients: like pi5\n")
+    for own, theirs in (
+        (found.coefficients, lender.coefficients),
+        (found.coefficients_all_cores, lender.coefficients_all_cores),
+    ):
+        assert own is not None
+        assert theirs is not None
+        assert (own.compute, own.memory) == (theirs.compute, theirs.memory)
+        assert (own.like, own.validated) == ("pi5", False)
+
+
+def test_an_alias_names_the_lender_and_each_key_may_have_its_own() -> None:
+    text = "coefficients: {compute: 1, memory: 1}\ncoefficients_all_cores: like pi\n"
+    found = read(BOARD + text)
+    assert found.coefficients is not None
+    assert found.coefficients_all_cores is not None
+    assert (found.coefficients.like, found.coefficients_all_cores.like) == ("", "pi4")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            "like pi6",
+            "no coefficients of pi6 to borrow\n  Targets that have some: jetson-nano, .*pi5",
+        ),
+        ("like host", "there are no coefficients of host"),
+        ("pi5", "expected coefficients, or those of a target, as in like pi5, found"),
+        ("like", "as in like pi5"),
+    ],
+)
+def test_a_lender_that_is_not_there_is_refused_with_the_line(value: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"board\.yaml:7: ") as caught:
+        read(BOARD + f"coefficients: {value}\n")
+    assert re.search(message, str(caught.value))

@@ -110,3 +110,12 @@ def test_threads_without_coefficients_of_their_own_are_unvalidated() -> None:
     found = coefficients_for(replace(BOARD, coefficients_all_cores=None), 2)
     assert not found.validated
     assert (found.compute, found.memory) == (1.0, 0.5)
+
+
+def test_a_prediction_with_borrowed_coefficients_says_so(profile: Profile) -> None:
+    borrowed = replace(BOARD, coefficients=Coefficients(compute=1.0, memory=0.5, like="pi5"))
+    found = predict(profile, COSTS, borrowed)
+    assert (found.coefficients_of, found.validated) == ("pi5", False)
+    assert predict(profile, COSTS, BOARD).coefficients_of == ""
+    every = replace(BOARD, coefficients_all_cores=Coefficients(compute=1.0, memory=0.5, like="pi4"))
+    assert coefficients_for(every, 2).like == "pi4"

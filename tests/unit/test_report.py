@@ -369,6 +369,17 @@ def test_a_prediction_says_how_far_it_was_checked(validated: tuple[bool, bool], 
     assert table.cells(table.rows[0])[headings.index("interval ms")] == "4.00 to 7.00"
 
 
+def test_borrowed_coefficients_are_named_in_every_form_of_the_report() -> None:
+    row = emulated(
+        predicted_ms=5.0, prediction_error=0.4, prediction_validated=False, prediction_coefficients_of="pi5"
+    )
+    (table,) = tables(report(row))
+    assert f"Predicted with the coefficients of pi5, not validated for {row.target}." in table.notes
+    assert data(report(row))["cells"][0]["prediction_coefficients_of"] == "pi5"
+    (table,) = tables(report(emulated(predicted_ms=5.0, prediction_error=0.4, prediction_validated=True)))
+    assert not any("coefficients" in note for note in table.notes)
+
+
 def test_steps_are_compared_with_the_one_before_and_the_first(tmp_path: Path) -> None:
     results: dict[str, dict[str, Any]] = {
         "plain": {"fps": 2.0, "instructions": 9_000_000},
