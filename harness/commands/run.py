@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = arguments.results or default_folder(sweep)
     watch = BoardTable if arguments.watch else None
-    number = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
+    finished = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
     with Store(folder) as store:
-        report = read_report(store, number, sweep.name)
+        report = read_report(store, finished.run, sweep.name)
     write_report(report)
     if arguments.json:
         console.emit_json(data(report))
@@ -102,6 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise CellsSkippedError(
             f"{some}:\n  " + "\n  ".join(causes),
             cure="With that in place the same command measures them; `harness doctor` says what is missing.",
+        )
+    if finished.not_repeated:
+        raise CellsSkippedError(
+            f"{finished.not_repeated} of {len(report.rows)} cells could not be measured again; the report "
+            "shows their earlier results",
+            cure="The warnings above say why.",
         )
     if report.throttled:
         raise ThrottledError(

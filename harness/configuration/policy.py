@@ -170,9 +170,8 @@ def settings(policy: Policy, cfg: DarknetCfg) -> Mapping[int, Setting]:
             indices = select(rule.selector, cfg)
         except ConfigurationError as error:
             where = f"{rule.place}: " if rule.place else ""
-            raise ConfigurationError(
-                f"{where}policy {policy.name}: {error.message}", cure=error.cure
-            ) from None
+            where += f"policy {policy.name}: " if policy.name else ""
+            raise ConfigurationError(where + error.message, cure=error.cure) from None
         chosen.update(dict.fromkeys(indices, rule.setting))
     return chosen
 

@@ -43,7 +43,6 @@ from harness.configuration.shapes import (
 _PRECISION = Choice(what="precision", names=lambda: PRECISIONS)
 _PRECISION_OR_AS_IS = Choice(what="precision", names=lambda: (*PRECISIONS, AS_IS))
 _BIT = Integer(least=0, most=1)
-NAMELESS = "of --policy"  # what a policy is called in messages that has no name
 _QUANTIZE_HELP = "int8 only: 1 measures the input's range at run time, 0 takes the calibrated one"
 
 
@@ -87,7 +86,7 @@ _LAYERS = MappingOf(
 
 def _make_policy(
     node: Node,
-    name: str = NAMELESS,
+    name: str = "",
     default: str = "fp32",
     quantize: int | None = None,
     layers: tuple[Entry[tuple[str, bool | None]], ...] = (),

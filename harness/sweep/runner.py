@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from harness import console
 from harness.boards import profiling_missing
@@ -46,6 +46,13 @@ Item = TypeVar("Item")
 Watch = Callable[[Sequence[Lane], Left], console.View]
 
 
+class Finished(NamedTuple):
+    """A run that came to its end."""
+
+    run: int  # its number in the store
+    not_repeated: int  # cells of a fresh run that could not be measured again, and have their earlier results
+
+
 def run_sweep(
     sweep: Sweep,
     folder: Path,
@@ -54,8 +61,8 @@ def run_sweep(
     fresh: bool = False,
     debug: bool = False,
     watch: Watch | None = None,
-) -> int:
-    """Runs what is missing of a sweep and returns the run's number in the store of `folder`.
+) -> Finished:
+    """Runs what is missing of a sweep, and keeps it in the store of `folder`.
 
     With `fresh` everything counts as missing; the view that `watch` makes of all boards is shown meanwhile.
     Raises HarnessError where nothing can be measured at all; cells that fail are kept with their cause, and
@@ -66,11 +73,13 @@ def run_sweep(
         worker = Worker(store, run, debug=debug)
         with Boards(worker, fleet.open) as boards:
             try:
-                _Execution(sweep, store, run, worker, boards, fleet, watch=watch).run_all()
+                execution = _Execution(sweep, store, run, worker, boards, fleet, watch=watch)
+                execution.run_all()
             finally:
                 worker.stop.set()
         store.finish_run(run)
-        return run.id
+        settled = store.settled_together([("cells", key) for key in execution.keys], run)
+        return Finished(run.id, settled.count(False))
 
 
 @cache
@@ -105,6 +114,7 @@ class _Execution:
         self.fleet = fleet
         self.watch = watch
         self.cells = cells(sweep, fleet.is_emulated)
+        self.keys: Sequence[str] = ()  # of all cells
 
     def run_all(self) -> None:
         check_files(self.sweep)
@@ -119,7 +129,7 @@ class _Execution:
         for model in self.sweep.models:
             self.materials.check(model)
         self._calibrate()
-        keys = [self._key(cell, engines) for cell in self.cells]
+        keys = self.keys = [self._key(cell, engines) for cell in self.cells]
         accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
         self._plan(keys, accuracies)
         self._note_artifacts(engines)
@@ -160,7 +170,7 @@ class _Execution:
 
     def _skip_all(self) -> None:
         """Notes that no cell of the sweep can be measured here: for that nothing has to be built."""
-        keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
+        keys = self.keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
         self._plan(keys, [None] * len(keys))
         for key in dict.fromkeys(keys):
             self.store.complete_cell(

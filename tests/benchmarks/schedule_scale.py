@@ -141,7 +141,7 @@ def main() -> int:
         folder = Path(name)
         sweep = read_sweep(write_sweep(folder, arguments.cells))
         started, used = time.monotonic(), time.process_time()
-        number = run_sweep(sweep, folder / "results", FakeFleet(arguments.boards))
+        number = run_sweep(sweep, folder / "results", FakeFleet(arguments.boards)).run
         seconds, processor = time.monotonic() - started, time.process_time() - used
         with Store(folder / "results") as store:
             places = store.places(number)

@@ -428,3 +428,56 @@ def test_detect_takes_the_names_of_a_data_yaml(
     picture = str(detector["dataset"] / "images/1.png")
     assert cli.main(["detect", *words(detector), "--names", str(tmp_path / "mine.yaml"), picture]) == 0
     assert "hot dog: 84%" in capsys.readouterr().out
+
+
+DYNAMIC = "{default: int8, quantize: 1}"
+
+
+@pytest.mark.parametrize(("policy", "precision"), [("fp16", "fp32"), (DYNAMIC, "int8")])
+def test_commands_run_the_policy_that_they_are_given(
+    command: argparse.Namespace,
+    detector: dict[str, Any],
+    tmp_path: Path,
+    policy: str,
+    precision: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The engine of these tests tells int8 from anything else."""
+    before = detector["cfg"].read_text()
+    picture = str(next(iter((detector["dataset"] / "images").iterdir())))
+    data = ["--dataset", str(detector["dataset"])]
+    (detector["cfg"].parent / "net.names").write_text("cat\ndog\n")
+    for words_of in (
+        ["eval", *data],
+        ["detect", picture],
+        ["calibrate", *data, "--out", str(tmp_path / "c.json")],
+    ):
+        command.engine = detecting()
+        assert cli.main([words_of[0], *words(detector), *words_of[1:], "--policy", policy, "--json"]) == 0
+        assert {ran for ran, _ in command.engine.runs} == {precision}
+        out = json.loads(capsys.readouterr().out)
+        if words_of[0] == "eval":
+            assert out["policy"] == policy
+        if words_of[0] == "detect":  # names are looked for beside the user's own cfg
+            assert {found["class"] for found in out["images"][0]["detections"]} <= {"cat", "dog"}
+    assert detector["cfg"].read_text() == before
+
+
+def test_int8_without_ranges_is_refused_with_both_ways_out(
+    command: argparse.Namespace, detector: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["eval", *words(detector), "--dataset", str(detector["dataset"]), "--policy", "int8"]
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert "error: --policy int8: layer 0 (convolutional): int8 needs recorded ranges" in said
+    assert "Give them with --calibration" in said
+    assert "--policy '{default: int8, quantize: 1}'" in said
+    assert not command.engine.runs
+
+
+def test_ranges_are_recorded_without_those_that_are_to_be_recorded(
+    command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path
+) -> None:
+    arguments = ["calibrate", *words(detector), "--dataset", str(detector["dataset"]), "--policy", "int8"]
+    assert cli.main([*arguments, "--out", str(tmp_path / "c.json")]) == 0
+    assert {precision for precision, _ in command.engine.runs} == {"fp32"}

@@ -310,3 +310,8 @@ def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Pa
 def test_what_is_no_policy_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read_policy(text)
+
+
+def test_a_policy_without_a_name_is_named_by_its_place() -> None:
+    with pytest.raises(ConfigurationError, match=r"^--policy:1: there is no layer 99 in net\.cfg"):
+        settings(read_policy("{layers: {99: int8}}"), CFG)

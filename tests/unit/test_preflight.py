@@ -15,7 +15,8 @@ from PIL import Image
 
 from harness import cli
 from harness.configuration.darknet_cfg import parse_cfg
-from harness.sweep.store import FILE_NAME
+from harness.sweep.runner import _Execution
+from harness.sweep.store import FILE_NAME, Outcome
 
 MODEL = "{name: net, cfg: net.cfg, weights: net.weights, dataset: data, calibration: ranges.json}"
 
@@ -102,3 +103,26 @@ def test_files_are_looked_at_first(
 def test_a_classifier_has_no_use_for_boxes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(sweep(tmp_path, cfg=CLASSIFIER)) == 2
     assert "data: has boxes; " in capsys.readouterr().err
+
+
+def test_earlier_results_do_not_pass_for_fresh_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Docker answered when the cells were measured, and does not any more."""
+    words = sweep(tmp_path)
+
+    def nothing_is_possible(self: _Execution) -> None:
+        self.keys = [f"cell {number}" for number in range(len(self.cells))]
+        self._plan(self.keys, [None] * len(self.keys))
+        for key in self.keys:
+            earlier = self.store.outcome("cells", key)
+            if earlier is None:
+                self.store.complete_cell(self.run, key, Outcome(status="done"))
+
+    monkeypatch.setattr(_Execution, "run_all", nothing_is_possible)
+    assert cli.main(words) == 0
+    assert cli.main(words) == 0
+    capsys.readouterr()
+    assert cli.main([*words, "--fresh"]) == 9
+    said = capsys.readouterr().err
+    assert "2 of 2 cells could not be measured again; the report shows their earlier results" in said
