@@ -75,8 +75,8 @@ LIES_OF_SHELLS = [
     ),
     Lie(
         name="sftp",
-        what="garbage instead of SFTP",
-        cause="connecting|SFTP|sftp",
+        what="garbage instead of SFTP, so that files go through the shell",
+        cause="",
         pattern="internal-sftp",
         instead="exec yes 0123456789",
     ),
