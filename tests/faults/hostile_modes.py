@@ -100,7 +100,7 @@ MODES = [
     Mode(name="digits", what="a number of 5,000 digits", cause="4,300 digits", answer=_placed("9" * 5000)),
     Mode(name="deep", what="9,000 lists in each other", cause="too deeply", answer=_placed("[" * 9000)),
     Mode(
-        name="objects", what="a million objects", cause="more than 20000", answer=_placed("[" + "{}," * 10**6)
+        name="objects", what="30,000 objects", cause="more than 20000", answer=_placed("[" + "{}," * 30_000)
     ),
     Mode(name="twice", what="a key stands twice", cause="twice", answer=_placed('1, "arena_bytes":2')),
     Mode(name="no_samples", what="no key samples_ns", cause="is missing", answer=_without(_SAMPLES)),
