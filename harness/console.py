@@ -26,6 +26,7 @@ _lock = threading.Lock()
 _bar: Bar | None = None  # what is drawn, while anything is
 _views: list[View] = []  # drawn above its bars
 _tell: ContextVar[Callable[[str], object] | None] = ContextVar("tell", default=None)
+_subject: ContextVar[str] = ContextVar("subject", default="")
 
 
 class Progress(Protocol):
@@ -80,7 +81,22 @@ def interactive() -> bool:
 def log(message: str) -> None:
     """One line about what is being done; left out with --quiet."""
     if not _quiet:
-        _write(message)
+        _write(_about(message))
+
+
+@contextlib.contextmanager
+def speaking_of(subject: str) -> Iterator[None]:
+    """What is logged in this context, and what bars say, begins with a name, such as that of a cell."""
+    token = _subject.set(subject)
+    try:
+        yield
+    finally:
+        _subject.reset(token)
+
+
+def _about(message: str) -> str:
+    subject = _subject.get()
+    return f"{subject}: {message}" if subject else message
 
 
 def warn(message: str) -> None:
@@ -223,9 +239,11 @@ def _display() -> Bar:
 
     global _bar  # noqa: PLW0603 - one process has one terminal
     if _bar is None:
-        # A long description leaves the other columns their room.
-        text = Column(no_wrap=True, overflow="ellipsis", max_width=max(terminal.width - 52, 12))
-        columns = (TextColumn("{task.description}", table_column=text), BarColumn(bar_width=24))
+        # A long description leaves the other columns their room; on a narrow terminal it has that of the bar.
+        drawn = [BarColumn(bar_width=24)] if terminal.width >= 100 else []
+        room = terminal.width - (52 if drawn else 26)
+        text = Column(no_wrap=True, overflow="ellipsis", max_width=max(room, 12))
+        columns = (TextColumn("{task.description}", table_column=text), *drawn)
         _bar = Display(
             *(SpinnerColumn(), *columns, MofNCompleteColumn(), TimeElapsedColumn()),
             console=terminal,
@@ -257,7 +275,7 @@ def progress(description: str, total: int | None) -> Iterator[Progress]:
         yield _Lines(description, total)
     else:
         tell = _tell.get() if _views else None
-        task = _Task(description, total) if tell is None else _Told(tell, description, total)
+        task = _Task(_about(description), total) if tell is None else _Told(tell, description, total)
         try:
             yield task
         finally:

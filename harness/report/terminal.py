@@ -22,8 +22,6 @@ _GAP = 2  # between columns, one of them the box's
 
 def print_report(report: Report) -> None:
     """Prints all tables, without details, to standard output."""
-    from rich.padding import Padding
-
     terminal = console.stdout()
     for table in (table.brief() for table in tables(report)):
         shown, without = fitted(table, terminal.width)
@@ -36,7 +34,9 @@ def print_report(report: Report) -> None:
             names = ", ".join(column.heading for column in without)
             notes.append(f"Left out here for want of room: {names}. Pages and --json have all.")
         for note in notes:
-            terminal.print(Padding(_text(note), (0, 0, 0, 2), expand=False), style="dim")
+            for line in _text(note).wrap(terminal, max(terminal.width - 2, 20)):
+                line.rstrip()
+                terminal.print("  ", line, sep="", style="dim")
         terminal.print()
 
 

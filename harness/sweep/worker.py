@@ -141,7 +141,7 @@ class Worker:
                 for job, work in list(running.values()):
                     if self.stop.is_set():
                         raise Interrupted
-                    with self._turn(job):
+                    with self._turn(job), console.speaking_of(job.name):
                         outcome = self._advance(work)
                     if outcome is None:
                         continue

@@ -167,3 +167,16 @@ def test_json_is_text_that_machines_read(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(out) == {"name": "é", "values": [1, 2.5, None]}
     with pytest.raises(ValueError, match="JSON"):
         console.emit_json(float("nan"))
+
+
+def test_lines_name_what_they_speak_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.speaking_of("accuracy of m int8"):
+        console.log("a line")
+        with console.progress("evaluating", total=2) as bar:
+            bar.advance()
+    console.log("another")
+    assert capsys.readouterr().err.splitlines() == [
+        "accuracy of m int8: a line",
+        "accuracy of m int8: evaluating ...",
+        "another",
+    ]
