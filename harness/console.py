@@ -96,12 +96,12 @@ def speaking_of(subject: str) -> Iterator[None]:
 
 def _about(message: str) -> str:
     subject = _subject.get()
-    return f"{subject}: {message}" if subject else message
+    return message if subject in message else f"{subject}: {message}"
 
 
 def warn(message: str) -> None:
     """One line about something that may be wrong, also shown with --quiet."""
-    _write(f"warning: {message}")
+    _write(f"warning: {_about(message)}")
 
 
 def _write(text: str) -> None:

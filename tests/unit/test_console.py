@@ -180,3 +180,10 @@ def test_lines_name_what_they_speak_of(capsys: pytest.CaptureFixture[str]) -> No
         "accuracy of m int8: evaluating ...",
         "another",
     ]
+
+
+def test_warnings_name_what_they_speak_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.speaking_of("pi4 net int8"):
+        console.warn("the clock moved")
+        console.warn("pi4 net int8: the clock moved")
+    assert capsys.readouterr().err.splitlines() == ["warning: pi4 net int8: the clock moved"] * 2
