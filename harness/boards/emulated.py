@@ -28,6 +28,7 @@ from harness.boards.images import PLATFORM, build_image
 from harness.boards.process_identity import is_dead, own_identity
 from harness.boards.ssh import SshAddress, SshBoard
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+from harness.sdk.layout import sdk_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,19 @@ SSH_PORT = "2222/tcp"
 START_SECONDS = 60.0
 _USER = 1000
 _HOME = "/home/board"
+_SDKS = "/opt/sdk"  # this machine's, read-only
+
+
+def seen_below(folder: Path, path: Path) -> str | None:
+    """Where a file is in a folder, if everybody may read it and all folders on the way; else None."""
+    try:
+        inside = path.resolve().relative_to(folder.resolve())
+        steps = [folder.resolve() / part for part in (*reversed(inside.parents), inside)]
+        if all(step.stat().st_mode & (0o005 if step.is_dir() else 0o004) for step in steps):
+            return inside.as_posix()
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 class EmulatedBoard(SshBoard):
@@ -94,6 +108,8 @@ class EmulatedBoard(SshBoard):
             mounts.append(Mount(CPU_DESCRIPTION, str(description), type="bind", read_only=True))
         if self._profiler is not None:
             mounts.append(Mount(MOUNT_POINT, str(self._profiler.folder), type="bind", read_only=True))
+        sdk_directory().mkdir(parents=True, exist_ok=True)
+        mounts.append(Mount(_SDKS, str(sdk_directory()), type="bind", read_only=True))
         return client.containers.create(
             image,
             name=self.container_name,
@@ -105,6 +121,13 @@ class EmulatedBoard(SshBoard):
             security_opt=["no-new-privileges"],
             ulimits=[Ulimit(name="core", soft=0, hard=0)],
         )
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        """Stores every file, but for those of SDKs, of which libtensorflow has 850 MB: the container sees
+        their folder."""
+        seen = {name: seen_below(sdk_directory(), path) for name, path in files.items()}
+        sent = super().deploy({name: path for name, path in files.items() if seen[name] is None})
+        return {name: sent[name] if below is None else f"{_SDKS}/{below}" for name, below in seen.items()}
 
     def _published_port(self) -> int:
         self._container.reload()
