@@ -18,7 +18,7 @@ constexpr int kInputBytes = 16 * 1024;
 constexpr int kSumBytes = 64 * 1024;
 // So many input channels at one time should fit, before a tile takes more rows.
 constexpr int kLeastDepth = 16;
-// Vectors may read so far beyond the last sum of a row.
+// Vectors may read so far beyond the last sum of a row. Beyond a tile's last row nothing else lies.
 constexpr int kSumSlack = 16;
 
 class DirectConvolution final : public Convolution {
@@ -93,8 +93,9 @@ class DirectConvolution final : public Convolution {
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
   std::size_t sums_bytes() const {
     if (technique_ == Technique::kPlain) return 0;
-    return static_cast<std::size_t>(tile_channels_) * static_cast<std::size_t>(tile_rows_) *
-           static_cast<std::size_t>(sum_stride()) * sizeof(float);
+    const std::size_t rows =
+        static_cast<std::size_t>(tile_channels_) * static_cast<std::size_t>(tile_rows_);
+    return (rows * static_cast<std::size_t>(sum_stride()) + kSumSlack) * sizeof(float);
   }
 
   void set_group(DirectWork& work, const ConvolutionCall& call, int group) const {
