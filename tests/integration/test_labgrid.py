@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from harness import cli
 from harness.boards.inventory import board_of, read_boards
 from harness.boards.labgrid import hold_of, unlock
 from harness.boards.labgrid_coordinator import Place, own_name
+from harness.configuration.targets import host_architecture
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 PLACES = ("shelf", LINE, BARE)
@@ -50,9 +52,13 @@ def _nothing_is_held_afterwards(lab: Lab) -> Iterator[None]:
 
 
 def boards_file(lab: Lab, folder: Path, place: str = "shelf", wait: float = 0) -> Path:
+    # This machine over SSH, which is what the place has, is another target than the host.
+    (folder / "here.yaml").write_text(
+        f"description: this machine\narchitecture: {host_architecture()}\nglibc: '{platform.libc_ver()[1]}'\n"
+    )
     entry = {
         "name": LINE,
-        "target": "pi4",
+        "target": "here.yaml",
         "place": place,
         "key": str(lab.server.address.key),
         "host_key": (lab.server.folder / "host.pub").read_text().strip(),
