@@ -37,11 +37,15 @@ def one_line(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """The begin of what a program said, to be shown in an error: on one line, with control characters as
-    escapes."""
+    """What a program said, to be shown in an error: on one line, with control characters as escapes.
+
+    Of a long text the middle is left out: programs name the file first and the cause last.
+    """
     text = text.strip()
-    shown = printable(text[:LONGEST_ERROR])
-    return shown if len(text) <= LONGEST_ERROR else f"{shown} …"
+    if len(text) <= LONGEST_ERROR:
+        return printable(text)
+    half = LONGEST_ERROR // 2
+    return f"{printable(text[:half])} … {printable(text[-half:])}"
 
 
 def is_utf8(name: str) -> bool:

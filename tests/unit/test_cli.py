@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import PIL.Image
 import pytest
 from networks import write_sweep
 
@@ -139,8 +140,12 @@ def test_dry_run_lists_cells_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep = write_sweep(tmp_path, SWEEP)
+    for folder in ("images", "labels"):
+        (tmp_path / "data" / folder).mkdir()
+    PIL.Image.new("RGB", (8, 8)).save(tmp_path / "data" / "images" / "a.png")
+    (tmp_path / "data" / "labels" / "a.txt").touch()
     monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
+    before = sorted(tmp_path.rglob("*"))
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "host net fp32 1 thread",
@@ -151,7 +156,7 @@ def test_dry_run_lists_cells_and_writes_nothing(
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--json"]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [(cell["target"], cell["policy"], cell["emulated"]) for cell in cells][-1] == ("pi4", "int8", True)
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_wrong_sweep_file_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

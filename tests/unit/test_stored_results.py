@@ -247,8 +247,15 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=range(len(DAMAGES)))
-@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize(
+    ("writable", "damage", "said"),
+    [
+        (writable, damage, said)
+        for writable in (True, False)
+        for damage, said in DAMAGES
+        if writable or damage is not pipe  # it could not be copied to where nothing is written
+    ],
+)
 def test_a_damaged_store_is_said_to_be_so_and_stays_as_it_is(
     writable: bool,
     damage: Callable[[Path], None],
@@ -258,8 +265,6 @@ def test_a_damaged_store_is_said_to_be_so_and_stays_as_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     damage(results)
-    if not writable and damage is pipe:
-        pytest.skip("a pipe cannot be copied")
     folder = results if writable else request.getfixturevalue("read_only")(results)
     before = {} if damage is pipe else contents(folder)
     assert cli.main(["report", str(folder), "--json", "--layers"]) == 2
@@ -297,4 +302,4 @@ def test_json_and_another_format_do_not_go_together(
     assert cli.main(["report", str(results), "--json", "--format", form]) == 2
     printed = capsys.readouterr()
     assert f"--json does not go with --format {form}" in printed.err
-    assert printed.out == ""
+    assert json.loads(printed.out).keys() == {"error"}
