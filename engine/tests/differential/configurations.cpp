@@ -209,8 +209,11 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
     return first_difference(actual, expected);
   }
   const Sums& sums = sums_for(layer, kernel, outcome, same_input);
-  const bool rearranged = kernel.algorithm.starts_with("winograd");
-  if (!std::isfinite(sums.magnitude) && same_input && !rearranged) {
+  // Winograd's transforms spread what is not finite over a tile, and the tap that makes a depthwise
+  // kernel's taps even multiplies it by zero.
+  const bool mixes = kernel.algorithm.starts_with("winograd") ||
+                     (layer.is_depthwise() && layer.size_y * layer.size_x % 2 == 1);
+  if (!std::isfinite(sums.magnitude) && same_input && !mixes) {
     return other_kind(actual, expected);
   }
   return outside_bounds(layer, kernel, sums, actual);
