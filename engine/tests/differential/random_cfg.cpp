@@ -68,7 +68,7 @@ class CfgGenerator {
     if (deep) add(with_weights(section("connected", {{"output", random_.integer(1, 5)}})));
     for (int tries = 0; layers_ < length && tries < 6 * length; ++tries) add(next());
     if (layers_ == 0) add(section("avgpool"));
-    if (chance(5)) text_ += next();  // as it comes: it may be refused
+    if (chance(5)) add(next(), Refused::kKept);
     return {text_, policy_};
   }
 
@@ -95,12 +95,15 @@ class CfgGenerator {
         random_.integer(0, static_cast<int>(divisors.size()) - 1))];
   }
 
+  enum class Refused { kDropped, kKept };
+
   // Keeps what the parser accepts, if it is small enough.
-  void add(const std::string& sections) {
+  void add(const std::string& sections, Refused refused = Refused::kDropped) {
     if (sections.empty()) return;
     try {
       network_ = mpe::parse_network(text_ + sections, "random.cfg");
     } catch (const mpe::Error&) {
+      if (refused == Refused::kKept) text_ += sections;
       return;
     }
     if (!small(network_)) return;
