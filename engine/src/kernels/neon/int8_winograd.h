@@ -29,7 +29,10 @@ inline I32 shift_left(I32 a) {
   return I32(vshlq_n_s32(a.value, kBits));
 }
 inline I32 divide_by_576(I32 a) {
-  return I32(vshrq_n_s32(vmulq_n_s32(a.value, kInverseOfNine), 6));
+  // Without a sign: the product is modulo 2^32, and GCC's header multiplies by the plain operator,
+  // which may not overflow with one.
+  const uint32x4_t ninth = vmulq_n_u32(vreinterpretq_u32_s32(a.value), kInverseOfNine);
+  return I32(vshrq_n_s32(vreinterpretq_s32_u32(ninth), 6));
 }
 inline void store_four_apart(std::int32_t* to, I32 a, I32 b, I32 c, I32 d) {
   const int32x4x4_t all = {{a.value, b.value, c.value, d.value}};
