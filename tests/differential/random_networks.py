@@ -36,7 +36,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +296,7 @@ def main() -> int:
         campaign = Campaign(programs, arguments.folder.resolve(), earlier=earlier, verbose=True)
         tally = campaign.run(arguments.seed, seconds=60 * arguments.minutes, networks=arguments.networks)
     if arguments.json:
-        print(json.dumps(asdict(tally), indent=1))
+        print(json.dumps(vars(tally), indent=1))
     else:
         print_table(tally)
     return 0 if tally.holds else 1

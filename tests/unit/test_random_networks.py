@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import pytest
+import random_networks
 from random_networks import PATHS, Campaign, Programs, Tally
 
 Earlier = dict[str, list[str]]
@@ -37,6 +40,24 @@ def test_networks_without_findings_are_counted(tmp_path: Path) -> None:
     assert tally.holds
     assert (tally.networks, tally.configurations, tally.seeds) == (2, 100, [7, 8])
     assert tally.layers == {"int8 avx2 gemm": 6}
+
+
+def test_json_of_a_campaign_serves_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = programs(tmp_path, row(int8_digests=["a1"]), mpe='echo \'{"digests": ["a1"]}\'')
+    monkeypatch.setattr(random_networks, "build_programs", lambda *_, **__: found)
+    words = ["random_networks", "--networks", "2", "--seed", "7", "--folder", str(tmp_path / "findings")]
+    monkeypatch.setattr("sys.argv", [*words, "--json"])
+    assert random_networks.main() == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["layers"] == {"int8 avx2 gemm": 6}
+    (tmp_path / "earlier.json").write_text(printed)
+    monkeypatch.setattr("sys.argv", [*words, "--compare", str(tmp_path / "earlier.json")])
+    assert random_networks.main() == 0
+    table = capsys.readouterr().out
+    assert "2 networks, seeds 7 to 8" in table
+    assert re.search("digests compared with another campaign's +│ +2", table)
 
 
 def test_nothing_run_is_no_success(tmp_path: Path) -> None:
