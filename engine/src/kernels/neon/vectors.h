@@ -70,7 +70,11 @@ struct I32 {
   static I32 load(const std::int32_t* from) { return I32(vld1q_s32(from)); }
 };
 
-inline I32 operator+(I32 a, I32 b) { return I32(vaddq_s32(a.value, b.value)); }
+// Without a sign: lanes that are not stored hold anything, and may overflow.
+inline I32 operator+(I32 a, I32 b) {
+  const uint32x4_t sum = vaddq_u32(vreinterpretq_u32_s32(a.value), vreinterpretq_u32_s32(b.value));
+  return I32(vreinterpretq_s32_u32(sum));
+}
 inline I32 larger(I32 a, I32 b) { return I32(vmaxq_s32(a.value, b.value)); }
 // Of neighbours in `a`, then in `b`.
 inline I32 larger_of_pairs(I32 a, I32 b) { return I32(vpmaxq_s32(a.value, b.value)); }
