@@ -158,7 +158,7 @@ def _profiler() -> str | None:
 
 def _llvm() -> str | None:
     found = llvm.find_llvm()
-    return str(found) if found else None
+    return str(found) if found and found.version >= (llvm.VERSION_FOR_ALL_CORES, 0, 0) else None
 
 
 def _self_test() -> str | None:
@@ -242,10 +242,10 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         optional=True,
     ),
     Requirement(
-        name="llvm-mca",
+        name=f"llvm-mca {llvm.VERSION_FOR_ALL_CORES} or newer",
         purpose="tells what instructions cost on a board's core, to predict its speed",
         find=_llvm,
-        cure=f"{llvm.CURE} (or another version from {llvm.LEAST_VERSION} on; 16 for the Cortex-A76 and A78)",
+        cure=llvm.CURE,
         packages=("llvm-19",),
         optional=True,
     ),

@@ -240,7 +240,7 @@ def test_bad_input_is_refused_before_anything_is_measured(
     sweep: Path, name: str, content: bytes, message: str
 ) -> None:
     (sweep.parent / name).write_bytes(content)
-    assert message in run(sweep, status=2)["error"]
+    assert message in run(sweep, status=2)["error"]["message"]
     assert results(sweep) == set()
 
 

@@ -14,6 +14,10 @@ import pytest
 from harness.cli import main
 from harness.machine import installation, requirements
 from harness.machine.requirements import Requirement, examine
+from harness.prediction import llvm
+from harness.prediction.core_model import load_core_model
+from harness.prediction.llvm import Llvm
+from harness.resources import resource
 
 
 class Machine:
@@ -196,3 +200,15 @@ def test_an_engine_that_may_not_be_used_is_not_missing(
     assert out.startswith("✕ Docker Engine: this user may not use the Docker Engine: permission denied")
     assert "usermod -aG docker" in out
     assert "missing" not in out
+
+
+@pytest.mark.parametrize(("version", "enough"), [((14, 0, 6), False), ((16, 0, 0), True), ((19, 1, 7), True)])
+def test_an_llvm_that_lacks_some_cores_counts_as_missing(
+    version: tuple[int, int, int], enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian 12's clang brings LLVM 14, with which nothing is predicted for the Cortex-A76."""
+    monkeypatch.setattr(llvm, "find_llvm", lambda: Llvm(mc="llvm-mc", mca="llvm-mca", version=version))
+    (found,) = (each for each in requirements.REQUIREMENTS if each.name.startswith("llvm-mca"))
+    assert (found.find() is not None) == enough
+    cores = [load_core_model(path.stem) for path in resource("toolchains", "cores").glob("*.yaml")]
+    assert max(core.least_llvm for core in cores) == llvm.VERSION_FOR_ALL_CORES

@@ -117,8 +117,8 @@ class WinogradConvolution final : public Convolution {
     pack_weights(request);
   }
 
-  // Whether the transformed weights are within their type's range: they may be more than twice as
-  // large as the largest weight.
+  // Whether the transformed weights, which may be more than twice as large as the largest weight,
+  // and what undoes their scale are within their types' range.
   bool holds_weights() const { return holds_weights_; }
 
   std::string_view isa() const override { return isa_; }
@@ -266,6 +266,7 @@ class WinogradConvolution final : public Convolution {
     }
     const double scale = scale_of(largest_output<kTile>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
+    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
     return scale;
   }
 
