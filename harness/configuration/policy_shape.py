@@ -169,7 +169,7 @@ _EACH = Record(
             shape=_NAME, help="how reports call it: NAME@5 for layer 5, else int8@5 or int8@5-in-fp16"
         ),
         "each": Field(shape=_PRECISION, help="the precision every layer gets in turn", required=True),
-        "layers": Field(shape=_Selectors(), help="which layers get it, or a list of such; all unless told"),
+        "layers": Field(shape=_Selectors(), help="which layers get it, or a list of them; default: all"),
         "default": Field(shape=_PRECISION_OR_AS_IS, help="of all other layers; fp32 unless told"),
         "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP + "; 0 unless told"),
     },

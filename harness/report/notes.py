@@ -135,7 +135,8 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
     if outlying := sum(_has_outliers(row) for row in rows):
         notes.append(
             f"Outliers: in {outlying} of {len(rows)} cells more than {100 * OUTLYING:g} % of the samples are "
-            "far from the others (modified z-score above 3.5); the median does not mind them, FPS and p99 do."
+            "far from the others (modified z-score above 3.5). The median is robust to outliers; FPS and "
+            "p99 are not."
         )
     if metered := [row for row in rows if row.energy_mj is not None]:
         sources = dict.fromkeys((row.conditions or {}).get("energy_source") or "" for row in metered)

@@ -72,7 +72,7 @@ class StoreReader:
             return None
         status, error, result = rows[0]
         if status not in get_args(Status):
-            raise self.damaged(f"the status {status!r} of a result is none that a harness writes")
+            raise self.damaged(f"the status {status!r} of a result is unknown")
         return Outcome(status=status, error=error, result=self._object(result))
 
     def samples_ns(self, key: str) -> list[int]:
