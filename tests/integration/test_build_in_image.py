@@ -16,6 +16,7 @@ from harness.boards.image_compiler import image_compiler
 from harness.boards.process_identity import own_identity
 from harness.build import engine as building
 from harness.build import manifest as manifests
+from harness.build import program as programs
 from harness.build.engine import build_engine
 from harness.build.toolchain import Toolchain
 from harness.configuration.targets import load_target
@@ -48,7 +49,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     file = folder / "engine" / "mpe.cpp"
     file.write_text("int main() {}\n")
     monkeypatch.setattr(manifests, "resource", folder.joinpath)
-    monkeypatch.setattr(building, "cache_directory", lambda: tmp_path / "cache")
+    for module in (building, programs):
+        monkeypatch.setattr(module, "cache_directory", lambda: tmp_path / "cache")
     monkeypatch.setattr(building, "self_test", lambda *_: {"how": "not at all"})
     yield file
     client = docker.from_env()
