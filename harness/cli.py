@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from harness import __version__, console
-from harness.ending import Ended, ended_by_signals
 from harness.errors import ConfigurationError, explained
-from harness.printable import is_utf8, printable_lines
+from harness.signals import Ended, ended_by_signals
 from harness.temporary import remove_left
+from harness.text import is_utf8, printable_lines
 
 # Name -> one line of help. The module of a command is harness.commands.<name>.
 COMMANDS = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
-from harness.printable import printable_lines
+from harness.text import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -97,7 +97,7 @@ def shared_data() -> Path:
 def host_engine() -> HostEngine:
     """The engine of this checkout, built with the default toolchain."""
     from harness.build.engine import build_engine
-    from harness.configuration.targets import load_target
+    from harness.config.targets import load_target
     from harness.runtimes.engine import HostEngine
 
     return HostEngine(build_engine(load_target("host")).engine)

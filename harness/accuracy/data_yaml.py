@@ -16,8 +16,8 @@ from pathlib import Path
 
 from harness.accuracy.labels import label_file, labelled_dataset
 from harness.accuracy.truth import Dataset
-from harness.configuration.data_set_path import SPLITS
-from harness.configuration.document import Node, read_document
+from harness.config.data_set_path import SPLITS
+from harness.config.document import Node, read_document
 from harness.errors import ConfigurationError
 from harness.files import read_text
 

@@ -24,11 +24,11 @@ from harness.accuracy.labels import check_class, label_file, labelled_dataset
 from harness.accuracy.names import read_names
 from harness.accuracy.pictures import SUFFIXES
 from harness.accuracy.truth import Dataset, Picture
-from harness.configuration.data_set_path import YAML_SUFFIXES, split_of, with_split
-from harness.configuration.document import nearest_file
+from harness.config.data_set_path import YAML_SUFFIXES, split_of, with_split
+from harness.config.document import nearest_file
 from harness.errors import ConfigurationError, file_error
 from harness.files import kind_of
-from harness.printable import is_utf8
+from harness.text import is_utf8
 
 LABEL_LISTS = ("imagenet.labels.list", "labels.list")
 

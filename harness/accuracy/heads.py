@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.configuration.darknet_cfg import Section, read_cfg, sections_of
+from harness.config.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

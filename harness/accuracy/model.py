@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.preprocess import RESIZES
-from harness.configuration.darknet_cfg import read_cfg
-from harness.configuration.file_kind import expect_weights
-from harness.configuration.policy import BUILT_IN, apply
+from harness.config.darknet_cfg import read_cfg
+from harness.config.file_kind import expect_weights
+from harness.config.policy import BUILT_IN, apply
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import HostEngine
 from harness.temporary import temporary_folder

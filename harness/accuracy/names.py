@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness import console
 from harness.accuracy.data_yaml import NAMES, DataYaml
-from harness.configuration.data_set_path import YAML_SUFFIXES
+from harness.config.data_set_path import YAML_SUFFIXES
 from harness.errors import ConfigurationError
 from harness.files import read_text
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from harness.boards.board import Completed
+from harness.boards.base import Completed
 
 _PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
 

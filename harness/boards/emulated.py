@@ -17,17 +17,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.boards import docker_engine
-from harness.boards.block_profiler import MOUNT_POINT, BlockProfiler, prepare_profiler
-from harness.boards.board import Completed
-from harness.boards.cpu_description import MOUNT_POINT as CPU_DESCRIPTION
-from harness.boards.cpu_description import prepare_cpu_description
-from harness.boards.docker_engine import short
-from harness.boards.host_keys import HostKey, parse_host_key
-from harness.boards.images import PLATFORM, build_image
-from harness.boards.process_identity import is_dead, own_identity
-from harness.boards.ssh import SshAddress, SshBoard
+from harness.boards.base import Completed
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.host_keys import HostKey, parse_host_key
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+from harness.images import docker_engine
+from harness.images.docker_engine import short
+from harness.images.image import PLATFORM, build_image
+from harness.images.process_identity import is_dead, own_identity
+from harness.qemu.cpu_description import MOUNT_POINT as CPU_DESCRIPTION
+from harness.qemu.cpu_description import prepare_cpu_description
+from harness.qemu.profiler import MOUNT_POINT, BlockProfiler, prepare_profiler
 from harness.sdk.layout import sdk_directory
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from paramiko import PKey
 
-    from harness.configuration.targets import Target
+    from harness.config.targets import Target
 
 OWNER_LABEL = "harness.owner"
 SSH_PORT = "2222/tcp"

@@ -12,16 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.board import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
-from harness.boards.instruction_counter import prepare_counter, read_count
-from harness.boards.sensors import BoardPaths
+from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.sensors.script import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
 from harness.process_group import guard, kill_group, process_group
+from harness.qemu.counter import prepare_counter, read_count
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from harness.configuration.targets import Target
+    from harness.config.targets import Target
 
 _PIECE = 1 << 16  # bytes read at once
 _REMOVE = 'rm -rf -- "$1"'

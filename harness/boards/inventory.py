@@ -37,15 +37,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.boards.energy_meter import ENERGY_SHAPE, EnergyMeter
-from harness.boards.host_keys import parse_host_key
-from harness.boards.labgrid import PlaceBoard
-from harness.boards.labgrid_coordinator import Place
+from harness.boards.labgrid.board import PlaceBoard
+from harness.boards.labgrid.coordinator import Place
 from harness.boards.power import POWER_SHAPE, PowerHook
-from harness.boards.sensors import BoardPaths
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import (
+from harness.boards.sensors.energy import ENERGY_SHAPE, EnergyMeter
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.host_keys import parse_host_key
+from harness.config.document import Node, read_document
+from harness.config.targets import TargetShape
+from harness.config.validation import (
     Boolean,
     Either,
     Field,
@@ -56,12 +57,11 @@ from harness.configuration.shapes import (
     Schema,
     Text,
 )
-from harness.configuration.targets import TargetShape
 from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
-    from harness.configuration.targets import Target
+    from harness.boards.base import Board
+    from harness.config.targets import Target
 
 _NEVER = r"\s@/\x00-\x1f\x7f-\x9f"  # in the name of a host
 _USER = r"(?!-)[^\s@\x00-\x1f\x7f-\x9f]+"

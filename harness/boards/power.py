@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.boards.user_command import CommandWords, run_user_command
-from harness.configuration.document import Node
-from harness.configuration.shapes import Either, Field, Number, Record, Schema, Shape, made_of
-from harness.printable import printable
+from harness.config.document import Node
+from harness.config.validation import Either, Field, Number, Record, Schema, Shape, made_of
+from harness.text import printable
 
 PowerAction = Literal["off", "on", "cycle"]
 

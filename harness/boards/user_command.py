@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import IO
 
 from harness import console
-from harness.configuration.document import Node
-from harness.configuration.shapes import Schema
+from harness.config.document import Node
+from harness.config.validation import Schema
 from harness.errors import HarnessError
-from harness.printable import one_line
+from harness.text import one_line
 
 _KINDS = {"nothing": "nothing", "integer": "an integer"}  # a text that is found there is not shown either
 _MOST_OUTPUT = 4 << 20  # bytes

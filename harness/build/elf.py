@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.targets import Architecture, Target
+from harness.config.targets import Architecture, Target
 from harness.errors import BuildError, TargetMismatchError
 
 # glibc's own parts: on every system that has glibc at all.

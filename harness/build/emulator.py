@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.configuration.targets import Target, host_architecture
+from harness.config.targets import Target, host_architecture
 
 # Where Debian's and Ubuntu's libc6-arm64-cross puts the loader and glibc.
 CROSS_ROOT = Path("/usr/aarch64-linux-gnu")

@@ -24,7 +24,7 @@ from harness.build.manifest import build_key, hash_sources, read_manifest, read_
 from harness.build.program import is_whole, provide_program, remove_old
 from harness.build.self_test import self_test
 from harness.build.toolchain import Place, Toolchain, check_path, load_toolchain
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.resources import cache_directory
 from harness.temporary import temporary_folder

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import TargetMismatchError
 
 # Kernels for a set of their own, which run only on cores that have it: chosen at run time.

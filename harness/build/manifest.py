@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.build.toolchain import Toolchain
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.files import write_atomically
 from harness.resources import resource

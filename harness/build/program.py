@@ -30,7 +30,7 @@ from harness.build.manifest import (
     write_manifest,
 )
 from harness.build.toolchain import Toolchain, Tools, check_path
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError, ConfigurationError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory

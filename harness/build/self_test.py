@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.build.emulator import Emulator
 from harness.build.instruction_sets import instruction_set_of
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError, TargetMismatchError
 from harness.temporary import temporary_folder
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from harness.configuration.document import suggestion
-from harness.configuration.targets import Target, host_architecture
+from harness.config.document import suggestion
+from harness.config.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError
-from harness.printable import printable
 from harness.process_group import end_group, process_group
 from harness.resources import cache_directory, resource
+from harness.text import printable
 
 Place = Literal["host", "image"]
 

@@ -76,8 +76,8 @@ def _list(arguments: argparse.Namespace) -> int:
 def _asked(entry: BoardEntry) -> dict[str, object]:
     """A row about a board, which is connected to and asked for its machine."""
     from harness.boards.inventory import board_of
-    from harness.boards.labgrid import hold_of
-    from harness.printable import one_line
+    from harness.boards.labgrid.board import hold_of
+    from harness.text import one_line
 
     row: dict[str, object] = {"name": entry.name, "target": entry.target.name, "address": entry.where}
     row["kind"] = "labgrid" if entry.place else "ssh"
@@ -93,9 +93,9 @@ def _asked(entry: BoardEntry) -> dict[str, object]:
 
 def _this_machine() -> list[dict[str, object]]:
     """The host, and the targets that can be emulated on it."""
-    from harness.boards.availability import emulation_missing
-    from harness.boards.block_profiler import profiling_missing
-    from harness.configuration.targets import all_targets
+    from harness.config.targets import all_targets
+    from harness.images.availability import emulation_missing
+    from harness.qemu.profiler import profiling_missing
 
     rows: list[dict[str, object]] = []
     missing = emulation_missing()
@@ -111,7 +111,7 @@ def _this_machine() -> list[dict[str, object]]:
 
 
 def _unlock(arguments: argparse.Namespace) -> int:
-    from harness.boards.labgrid import unlock
+    from harness.boards.labgrid.board import unlock
 
     (entry,) = entries(arguments.boards, [arguments.name])
     if entry.place is None:
@@ -142,7 +142,7 @@ def _power(arguments: argparse.Namespace) -> int:
 def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
     """The boards of the file that are named, all without names. Raises ConfigurationError."""
     from harness.boards.inventory import read_boards
-    from harness.configuration.document import suggestion
+    from harness.config.document import suggestion
 
     if file is None:
         raise ConfigurationError("no boards file is given", cure="Give it with --boards FILE.")

@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.expectations import Mismatch, mismatches
 from harness.boards.inventory import board_of
-from harness.boards.probe import probe
+from harness.boards.probe.expectations import Mismatch, mismatches
+from harness.boards.probe.read import probe
 from harness.errors import BoardUnreachableError, HarnessError, TargetMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.boards.board_facts import BoardFacts, Clock
     from harness.boards.inventory import BoardEntry
+    from harness.boards.probe.facts import BoardFacts, Clock
 
 _AT_ONCE = 8  # boards that are asked at the same time
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from harness import console
 from harness.errors import BuildError, ConfigurationError, HarnessError
-from harness.printable import printable
+from harness.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.build.engine import EngineBuild
     from harness.build.toolchain import Toolchain
-    from harness.configuration.targets import Target
+    from harness.config.targets import Target
     from harness.sdk.layout import Sdk
 
 
@@ -136,7 +136,7 @@ def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolch
     """The toolchain to build with: of this machine by name, or the one in the target's image."""
     if place == "host":
         return toolchain or "zig"
-    from harness.boards.image_compiler import image_compiler
+    from harness.images.native_compiler import image_compiler
 
     return image_compiler(target)
 
@@ -160,7 +160,7 @@ def _provider(extras: list[str], name: str | None) -> Callable[[Target], Sdk] | 
 
 
 def _targets(names: list[str], place: str) -> list[Target]:
-    from harness.configuration.targets import all_targets, load_target
+    from harness.config.targets import all_targets, load_target
 
     every = [target for target in all_targets() if place == "host" or target.image]
     chosen = [target for name in names for target in (every if name == "all" else [load_target(name)])]

@@ -13,7 +13,7 @@ from harness.commands.model_options import (
     dataset_of,
     engine_options,
 )
-from harness.printable import printable
+from harness.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

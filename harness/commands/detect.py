@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands.model_options import add_engine, add_model, chosen_cfg, engine_options
-from harness.printable import printable
+from harness.text import printable
 
 if TYPE_CHECKING:
     from harness.accuracy.decode import Detections

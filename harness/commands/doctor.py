@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from harness import console
 from harness.errors import ConfigurationError
-from harness.printable import printable
+from harness.text import printable
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
-    from harness.configuration.targets import Target
-    from harness.machine.requirements import Finding
+    from harness.boards.base import Board
+    from harness.config.targets import Target
+    from harness.doctor.requirements import Finding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     With `--target` something missing is status 3, a program that does not run or prints something else 4,
     a board that does not answer 5; the highest of them.
     """
-    from harness.machine.installation import cannot_install, install
-    from harness.machine.requirements import examine
+    from harness.doctor.installation import cannot_install, install
+    from harness.doctor.requirements import examine
 
     if arguments.boards and not arguments.target:
         raise ConfigurationError(
@@ -81,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_targets(arguments: argparse.Namespace, installed: Sequence[str]) -> int:
     """Examines one target after the other; each finding is shown when it is made."""
-    from harness.boards import open_board
-    from harness.configuration.targets import load_target
-    from harness.machine.target import examine_target
+    from harness.boards.inventory import open_board
+    from harness.config.targets import load_target
+    from harness.doctor.target import examine_target
 
     targets = {target.name: target for target in map(load_target, arguments.target)}
     boards = [(target, open_board(target, arguments.boards)) for target in targets.values()]
@@ -128,7 +128,7 @@ def _row(finding: Finding) -> dict[str, object]:
 
 def _more(finding: Finding) -> dict[str, object]:
     """What only the findings of a target have; `expected` and `printed` those of programs that were run."""
-    from harness.machine.checks import WrongOutputError
+    from harness.doctor.checks import WrongOutputError
 
     expected = finding.requirement.expected
     wrong = finding.error.printed if isinstance(finding.error, WrongOutputError) else None

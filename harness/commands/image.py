@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from harness import console
-from harness.boards.images import BuiltImage, build_image
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.images.image import BuiltImage, build_image
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.configuration.darknet_cfg import DarknetCfg
+    from harness.config.darknet_cfg import DarknetCfg
     from harness.runtimes.engine import EngineOptions
 
 
@@ -40,10 +40,10 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     are `recording`, layers that need them are in fp32 instead. Raises ConfigurationError where a file is
     wrong, and where int8 needs ranges that are not given.
     """
-    from harness.configuration.darknet_cfg import parse_cfg
-    from harness.configuration.model_files import check_model
-    from harness.configuration.policy import apply, in_fp32_where_static
-    from harness.configuration.policy_shape import read_policy
+    from harness.config.darknet_cfg import parse_cfg
+    from harness.config.model_files import check_model
+    from harness.config.policy import apply, in_fp32_where_static
+    from harness.config.policy_file import read_policy
     from harness.temporary import temporary_folder
 
     calibration = getattr(arguments, "calibration", None)

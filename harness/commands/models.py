@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from harness import console
-from harness.printable import printable
+from harness.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +103,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _random(arguments: argparse.Namespace) -> int:
-    from harness.models.random_weights import write_random_weights
+    from harness.config.random_weights import write_random_weights
     from harness.runtimes.engine import host_engine
 
     layers = host_engine().info(arguments.cfg)["layers"]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands.model_options import add_model, chosen_cfg, positive_number
 from harness.errors import ConfigurationError
-from harness.printable import printable
+from harness.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from harness.configuration.targets import Target
+    from harness.config.targets import Target
     from harness.prediction.engine_run import LayerDescription
     from harness.prediction.model import Prediction
 
@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.configuration.targets import load_target
+    from harness.config.targets import load_target
 
     _refuse_what_does_nothing(arguments)
     if arguments.validate:
@@ -135,12 +135,12 @@ def _refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
 def _calibrate(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.commands.run import default_folder
-    from harness.configuration.schema import read_sweep
-    from harness.configuration.targets import load_target
+    from harness.config.sweep_file import read_sweep
+    from harness.config.targets import load_target
     from harness.prediction.fit import fit
     from harness.prediction.predictor import find_predictor
+    from harness.store.store import FILE_NAME, Store
     from harness.sweep.measured_work import measured_work
-    from harness.sweep.store import FILE_NAME, Store
 
     if len(arguments.target) != 1:
         raise ConfigurationError("--calibrate needs the board's target", cure="Name one with --target.")
@@ -182,10 +182,10 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 def _predict(target: Target, cfg: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     from harness import console
-    from harness.boards import emulation_missing
     from harness.boards.emulated import EmulatedBoard
     from harness.build.engine import build_engine
     from harness.errors import BuildError
+    from harness.images.availability import emulation_missing
     from harness.prediction.engine_run import profile_engine
     from harness.prediction.predictor import find_predictor
     from harness.runtimes.engine import EngineOptions
@@ -206,7 +206,7 @@ def _predict(target: Target, cfg: Path, arguments: argparse.Namespace) -> list[d
         )
         profiled = profile_engine(board, paths, options, timeout=TIMEOUT)
     if profiled is None:
-        from harness.boards.block_profiler import profiling_missing
+        from harness.qemu.profiler import profiling_missing
 
         raise BuildError("; ".join(profiling_missing()))
     profile, layers = profiled

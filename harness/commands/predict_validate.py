@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.configuration.targets import load_target
+    from harness.config.targets import load_target
     from harness.errors import ConfigurationError
     from harness.prediction.ncnn_run import find_params
     from harness.prediction.predictor import find_predictor

@@ -29,14 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.configuration.schema import read_sweep
+    from harness.config.sweep_file import read_sweep
     from harness.report.data import data
     from harness.report.html import html
     from harness.report.layers import print_report_layers
     from harness.report.markdown import markdown
     from harness.report.result import read_report
     from harness.report.terminal import print_report
-    from harness.sweep.stored_results import stored_results
+    from harness.store.read_only import stored_results
 
     if arguments.json and arguments.format is not None:
         raise ConfigurationError(

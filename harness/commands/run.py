@@ -14,7 +14,7 @@ from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationErr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.configuration.matrix import Sweep
+    from harness.config.sweep import Sweep
     from harness.sweep.estimate import Estimate, Span
     from harness.sweep.fleet import Fleet
 
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.configuration.schema import read_sweep
+    from harness.config.sweep_file import read_sweep
     from harness.sweep.fleet import Fleet
 
     if arguments.watch and arguments.quiet:
@@ -72,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.report.data import data, write_report
     from harness.report.result import read_report
     from harness.report.terminal import print_report
-    from harness.sweep.runner import run_sweep
-    from harness.sweep.store import Store
+    from harness.store.store import Store
+    from harness.sweep.run import run_sweep
 
     folder = arguments.results or default_folder(sweep)
     watch = BoardTable if arguments.watch else None

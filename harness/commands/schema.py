@@ -12,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - always JSON
-    from harness.configuration.schema import json_schema
+    from harness.config.sweep_file import json_schema
 
     console.emit_json(json_schema())
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness import console
 
 if TYPE_CHECKING:
-    from harness.boards.images import Image
+    from harness.images.image import Image
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,9 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.boards.images import built_images
     from harness.build.toolchain import ready_toolchains
-    from harness.configuration.targets import all_targets
+    from harness.config.targets import all_targets
+    from harness.images.image import built_images
 
     targets = all_targets()
     images = built_images(targets)

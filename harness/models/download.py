@@ -27,7 +27,7 @@ from typing import IO
 from harness import __version__, console
 from harness.errors import BuildError, ConfigurationError
 from harness.file_digest import file_digest
-from harness.printable import printable
+from harness.text import printable
 
 ATTEMPTS = 4
 PAUSE = 1.0  # seconds before the second attempt, doubled before each next one

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.configuration.document import Node, nearest, read_document
-from harness.configuration.shapes import ExistingPath, Field, Integer, ListOf, Record, Text, made_of
+from harness.config.document import Node, nearest, read_document
+from harness.config.validation import ExistingPath, Field, Integer, ListOf, Record, Text, made_of
 from harness.errors import ConfigurationError
 from harness.resources import resource
 

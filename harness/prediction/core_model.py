@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import Field, Integer, Number, Record, Text, made_of
+from harness.config.document import Node, read_document
+from harness.config.validation import Field, Integer, Number, Record, Text, made_of
 from harness.prediction.in_order import InOrderRules, Latencies, loop_cycles
 from harness.prediction.instruction import VECTOR_OPERATIONS, Instruction, parse_instruction
 from harness.resources import resource

@@ -12,7 +12,7 @@ from harness.runtimes.engine_output import Asked, read_bench
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
     from harness.runtimes.engine import EngineOptions
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.configuration.board_data import BoardData, Coefficients
+from harness.config.board_data import BoardData, Coefficients
 from harness.errors import ConfigurationError
 from harness.prediction.model import Work, features
 

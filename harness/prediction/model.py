@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from harness.configuration.board_data import LINE_BYTES, BoardData, Coefficients
+from harness.config.board_data import LINE_BYTES, BoardData, Coefficients
 
 if TYPE_CHECKING:
     from harness.prediction.profile import Profile, Segment

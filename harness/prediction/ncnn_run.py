@@ -12,11 +12,11 @@ from harness.boards.emulated import EmulatedBoard
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.profile import Profile, read_profile
 from harness.resources import resource
+from harness.sdk.wheels import fetch_wheel
 from harness.temporary import temporary_folder
-from harness.wheels import fetch_wheel
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
     from harness.prediction.published import PublishedBoard
 
 # What runs on the board is a Python program: the image that has Python 3.11, and its C library.
@@ -44,7 +44,7 @@ class NcnnBoard:
             environment={"PYTHONPATH": self.packages, "OMP_NUM_THREADS": "1"},
         )
         if completed is None:
-            from harness.boards.block_profiler import profiling_missing
+            from harness.qemu.profiler import profiling_missing
 
             raise HarnessError("; ".join(profiling_missing()))
         return read_profile(output)

@@ -13,8 +13,8 @@ from harness.prediction.costs import block_cycles
 from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
 
 if TYPE_CHECKING:
-    from harness.configuration.board_data import BoardData
-    from harness.configuration.targets import Target
+    from harness.config.board_data import BoardData
+    from harness.config.targets import Target
     from harness.prediction.llvm import Llvm
     from harness.prediction.profile import Profile
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import Entry, Field, Integer, ListOf, MappingOf, Number, Record
-from harness.configuration.targets import Target, load_target
+from harness.config.document import Node, read_document
+from harness.config.targets import Target, load_target
+from harness.config.validation import Entry, Field, Integer, ListOf, MappingOf, Number, Record
 from harness.resources import resource
-from harness.wheels import WHEEL_SHAPE, WheelPin
+from harness.sdk.wheels import WHEEL_SHAPE, WheelPin
 
 _NAME = r"[A-Za-z0-9_.-]+"
 

@@ -21,7 +21,7 @@ from harness.prediction.profile import read_profile
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from harness.configuration.board_data import BoardData
+    from harness.config.board_data import BoardData
     from harness.prediction.model import Work
     from harness.prediction.published import PublishedBoard
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.printable import printable
 from harness.report.tables import NOTHING
 from harness.sweep.board_activity import Activity, Lane, Left, State, seconds_left
+from harness.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

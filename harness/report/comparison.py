@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.sweep.intervals import ratio_interval
+from harness.measure.intervals import ratio_interval
 
 if TYPE_CHECKING:
     from harness.report.result import Row

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from harness.printable import one_paragraph
 from harness.report.result import Row
 from harness.report.tables import figure
+from harness.text import one_paragraph
 
 _LINES = (("fps", "FPS", "#0a58ca"), ("celsius", "°C", "#d08700"), ("clock", "clock", "#2e7d32"))
 _WIDTH, _HEIGHT = 600, 100

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from harness.printable import one_paragraph
 from harness.report.course_graph import graph
 from harness.report.tables import Table, tables
+from harness.text import one_paragraph
 
 if TYPE_CHECKING:
     from harness.report.result import Report

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.printable import one_paragraph
 from harness.report.tables import Table, tables
+from harness.text import one_paragraph
 
 if TYPE_CHECKING:
     from harness.report.result import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.accuracy.overlap import overlap_sentence
-from harness.configuration.matrix import Build
+from harness.config.sweep import Build
 from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
 from harness.report.pareto import emulated_merit, not_ranked
 from harness.report.result import Row

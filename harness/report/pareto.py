@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.measure.intervals import ratio_interval
 from harness.report.comparison import accuracy_reach
-from harness.sweep.intervals import ratio_interval
 
 if TYPE_CHECKING:
     from harness.report.result import Row

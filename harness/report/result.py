@@ -10,19 +10,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.report.comparison import Resampled, compared_with_fp32, resampled_of, speed_of
-from harness.report.fields import fields_of
-from harness.report.pareto import pareto_optimal
-from harness.sweep.intervals import (
+from harness.measure.intervals import (
     MeanTime,
     mean_time,
     percentile_intervals,
     speed_interval,
     why_no_interval,
 )
-from harness.sweep.records import LayerRow, Outcome, Place
-from harness.sweep.statistics import drift, outliers
-from harness.sweep.store_reader import StoreReader
+from harness.measure.statistics import drift, outliers
+from harness.report.comparison import Resampled, compared_with_fp32, resampled_of, speed_of
+from harness.report.fields import fields_of
+from harness.report.pareto import pareto_optimal
+from harness.store.reader import StoreReader
+from harness.store.records import LayerRow, Outcome, Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Row:
     board: str | None = None  # the device, of those of the target
     throttled: bool | None = None  # None: nothing there tells
     attempts: int | None = None  # runs until one was not throttled, in the round that took most
-    course: Sequence[Mapping[str, float | None]] | None = None  # points of harness.sweep.course, if sustained
+    course: Sequence[Mapping[str, float | None]] | None = None  # points in time, if sustained
     conditions: Mapping[str, Any] | None = None  # clocks, heat, governors and warnings during the run
     energy_mj: float | None = None  # of one inference, at the mean power of the run
     peak_rss_bytes: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.configuration.matrix import Build
+from harness.config.sweep import Build
 from harness.report import columns
 from harness.report.columns import NOTHING, Column, figure
 from harness.report.notes import (

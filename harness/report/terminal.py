@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.printable import one_paragraph
 from harness.report.tables import Column, Table, tables
+from harness.text import one_paragraph
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

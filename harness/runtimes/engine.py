@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import console
-from harness.configuration.core_list import parse_cores
+from harness.config.core_list import parse_cores
 from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
-from harness.printable import LONGEST_ERROR, brief
 from harness.temporary import temporary_folder
+from harness.text import LONGEST_ERROR, brief
 
 # Tensors on disk and in memory at once stay below this, however many images are asked for.
 CHUNK_BYTES = 256 << 20
@@ -261,7 +261,7 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
 def host_engine() -> HostEngine:
     """The engine built for this machine; built first where that is not done."""
     from harness.build.engine import build_engine
-    from harness.configuration.targets import load_target
+    from harness.config.targets import load_target
 
     return HostEngine(build_engine(load_target("host")).engine)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from harness.errors import CellsFailedError
-from harness.printable import printable
+from harness.text import printable
 
 _PRECISIONS = ("fp32", "fp16", "int8")
 _MOST_BYTES = 1 << 46  # 64 TiB: more than any machine has

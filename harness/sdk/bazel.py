@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Self
 
 from harness import console
-from harness.boards import docker_engine
-from harness.boards.container import SILENCE_SECONDS, run_in_container
 from harness.boards.emulated import remove_stale
-from harness.boards.images import Image, build_image
-from harness.boards.recipe import Recipe, read_recipe
 from harness.build.elf import version_key
 from harness.build.log import BuildLog
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.files import write_atomically
+from harness.images import docker_engine
+from harness.images.container import SILENCE_SECONDS, run_in_container
+from harness.images.image import Image, build_image
+from harness.images.recipe import Recipe, read_recipe
 from harness.models.download import Advice, download
 from harness.sdk.layout import FORMAT, Plan, Sdk, provide, sdk_directory, with_includes
 from harness.sdk.sources import Archive, Sources, read_sources, sources_file

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.build.elf import check_fits, read_needs, version_key
 from harness.build.lock import exclusive
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory

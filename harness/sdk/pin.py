@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.configuration.document import read_document
-from harness.configuration.targets import Target
+from harness.config.document import read_document
+from harness.config.targets import Target
 from harness.errors import ConfigurationError
 from harness.resources import resource
-from harness.wheels import WHEEL_SHAPE, WheelPin
+from harness.sdk.wheels import WHEEL_SHAPE, WheelPin
 
 
 def read_pin(target: Target) -> WheelPin:

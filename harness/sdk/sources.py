@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.boards.debian import PACKAGE
-from harness.configuration.document import Node, read_document
-from harness.configuration.shapes import (
+from harness.config.document import Node, read_document
+from harness.config.targets import Target
+from harness.config.validation import (
     Choice,
     Entry,
     Field,
@@ -18,8 +18,8 @@ from harness.configuration.shapes import (
     Text,
     made_of,
 )
-from harness.configuration.targets import Target
 from harness.errors import ConfigurationError
+from harness.images.debian import PACKAGE
 from harness.resources import resource
 
 

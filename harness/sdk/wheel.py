@@ -9,12 +9,12 @@ import zipfile
 from pathlib import Path
 
 from harness import console
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.sdk.layout import FORMAT, ROOM, Plan, Sdk, provide, sdk_directory, with_includes
 from harness.sdk.pin import read_pin
+from harness.sdk.wheels import WheelPin, fetch_wheel
 from harness.temporary import temporary_folder
-from harness.wheels import WheelPin, fetch_wheel
 
 LIBRARIES = ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2")
 _BLOCK = 1 << 20

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from harness.errors import BoardUnreachableError
-from harness.sweep.machine_lock import Interrupted
-from harness.sweep.store import Outcome
+from harness.locks import Interrupted
+from harness.store.store import Outcome
 from harness.sweep.worker import Job, Work
 
 WALL_SECONDS = "wall_seconds"  # in a cell's result: what all its turns took together

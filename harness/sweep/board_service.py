@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.errors import BoardBusyError, BoardRefusedError, BuildError, ConfigurationError, HarnessError
+from harness.locks import Interrupted
+from harness.measure.cell import Cell
+from harness.store.errors import StoreError
+from harness.store.store import Claim
 from harness.sweep.board_activity import Lane, State
-from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
-from harness.sweep.machine_lock import Interrupted
 from harness.sweep.plan import Keyed
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import Schedule, Task
-from harness.sweep.store import Claim
-from harness.sweep.store_errors import StoreError
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
 POWER_CYCLE_AFTER = 3  # failures of a board, one after another

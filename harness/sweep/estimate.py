@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.configuration.darknet_cfg import read_cfg
-from harness.configuration.multiply_adds import multiply_adds
+from harness.config.darknet_cfg import read_cfg
+from harness.config.multiply_adds import multiply_adds
+from harness.store.read_only import stored_results
+from harness.store.store import FILE_NAME
 from harness.sweep.board_activity import WALL_SECONDS, Timings
-from harness.sweep.store import FILE_NAME
-from harness.sweep.stored_results import stored_results
 
 if TYPE_CHECKING:
-    from harness.configuration.matrix import Model
-    from harness.configuration.targets import Target
-    from harness.sweep.cell import Cell
-    from harness.sweep.records import Place
+    from harness.config.sweep import Model
+    from harness.config.targets import Target
+    from harness.measure.cell import Cell
+    from harness.store.records import Place
 
 # Multiply-adds a second: of this machine and of QEMU as measured on a server of 2024; of a board what its
 # vectors take in a cycle, times the share that the engine reaches (docs/performance.md).

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.configuration.matrix import Calibration, Model, Options
+from harness.config.sweep import Calibration, Model, Options
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 if TYPE_CHECKING:

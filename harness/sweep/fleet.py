@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
     from harness.boards.inventory import BoardEntry
-    from harness.configuration.targets import Target
+    from harness.config.targets import Target
 
 HOST = "host"
 _EMULATED = " (emulated)"
@@ -42,7 +42,7 @@ class Fleet:
 
     def missing(self) -> list[str]:
         """What has to be installed for emulated boards, a line each."""
-        from harness.boards import emulation_missing
+        from harness.images.availability import emulation_missing
 
         return emulation_missing()
 

@@ -10,27 +10,27 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.board import library_path
+from harness.boards.base import library_path
 from harness.boards.emulated import EmulatedBoard
 from harness.build.engine import build_engine
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
 from harness.file_digest import file_digest
+from harness.measure.cell_run import engine_options
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.fit import Measurement
-from harness.sweep.materials import Materials
-from harness.sweep.measurement import engine_options
+from harness.sweep.inputs import Materials
 from harness.sweep.plan import cells
 from harness.sweep.preparation import Engine
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
-    from harness.configuration.matrix import Sweep
-    from harness.configuration.targets import Target
+    from harness.boards.base import Board
+    from harness.config.sweep import Sweep
+    from harness.config.targets import Target
+    from harness.measure.cell import Cell
     from harness.prediction.predictor import Predictor
     from harness.prediction.profile import Profile
-    from harness.sweep.cell import Cell
-    from harness.sweep.store import Store
+    from harness.store.store import Store
 
 
 def measured_work(
@@ -95,7 +95,7 @@ def _profile(board: Board, materials: Materials, cell: Cell) -> Profile:
         environment=library_path(paths[library.name] for library in libraries),
     )
     if profiled is None:
-        from harness.boards.block_profiler import profiling_missing
+        from harness.qemu.profiler import profiling_missing
 
         raise HarnessError("; ".join(profiling_missing()))
     return profiled[0]

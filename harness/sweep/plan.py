@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from harness.configuration.matrix import Step, Sweep, variants
-from harness.configuration.targets import Target
-from harness.sweep.cell import Cell
+from harness.config.sweep import Step, Sweep, variants
+from harness.config.targets import Target
+from harness.measure.cell import Cell
 
 MOST_TOGETHER, LEAST_TOGETHER = 8, 2  # cells that take turns
 

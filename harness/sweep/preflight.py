@@ -8,9 +8,9 @@ from harness import console
 from harness.accuracy.dataset import read_pictures
 from harness.accuracy.evaluate import check_dataset
 from harness.accuracy.truth import warning_of_unlabelled
-from harness.configuration.darknet_cfg import read_cfg
-from harness.configuration.matrix import Calibration, Model, Sweep
-from harness.configuration.model_files import check_calibration, check_weights
+from harness.config.darknet_cfg import read_cfg
+from harness.config.model_files import check_calibration, check_weights
+from harness.config.sweep import Calibration, Model, Sweep
 from harness.errors import ConfigurationError
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from harness import console
-from harness.configuration.matrix import Build
-from harness.configuration.targets import Target, load_target
+from harness.config.sweep import Build
+from harness.config.targets import Target, load_target
 from harness.errors import BoardUnreachableError, HarnessError
 from harness.file_digest import file_digest
+from harness.locks import Interrupted, loading
 from harness.sweep.fleet import HOST
-from harness.sweep.machine_lock import Interrupted, loading
 from harness.sweep.worker import Worker
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
 
 
 @dataclass(frozen=True, kw_only=True)

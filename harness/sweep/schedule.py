@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from harness.errors import BoardFaultError, HarnessError
-from harness.sweep.machine_lock import Interrupted
+from harness.locks import Interrupted
 
 Item = TypeVar("Item")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.errors import BoardUnreachableError, HarnessError, explained
-from harness.printable import printable, printable_lines
-from harness.sweep.board_fault import boards_fault
-from harness.sweep.machine_lock import Interrupted, loading, lock_file, measuring, using
-from harness.sweep.store import Claim, Outcome, Run, Store, Table
-from harness.sweep.store_errors import StoreError
+from harness.locks import Interrupted, loading, lock_file, measuring, using
+from harness.measure.board_fault import boards_fault
+from harness.store.errors import StoreError
+from harness.store.store import Claim, Outcome, Run, Store, Table
+from harness.text import printable, printable_lines
 
 POLL_SECONDS = 0.2
 

@@ -36,17 +36,17 @@ from loopback import TARGET, own_cache, raspberry_pi
 from tiny_sweep import write_tiny_sweep
 
 from harness import console
-from harness.boards import emulation_missing
-from harness.boards.board import Completed
+from harness.boards.base import Completed
 from harness.build.engine import build_engine
-from harness.configuration.schema import read_sweep
-from harness.configuration.targets import load_target
+from harness.config.sweep_file import read_sweep
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
+from harness.store.store import FILE_NAME
 from harness.sweep.fleet import Fleet
-from harness.sweep.runner import run_sweep
-from harness.sweep.store import FILE_NAME
+from harness.sweep.run import run_sweep
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
 
 SWEEP = """\
 models: [{name: tiny, cfg: tiny.cfg, weights: tiny.weights, calibration: {dataset: data, images: 4}}]

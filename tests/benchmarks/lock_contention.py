@@ -38,8 +38,8 @@ from loopback import TARGET, own_cache, raspberry_pi
 from tiny_sweep import write_tiny_sweep
 
 from harness.build.engine import build_engine
-from harness.configuration.targets import load_target
-from harness.sweep.store import FILE_NAME, Store
+from harness.config.targets import load_target
+from harness.store.store import FILE_NAME, Store
 
 HARNESSES = ("first", "second")
 BOARDS = ("desk", "shelf")

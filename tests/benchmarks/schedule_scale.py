@@ -28,15 +28,15 @@ from fake_boards import FakeBoard
 from networks import printed_bench
 
 from harness import console
-from harness.boards.board import MOST_OUTPUT, Completed
-from harness.configuration.schema import read_sweep
-from harness.configuration.targets import Target, load_target
+from harness.boards.base import MOST_OUTPUT, Completed
+from harness.config.sweep_file import read_sweep
+from harness.config.targets import Target, load_target
+from harness.store.store import Store
 from harness.sweep.fleet import Fleet
-from harness.sweep.runner import run_sweep
-from harness.sweep.store import Store
+from harness.sweep.run import run_sweep
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
 
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 POLICIES = ("fp32", "fp16")

@@ -18,7 +18,7 @@ from proxy import Proxy
 
 AWAITED_SECONDS = 5.0  # for what was prepared to happen
 
-# What says that the connection to a board was lost, or could not be had: harness/boards/ssh.py, session.py,
+# What says that the connection to a board was lost, or could not be had: harness/boards/ssh/,
 # and what paramiko and the system say of a socket.
 _LOST = (
     "the connection was lost", "no answer in time", "connecting:", "the board ended the session",

@@ -39,7 +39,7 @@ from hostile_modes import MODES, Mode
 from hostile_shells import LIE_OF_SERVER, LIES_OF_SHELLS, HostileBoard, Lie, flooding_server
 from tiny_sweep import write_tiny_sweep
 
-from harness.sweep.store import FILE_NAME
+from harness.store.store import FILE_NAME
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from fault_kinds import KINDS, Kind
 
-from harness.sweep.store import FILE_NAME, Store
+from harness.store.store import FILE_NAME, Store
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 # How long after a fault it may still make a cell fail: engines have 6 s, a connection without an answer has
-# up to a minute (harness/boards/ssh.py), and others are tried before.
+# up to a minute (harness/boards/ssh/board.py), and others are tried before.
 LATE_SECONDS = 90.0
 
 

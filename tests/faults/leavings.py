@@ -11,8 +11,8 @@ from pathlib import Path
 
 from board import GOVERNOR, Board, command_line
 
-from harness.boards.session import SILENCE_SECONDS
-from harness.sweep.store import FILE_NAME
+from harness.boards.ssh.session import SILENCE_SECONDS
+from harness.store.store import FILE_NAME
 
 # A keeper that hears nothing ends its session after one to two times its limit; then it kills and removes.
 PATIENCE_SECONDS = 2 * SILENCE_SECONDS + 10.0
@@ -44,7 +44,7 @@ def _after_a_while(look: Callable[[], list[str]]) -> list[str]:
 
 def _on_board(board: Board, reopened: bool) -> list[str]:
     found = board.unexpected()
-    # Of the working folder's parts (harness/boards/session.py) objects and what has arrived of some outlive a
+    # Of the working folder's parts (boards/ssh/session.py) objects and what has arrived of some outlive a
     # session, whose name ends with its boot.
     for part in ("lock", "sessions", "ended"):
         for path in (board.work / part).rglob("*"):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ssh_server import Server, running_server
 
-from harness.boards import emulation_missing
 from harness.build.engine import build_engine
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
 
 TARGET = "pi4"
 LIBRARIES = "/usr/aarch64-linux-gnu"  # Debian's libc6-arm64-cross

@@ -17,7 +17,7 @@ from ssh_server import Server
 from tiny_sweep import write_tiny_sweep
 
 from harness.build.engine import build_engine
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.resources import cache_directory
 
 # One line, for what is a name; its slash makes it no name of a file.

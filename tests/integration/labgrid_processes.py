@@ -16,7 +16,7 @@ import pytest
 from ssh_server import Server, free_port, wait_for
 from started_processes import running
 
-from harness.boards.labgrid_coordinator import Place
+from harness.boards.labgrid.coordinator import Place
 
 BARE = "bare"  # a place without a board
 

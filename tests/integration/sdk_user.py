@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from harness.build.toolchain import build_tool, load_toolchain
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.sdk.layout import Sdk
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.host_keys import parse_host_key
-from harness.boards.ssh import SshAddress
+from harness.boards.ssh.board import SshAddress
+from harness.boards.ssh.host_keys import parse_host_key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from darknet_text import Printed, read_printed
 from harness import cli
 from harness.accuracy.calibrate import calibrate
 from harness.accuracy.evaluate import evaluate
-from harness.configuration.policy import BUILT_IN, apply
+from harness.config.policy import BUILT_IN, apply
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 pytestmark = [pytest.mark.data, pytest.mark.engine]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.block_profiler import MOUNT_POINT, prepare_profiler, profiling_missing
-from harness.configuration.board_data import Cache
-from harness.configuration.targets import load_target
+from harness.config.board_data import Cache
+from harness.config.targets import load_target
 from harness.errors import HarnessError
 from harness.prediction.profile import RUN_ENDED, Profile, read_profile
+from harness.qemu.profiler import MOUNT_POINT, prepare_profiler, profiling_missing
 
 TARGET = load_target("pi4")
 LINES = 16  # of a KiB

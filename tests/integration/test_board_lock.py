@@ -17,11 +17,11 @@ import pytest
 from ssh_server import Server, address_below, running_server
 from started_processes import running
 
-from harness.boards import session
-from harness.boards.board import Completed, RunTimeoutError
-from harness.boards.board_lock import held, take_command
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.base import Completed, RunTimeoutError
+from harness.boards.ssh import session
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.lock import held, take_command
+from harness.config.targets import load_target
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
 
 NAME = "the shelf's $(id)\n\x1b[31mü"
@@ -129,10 +129,10 @@ def test_after_an_error_it_is_free(address: SshAddress) -> None:
 ORCHESTRATOR = """
 import sys
 from pathlib import Path
-from harness.boards.board_lock import held
-from harness.boards.host_keys import parse_host_key
+from harness.boards.ssh.lock import held
+from harness.boards.ssh.host_keys import parse_host_key
 from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 
 port, user, key, host_key, folder, pids = sys.argv[1:]
 host_key = parse_host_key(Path(host_key).read_text())

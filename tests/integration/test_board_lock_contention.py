@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from started_processes import running
 
-from harness.boards import session
-from harness.boards.board_lock import give_back_command, take_command
 from harness.boards.command_line import quoted, split_pid, wrapped
-from harness.boards.session import keeper_command
+from harness.boards.ssh import session
+from harness.boards.ssh.lock import give_back_command, take_command
+from harness.boards.ssh.session import keeper_command
 
 ODD = 'it\'s a "folder" $(touch oops) `id`\n*ü'
 

@@ -11,7 +11,7 @@ import pytest
 from ssh_server import Server, free_port, running_server
 
 from harness import cli
-from harness.configuration.targets import host_architecture
+from harness.config.targets import host_architecture
 
 NAME = "it's $(touch executed) <shelf> [bold]"
 

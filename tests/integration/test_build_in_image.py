@@ -10,17 +10,17 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.boards import emulation_missing
 from harness.boards.emulated import OWNER_LABEL
-from harness.boards.image_compiler import image_compiler
-from harness.boards.process_identity import own_identity
 from harness.build import engine as building
 from harness.build import manifest as manifests
 from harness.build import program as programs
 from harness.build.engine import build_engine
 from harness.build.toolchain import Toolchain
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import BuildError, TargetMismatchError
+from harness.images.availability import emulation_missing
+from harness.images.native_compiler import image_compiler
+from harness.images.process_identity import own_identity
 
 pytestmark = pytest.mark.emulation
 

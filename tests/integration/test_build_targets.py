@@ -15,7 +15,7 @@ from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.engine import EngineBuild, build_engine
 from harness.build.self_test import self_test
 from harness.build.toolchain import load_toolchain
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import TargetMismatchError
 
 pytestmark = pytest.mark.engine

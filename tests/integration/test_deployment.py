@@ -15,10 +15,11 @@ import pytest
 from ssh_server import Server, address_below, running_server
 
 from harness import file_digest
-from harness.boards import deployment, storage_room
-from harness.boards.board_lock import held
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh import cache_eviction as storage_room
+from harness.boards.ssh import deployment
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.lock import held
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from harness.accuracy.calibrate import calibrate
 from harness.accuracy.evaluate import evaluate
-from harness.configuration.policy import BUILT_IN, apply
-from harness.configuration.schema import read_sweep
+from harness.config.policy import BUILT_IN, apply
+from harness.config.sweep_file import read_sweep
 from harness.resources import resource
 from harness.runtimes.engine import HostEngine
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from harness.boards import emulation_missing
 from harness.boards.emulated import EmulatedBoard
 from harness.build.elf import read_needs, version_key
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.cli import main
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.doctor.checks import Check, build_check, read_checks, run_check
 from harness.errors import TargetMismatchError
-from harness.machine.checks import Check, build_check, read_checks, run_check
+from harness.images.availability import emulation_missing
 from harness.resources import cache_directory
 from harness.sdk.wheel import LIBRARIES
 
@@ -107,7 +107,7 @@ def test_a_program_that_lacks_a_library_there_is_refused(monkeypatch: pytest.Mon
     target = load_target("pi4")
     if missing := emulation_missing(target):
         pytest.skip("; ".join(missing))
-    monkeypatch.setattr("harness.machine.checks.LIBRARIES", ())
+    monkeypatch.setattr("harness.doctor.checks.LIBRARIES", ())
     with (
         EmulatedBoard(target) as board,
         pytest.raises(TargetMismatchError, match=r"ended with status 127 \(.*libtensorflow_cc\.so\.2"),

@@ -16,13 +16,14 @@ import docker
 import pytest
 from started_processes import running
 
-from harness.boards import emulation_missing, profiling_missing
-from harness.boards.board import RunTimeoutError
+from harness.boards.base import RunTimeoutError
 from harness.boards.emulated import OWNER_LABEL, EmulatedBoard, remove_stale
-from harness.boards.ssh import SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh.board import SshBoard
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError
+from harness.images.availability import emulation_missing
 from harness.prediction.profile import read_profile
+from harness.qemu.profiler import profiling_missing
 
 pytestmark = pytest.mark.emulation
 
@@ -147,7 +148,7 @@ def test_nothing_is_left_when_the_server_does_not_start(
 
 OPEN_AND_WAIT = """
 from harness.boards.emulated import EmulatedBoard
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 with EmulatedBoard(load_target("pi4")) as board:
     print(board.container_name, flush=True)
     input()

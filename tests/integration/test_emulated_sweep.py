@@ -12,7 +12,8 @@ import pytest
 from tiny_sweep import query, results, run, write_tiny_sweep
 
 from harness import cli
-from harness.boards import emulation_missing, profiling_missing
+from harness.images.availability import emulation_missing
+from harness.qemu.profiler import profiling_missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 

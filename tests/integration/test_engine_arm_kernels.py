@@ -13,7 +13,7 @@ from engine_tests import configure_and_build, run
 
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.toolchain import load_toolchain
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 
 pytestmark = pytest.mark.engine
 

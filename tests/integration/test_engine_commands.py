@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.models.random_weights import write_random_weights
+from harness.config.random_weights import write_random_weights
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 pytestmark = pytest.mark.engine

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.boards import emulation_missing, open_board, profiling_missing
-from harness.boards.board import Board
+from harness.boards.base import Board
+from harness.boards.inventory import open_board
 from harness.build.engine import build_engine
-from harness.configuration.policy import Policy, Setting, apply
-from harness.configuration.targets import load_target
+from harness.config.policy import Policy, Setting, apply
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
 from harness.prediction.profile import read_profile
+from harness.qemu.profiler import profiling_missing
 from harness.resources import resource
 from harness.runtimes.engine import EngineOptions, HostEngine, bench_arguments, forward_arguments
 

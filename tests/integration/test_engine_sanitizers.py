@@ -12,7 +12,7 @@ from engine_tests import ENGINE, configure_and_build, run
 from random_networks import SANITIZER_OPTIONS, Campaign, Programs
 
 from harness.build.toolchain import build_tool
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.sdk.wheel import tensorflow_sdk
 
 pytestmark = pytest.mark.engine

@@ -11,10 +11,10 @@ import pytest
 from board import Board, build_libraries
 from campaign import campaign
 
-from harness.boards import emulation_missing
-from harness.boards.host_keys import parse_host_key
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.host_keys import parse_host_key
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 

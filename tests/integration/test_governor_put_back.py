@@ -22,14 +22,14 @@ from proxy import Proxy
 from ssh_server import Server, address_below, running_server
 from started_processes import running
 
-from harness.boards.board_lock import held
-from harness.boards.governor import held_governor
-from harness.boards.sensors import BoardPaths
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.matrix import Protocol
-from harness.configuration.targets import load_target
+from harness.boards.sensors.governor import held_governor
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.lock import held
+from harness.config.sweep import Protocol
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError
-from harness.sweep.watched_run import run_watched
+from harness.measure.watched_run import run_watched
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_after_a_connection_that_is_lost_during_a_run(
 HARNESS = """
 import sys
 from pathlib import Path
-from harness.boards.host_keys import parse_host_key
+from harness.boards.ssh.host_keys import parse_host_key
 from harness.boards.sensors import BoardPaths
 from harness.boards.ssh import SshAddress
 from test_governor_put_back import connect, measure

@@ -19,14 +19,14 @@ from ssh_server import Server, running_server
 from tiny_sweep import write_tiny_sweep
 
 from harness import cli
-from harness.boards import profiling_missing
 from harness.build import engine as building
 from harness.build import manifest as manifests
 from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.models import registry
 from harness.prediction.llvm import find_llvm
+from harness.qemu.profiler import profiling_missing
 from harness.resources import resource
 from harness.runtimes.engine import HostEngine
 

@@ -18,14 +18,14 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.boards import bootstrap as bootstrapping
-from harness.boards import emulation_missing
-from harness.boards.bootstrap import base_tag, bootstrap
-from harness.boards.debian import Release
-from harness.boards.recipe import Recipe, read_recipe
 from harness.build.log import BuildLog, build_log
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import BuildError
+from harness.images import bootstrap as bootstrapping
+from harness.images.availability import emulation_missing
+from harness.images.bootstrap import base_tag, bootstrap
+from harness.images.debian import Release
+from harness.images.recipe import Recipe, read_recipe
 
 pytestmark = pytest.mark.emulation
 
@@ -33,10 +33,10 @@ TARGET = load_target("pi4")
 BOOTSTRAP = """
 import docker
 from pathlib import Path
-from harness.boards.bootstrap import bootstrap
+from harness.images.bootstrap import bootstrap
 from harness.build.log import build_log
-from harness.boards.recipe import read_recipe
-from harness.configuration.targets import load_target
+from harness.images.recipe import read_recipe
+from harness.config.targets import load_target
 from harness.resources import cache_directory
 recipe = read_recipe(load_target("pi4"))
 with build_log(cache_directory() / "log", "image test") as log:

@@ -17,14 +17,16 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.boards import emulation_missing, images, recipe
-from harness.boards.bootstrap import base_tag, bootstrap
-from harness.boards.debian import Release
-from harness.boards.images import build_image
-from harness.boards.recipe import Base, Recipe, read_recipe
 from harness.build.log import BuildLog
-from harness.configuration.targets import Target, load_target
+from harness.config.targets import Target, load_target
 from harness.errors import BuildError
+from harness.images import image as images
+from harness.images import recipe
+from harness.images.availability import emulation_missing
+from harness.images.bootstrap import base_tag, bootstrap
+from harness.images.debian import Release
+from harness.images.image import build_image
+from harness.images.recipe import Base, Recipe, read_recipe
 from harness.resources import cache_directory
 
 pytestmark = pytest.mark.emulation

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.boards.host import HostBoard
-from harness.boards.instruction_counter import counting_missing
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import HarnessError
+from harness.qemu.counter import counting_missing
 
 pytestmark = pytest.mark.skipif(bool(counting_missing()), reason=counting_missing() or "everything is here")
 

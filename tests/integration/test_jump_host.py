@@ -12,10 +12,10 @@ import pytest
 from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
-from harness.boards import session
-from harness.boards.host_keys import parse_host_key
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh import session
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.host_keys import parse_host_key
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError
 
 

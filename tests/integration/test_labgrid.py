@@ -22,9 +22,9 @@ from started_processes import end_what_was_started, running
 
 from harness import cli
 from harness.boards.inventory import board_of, read_boards
-from harness.boards.labgrid import hold_of, unlock
-from harness.boards.labgrid_coordinator import Place, own_name
-from harness.configuration.targets import host_architecture
+from harness.boards.labgrid.board import hold_of, unlock
+from harness.boards.labgrid.coordinator import Place, own_name
+from harness.config.targets import host_architecture
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 PLACES = ("shelf", LINE, BARE)

@@ -17,8 +17,8 @@ from started_processes import end_what_was_started
 from tiny_sweep import finish, query, results, run, start, write_tiny_sweep
 
 from harness import cli
-from harness.boards.labgrid import hold_of
-from harness.boards.labgrid_coordinator import own_name
+from harness.boards.labgrid.board import hold_of
+from harness.boards.labgrid.coordinator import own_name
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 

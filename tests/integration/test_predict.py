@@ -13,10 +13,11 @@ from tiny_sweep import run as run_sweep
 from tiny_sweep import write_tiny_sweep
 
 from harness import cli
-from harness.boards import emulation_missing, profiling_missing
-from harness.models.random_weights import SEED, write_random_weights
+from harness.config.random_weights import SEED, write_random_weights
+from harness.images.availability import emulation_missing
 from harness.prediction import published
 from harness.prediction.llvm import find_llvm
+from harness.qemu.profiler import profiling_missing
 from harness.runtimes.engine import HostEngine
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
@@ -101,7 +102,7 @@ def test_coefficients_are_found_from_a_sweep_that_was_measured(
             database.execute("UPDATE cells SET result = ? WHERE key = ?", (json.dumps(result), key))
     database.close()
     found = predict(capsys, *words)
-    from harness.configuration.targets import load_target
+    from harness.config.targets import load_target
 
     board = load_target("pi4").board
     assert board is not None

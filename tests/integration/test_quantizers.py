@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tiny_sweep import query, run, write_tiny_sweep
 
-from harness.boards import emulation_missing
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
 from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.sdk.wheel import tensorflow_sdk
 

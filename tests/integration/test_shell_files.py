@@ -13,11 +13,11 @@ import pytest
 from proxy import Proxy
 from ssh_server import Server, address_below, running_server
 
-from harness.boards import ssh
-from harness.boards.deployment import Deployment
-from harness.boards.remote_files import ShellFiles
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh import board as ssh
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.deployment import Deployment
+from harness.boards.ssh.files import ShellFiles
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, HarnessError
 
 

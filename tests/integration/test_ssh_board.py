@@ -14,11 +14,12 @@ import pytest
 from proxy import Proxy
 from ssh_server import Server, free_port, make_key, running_server
 
-from harness.boards import session, ssh
-from harness.boards.board import RunTimeoutError, TooMuchOutputError
-from harness.boards.host_keys import parse_host_key
-from harness.boards.ssh import SshAddress, SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.base import RunTimeoutError, TooMuchOutputError
+from harness.boards.ssh import board as ssh
+from harness.boards.ssh import session
+from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.host_keys import parse_host_key
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 

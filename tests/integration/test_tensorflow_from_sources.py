@@ -26,14 +26,14 @@ import pytest
 from sdk_user import compile_against
 from started_processes import running
 
-from harness.boards import emulation_missing
-from harness.boards.docker_engine import DockerError
 from harness.boards.emulated import OWNER_LABEL
-from harness.boards.images import build_image
-from harness.boards.recipe import read_recipe
 from harness.build.elf import read_needs
-from harness.configuration.targets import Target, load_target
+from harness.config.targets import Target, load_target
 from harness.errors import BuildError
+from harness.images.availability import emulation_missing
+from harness.images.docker_engine import DockerError
+from harness.images.image import build_image
+from harness.images.recipe import read_recipe
 from harness.resources import cache_directory
 from harness.sdk import bazel
 from harness.sdk.layout import sdk_directory
@@ -234,9 +234,9 @@ def test_an_interrupted_build_goes_on_where_it_was(
 def test_a_killed_harness_leaves_a_container_that_the_next_one_ends(pi4: Target, stand_in: Sources) -> None:
     (work() / "wait").touch()
     script = (
-        "from harness.configuration.targets import load_target\n"
+        "from harness.config.targets import load_target\n"
         "from harness.sdk import bazel\nfrom harness.sdk.sources import Archive, Bazel, Sources\n"
-        "from harness.boards.recipe import read_recipe\n"
+        "from harness.images.recipe import read_recipe\n"
         "bazel.image_recipe = lambda target, _: read_recipe(target, building=True)\n"
         f"bazel.read_sources = lambda _: {stand_in!r}\nbazel.tensorflow_sdk(load_target('pi4'))\n"
     )

@@ -15,7 +15,7 @@ from sdk_user import compile_against
 
 from harness.build.elf import read_needs
 from harness.build.engine import build_engine
-from harness.configuration.targets import Target, load_target
+from harness.config.targets import Target, load_target
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
 from harness.resources import cache_directory
 from harness.sdk.wheel import LIBRARIES, tensorflow_sdk

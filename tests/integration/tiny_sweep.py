@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.sweep.store import FILE_NAME
+from harness.store.store import FILE_NAME
 
 CFG = """\
 [net]

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from harness.boards.board import MOST_OUTPUT, Completed
+from harness.boards.base import MOST_OUTPUT, Completed
 from harness.boards.host import HostBoard
-from harness.boards.sensors import BoardPaths
-from harness.configuration.targets import Target, load_target
+from harness.boards.sensors.script import BoardPaths
+from harness.config.targets import Target, load_target
 
 # What a shell must neither run nor split.
 HOSTILE = """it's "$(touch executed)" `touch executed`; touch executed\n * & -x é"""

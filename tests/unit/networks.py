@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.configuration.darknet_cfg import parse_cfg
+from harness.config.darknet_cfg import parse_cfg
 
 # Layers: 0 conv, 1 maxpool, 2 depthwise, 3 pointwise, 4 shortcut, 5 head conv, 6 yolo, 7 route,
 # 8 conv (int8), 9 upsample, 10 route, 11 head conv, 12 yolo.

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.configuration.board_data import BoardData, Cache, Coefficients
+from harness.config.board_data import BoardData, Cache, Coefficients
 from harness.prediction.llvm import Llvm
 from harness.prediction.profile import MAGIC
 

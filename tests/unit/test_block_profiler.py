@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards import block_profiler, qemu_plugin
-from harness.boards.block_profiler import BlockProfiler
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.qemu import plugin as qemu_plugin
+from harness.qemu import profiler as block_profiler
+from harness.qemu.profiler import BlockProfiler
 
 
 def test_the_program_runs_under_the_plugin_with_the_targets_core_and_caches() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import BoardUnreachableError, HarnessError
+from harness.locks import Interrupted
+from harness.store.store import Outcome
 from harness.sweep.board_activity import WALL_SECONDS, Backlog, Lane, State, Timings, seconds_left
-from harness.sweep.machine_lock import Interrupted
-from harness.sweep.store import Outcome
 from harness.sweep.worker import Job, Work
 
 

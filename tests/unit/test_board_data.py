@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from harness.configuration.board_data import BOARD_SHAPE, BoardData
-from harness.configuration.document import parse_document
-from harness.configuration.targets import Target, all_targets, load_target
+from harness.config.board_data import BOARD_SHAPE, BoardData
+from harness.config.document import parse_document
+from harness.config.targets import Target, all_targets, load_target
 from harness.errors import ConfigurationError
 from harness.prediction.core_model import load_core_model
 

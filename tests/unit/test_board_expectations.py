@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.boards.board_facts import CORES, BoardFacts, Clock
-from harness.boards.expectations import mismatches
-from harness.configuration.targets import all_targets, load_target
+from harness.boards.probe.expectations import mismatches
+from harness.boards.probe.facts import CORES, BoardFacts, Clock
+from harness.config.targets import all_targets, load_target
 
 FITTING = BoardFacts(
     machine="aarch64",

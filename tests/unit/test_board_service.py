@@ -14,16 +14,16 @@ import pytest
 from fake_boards import FakeBoard
 from networks import write_sweep
 
-from harness.configuration.schema import read_sweep
+from harness.config.sweep_file import read_sweep
 from harness.errors import BoardBusyError, BoardFaultError, BoardUnreachableError, HarnessError
+from harness.measure.cell import Cell
+from harness.store.store import Claim, Outcome, Store
 from harness.sweep.board_activity import Lane, State
 from harness.sweep.board_service import BoardService
-from harness.sweep.cell import Cell
 from harness.sweep.fleet import Fleet
 from harness.sweep.plan import Keyed, cells
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
-from harness.sweep.store import Claim, Outcome, Store
 from harness.sweep.worker import Job, Work, Worker
 
 FULL = "full: there is not enough room: 60 MB are needed, 1 MB is free"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from board_key import FINGERPRINT, KEY
 
-from harness.boards.energy_meter import EnergyMeter
 from harness.boards.host import HostBoard
 from harness.boards.inventory import board_of, open_board, read_boards
-from harness.boards.labgrid import PlaceBoard
-from harness.boards.labgrid_coordinator import Place
+from harness.boards.labgrid.board import PlaceBoard
+from harness.boards.labgrid.coordinator import Place
 from harness.boards.power import PowerHook
-from harness.boards.sensors import BoardPaths
-from harness.boards.ssh import SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.sensors.energy import EnergyMeter
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.ssh.board import SshBoard
+from harness.config.targets import load_target
 from harness.errors import ConfigurationError
 
 BOARD = f"name: shelf, target: pi, host: 192.0.2.7, user: pi, host_key: {KEY}"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.board_facts import BoardFacts, ThermalZone
-from harness.boards.expectations import Mismatch
 from harness.boards.inventory import read_boards
+from harness.boards.probe.expectations import Mismatch
+from harness.boards.probe.facts import BoardFacts, ThermalZone
 from harness.commands import boards, boards_probe
 from harness.commands.boards_probe import Probed
 

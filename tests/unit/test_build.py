@@ -22,10 +22,10 @@ from harness.build import manifest as manifests
 from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
 from harness.build.toolchain import load_toolchain
-from harness.configuration.targets import Target, host_architecture
-from harness.ending import ended_by_signals
+from harness.config.targets import Target, host_architecture
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
 from harness.file_digest import file_digest
+from harness.signals import ended_by_signals
 
 TARGET = Target(
     name="desk", description="this machine", architecture=host_architecture(), glibc="2.999", libstdcxx="9"

@@ -10,7 +10,7 @@ import pytest
 from harness import cli
 from harness.build import engine
 from harness.build.engine import EngineBuild
-from harness.configuration.targets import Target, all_targets
+from harness.config.targets import Target, all_targets
 from harness.errors import BuildError, ConfigurationError
 from harness.sdk import bazel
 from harness.sdk.layout import Sdk

@@ -15,10 +15,10 @@ import pytest
 from networks import write_sweep
 
 from harness import cli, console, errors
-from harness.boards import images
-from harness.boards.images import Image
 from harness.commands.run import duration
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
+from harness.images import image as images
+from harness.images.image import Image
 
 SWEEP = (
     "models: [{name: net, cfg: net.cfg, weights: net.weights, dataset: data}]\n"

@@ -26,10 +26,10 @@ from fake_boards import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.boards.board import RunTimeoutError
-from harness.boards.sampler import Sample, parse_samples, sampled, take_samples
-from harness.boards.sensors import BoardPaths
-from harness.boards.tegrastats import TegraStats
+from harness.boards.base import RunTimeoutError
+from harness.boards.sensors.sampler import Sample, parse_samples, sampled, take_samples
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.sensors.tegrastats import TegraStats
 
 
 @pytest.fixture(params=SHELLS)

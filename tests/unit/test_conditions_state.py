@@ -12,9 +12,9 @@ from fake_boards import SHELLS, FakeBoard, ShellBoard, bare, folder_of, jetson_n
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.boards.board import Completed
-from harness.boards.board_state import BoardState, Sensor, read_state
-from harness.boards.sensors import BoardPaths
+from harness.boards.base import Completed
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.sensors.state import BoardState, Sensor, read_state
 from harness.errors import HarnessError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.configuration.core_list import MOST_CORES, parse_cores
+from harness.config.core_list import MOST_CORES, parse_cores
 
 
 @pytest.mark.parametrize(

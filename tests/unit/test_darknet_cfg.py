@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from networks import CLASSIFIER, DETECTOR, WEIGHTED
 
-from harness.configuration.darknet_cfg import parse_cfg, read_cfg
+from harness.config.darknet_cfg import parse_cfg, read_cfg
 from harness.errors import ConfigurationError
 
 

@@ -10,10 +10,10 @@ import pytest
 from harness.accuracy.dataset import files_of, read_dataset, read_pictures, with_chosen_split
 from harness.accuracy.labels import label_file
 from harness.accuracy.names import class_names, read_names
-from harness.configuration.data_set_path import split_of
-from harness.configuration.matrix import Calibration, Model
+from harness.config.data_set_path import split_of
+from harness.config.sweep import Calibration, Model
 from harness.errors import ConfigurationError
-from harness.sweep import fingerprint
+from harness.measure import fingerprint
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.machine import installation, requirements
-from harness.machine.requirements import Requirement, examine
+from harness.doctor import installation, requirements
+from harness.doctor.requirements import Requirement, examine
 from harness.prediction import llvm
 from harness.prediction.core_model import load_core_model
 from harness.prediction.llvm import Llvm

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.configuration.document import Node, nearest, parse_document, read_document
+from harness.config.document import Node, nearest, parse_document, read_document
 from harness.errors import ConfigurationError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.build.elf import ElfNeeds, VersionNeed, check_fits, read_needs, version_key
-from harness.configuration.targets import Target, host_architecture
+from harness.config.targets import Target, host_architecture
 from harness.errors import BuildError, TargetMismatchError
 
 NANO = Target(name="nano", description="a board", architecture="aarch64", glibc="2.27", libstdcxx="3.4.25")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.boards.emulated import EmulatedBoard, seen_below
-from harness.boards.ssh import SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh.board import SshBoard
+from harness.config.targets import load_target
 from harness.sdk.layout import sdk_directory
 
 

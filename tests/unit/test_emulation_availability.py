@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards import availability
-from harness.boards.docker_engine import connect
+from harness.images import availability
+from harness.images.docker_engine import connect
 
 QEMU = """enabled
 interpreter /usr/bin/qemu-aarch64-static

@@ -11,14 +11,14 @@ import pytest
 from networks import CLASSIFIER, DETECTOR, write_sweep
 
 from harness import cli
-from harness.configuration.darknet_cfg import parse_cfg
-from harness.configuration.multiply_adds import multiply_adds
-from harness.configuration.schema import read_sweep
+from harness.config.darknet_cfg import parse_cfg
+from harness.config.multiply_adds import multiply_adds
+from harness.config.sweep_file import read_sweep
+from harness.measure.cell import Cell
+from harness.store.store import Outcome, Place, Store
 from harness.sweep.board_activity import WALL_SECONDS, Lane
-from harness.sweep.cell import Cell
 from harness.sweep.estimate import Estimate, estimate
 from harness.sweep.plan import cells
-from harness.sweep.store import Outcome, Place, Store
 from harness.sweep.worker import Job, at_once
 
 SWEEP = (

@@ -15,7 +15,7 @@ from PIL import Image
 
 from harness import cli
 from harness.accuracy.evaluate import evaluate, layer_report
-from harness.configuration.darknet_cfg import read_cfg
+from harness.config.darknet_cfg import read_cfg
 from harness.errors import ConfigurationError
 from harness.runtimes import engine as runtime
 from harness.runtimes.engine import EngineOptions

@@ -9,7 +9,7 @@ import pytest
 from fault_kinds import KINDS, Faults
 from judgement import LATE_SECONDS, Done, Tally, note_ends, noted_ends
 
-from harness.sweep.store import Outcome, Store
+from harness.store.store import Outcome, Store
 
 KIND = {kind.name: kind for kind in KINDS}
 FAILED = Outcome(status="failed", error="because")

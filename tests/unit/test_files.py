@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from networks import write_sweep
 
-from harness.configuration.darknet_cfg import read_cfg
-from harness.configuration.document import read_document
-from harness.configuration.schema import read_sweep
+from harness.config.darknet_cfg import read_cfg
+from harness.config.document import read_document
+from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
 from harness.file_digest import file_digest
 from harness.files import open_regular, read_regular, read_text, write_atomically, written_whole

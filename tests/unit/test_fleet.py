@@ -9,8 +9,8 @@ from board_key import KEY
 
 from harness.boards.emulated import EmulatedBoard
 from harness.boards.host import HostBoard
-from harness.boards.ssh import SshBoard
-from harness.configuration.targets import load_target
+from harness.boards.ssh.board import SshBoard
+from harness.config.targets import load_target
 from harness.errors import ConfigurationError
 from harness.sweep.fleet import Fleet
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from started_processes import running
 
-from harness.boards.board import RunTimeoutError, TooMuchOutputError
+from harness.boards.base import RunTimeoutError, TooMuchOutputError
 from harness.boards.host import HostBoard
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
 OPENED = """
 import sys, time
 from harness.boards.host import HostBoard
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 board = HostBoard(load_target("host")).__enter__()
 log = board.scratch("log")
 """

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paramiko import Ed25519Key, SSHClient
 
-from harness.boards.host_keys import HostKey, parse_host_key, pin
+from harness.boards.ssh.host_keys import HostKey, parse_host_key, pin
 from harness.errors import BoardRefusedError, BoardUnreachableError, ConfigurationError
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.boards import bootstrap, docker_engine, images, recipe
-from harness.boards.debian import Release, read_debian
-from harness.boards.recipe import Base, Recipe, read_recipe
 from harness.build.log import BuildLog, build_log
-from harness.configuration.targets import all_targets, load_target
+from harness.config.targets import all_targets, load_target
 from harness.errors import BuildError, ConfigurationError
+from harness.images import bootstrap, docker_engine, recipe
+from harness.images import image as images
+from harness.images.debian import Release, read_debian
+from harness.images.recipe import Base, Recipe, read_recipe
 
 RELEASE = Release(suite="bookworm", glibc="2.36", packages=("usr-is-merged",))
 RECIPE = Recipe(

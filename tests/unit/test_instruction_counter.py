@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.instruction_counter import InstructionCounter, prepare_counter, read_count
 from harness.errors import HarnessError
+from harness.qemu.counter import InstructionCounter, prepare_counter, read_count
 
 
 def test_the_program_is_run_with_the_plugin_and_its_own_variables() -> None:

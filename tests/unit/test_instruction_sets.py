@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.build.instruction_sets import asked_for, check_instruction_sets, instruction_set_of
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.errors import TargetMismatchError
 
 WORDS = (

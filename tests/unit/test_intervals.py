@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from series import correlated, processes
 
-from harness.sweep.intervals import (
+from harness.measure.intervals import (
     MeanTime,
     mean_time,
     percentile_intervals,
@@ -19,7 +19,7 @@ from harness.sweep.intervals import (
     speed_interval,
     why_no_interval,
 )
-from harness.sweep.statistics import percentile
+from harness.measure.statistics import percentile
 
 SAMPLES = st.lists(st.integers(1, 10**12), min_size=1, max_size=50)
 

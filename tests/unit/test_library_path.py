@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.boards.board import library_path
+from harness.boards.base import library_path
 from harness.errors import ConfigurationError
 
 

@@ -14,10 +14,10 @@ from fake_boards import FakeBoard
 from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
-from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError
-from harness.boards.sensors import BoardPaths
-from harness.configuration.schema import read_sweep
-from harness.configuration.targets import load_target
+from harness.boards.base import MOST_OUTPUT, Completed, RunTimeoutError
+from harness.boards.sensors.script import BoardPaths
+from harness.config.sweep_file import read_sweep
+from harness.config.targets import load_target
 from harness.errors import (
     BoardFaultError,
     BoardRefusedError,
@@ -26,16 +26,17 @@ from harness.errors import (
     HarnessError,
     TargetMismatchError,
 )
+from harness.measure import cell_run as measurement
+from harness.measure import rounds
+from harness.measure.cell import Cell, Inputs, cell_key
+from harness.measure.cell_run import Files, measure
+from harness.measure.watched_run import Watched, run_watched
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
 from harness.runtimes.engine_output import ImplausibleResultError
-from harness.sweep import measurement, rounds
-from harness.sweep.cell import Cell, Inputs, cell_key
-from harness.sweep.measurement import Files, measure
+from harness.store.store import Outcome
 from harness.sweep.plan import cells, in_turns
-from harness.sweep.store import Outcome
-from harness.sweep.watched_run import Watched, run_watched
 
 CFG = """\
 [net]

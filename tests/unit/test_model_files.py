@@ -18,9 +18,9 @@ from networks import CLASSIFIER, DETECTOR
 from PIL import Image
 
 from harness import cli
-from harness.configuration.darknet_cfg import parse_cfg, read_cfg
-from harness.configuration.file_kind import expect_weights, kind_of
-from harness.configuration.model_files import check_calibration, check_model, check_weights
+from harness.config.darknet_cfg import parse_cfg, read_cfg
+from harness.config.file_kind import expect_weights, kind_of
+from harness.config.model_files import check_calibration, check_model, check_weights
 from harness.errors import ConfigurationError
 
 

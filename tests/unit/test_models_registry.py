@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.configuration.darknet_cfg import parse_cfg, read_cfg
-from harness.configuration.document import read_document
-from harness.configuration.policy import apply
-from harness.configuration.schema import MATRIX
+from harness.config.darknet_cfg import parse_cfg, read_cfg
+from harness.config.document import read_document
+from harness.config.policy import apply
+from harness.config.sweep_file import MATRIX
 from harness.errors import ConfigurationError
 from harness.models.registry import all_models, find_model
 from harness.resources import resource

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.patient_database import connect
-from harness.sweep.store import FILE_NAME, Claim, Outcome, Store
-from harness.sweep.store_errors import StoreError
+from harness.store.database import connect
+from harness.store.errors import StoreError
+from harness.store.store import FILE_NAME, Claim, Outcome, Store
 
 AT_ONCE = 5.0  # seconds, on a busy machine
 

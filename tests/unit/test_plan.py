@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import write_sweep
 
-from harness.configuration.schema import read_sweep
-from harness.configuration.targets import load_target
-from harness.sweep.cell import Cell
+from harness.config.sweep_file import read_sweep
+from harness.config.targets import load_target
+from harness.measure.cell import Cell
 from harness.sweep.plan import LEAST_TOGETHER, MOST_TOGETHER, cells, in_turns
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import CLASSIFIER, DETECTOR, WEIGHTED
 
-from harness.configuration.darknet_cfg import PRECISION_KEYS, key_of, lines_of, parse_cfg
-from harness.configuration.policy import (
+from harness.config.darknet_cfg import PRECISION_KEYS, key_of, lines_of, parse_cfg
+from harness.config.policy import (
     AS_IS,
     BUILT_IN,
     OneLayerAtATime,
@@ -26,7 +26,7 @@ from harness.configuration.policy import (
     select,
     settings,
 )
-from harness.configuration.policy_shape import read_policy
+from harness.config.policy_file import read_policy
 from harness.errors import ConfigurationError
 
 CFG = parse_cfg(DETECTOR, "net.cfg")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from profiles import NOP, Scripted
 
-from harness.configuration.document import parse_document
+from harness.config.document import parse_document
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction import core_model
 from harness.prediction.core_model import CoreModel, OutOfOrderRules, load_core_model

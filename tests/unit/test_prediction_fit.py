@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import BOARD
 
-from harness.configuration.board_data import Coefficients
+from harness.config.board_data import Coefficients
 from harness.errors import ConfigurationError
 from harness.prediction.fit import Measurement, errors_of, fit, fit_together
 from harness.prediction.model import Work, features

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from profiles import BOARD, NOP, Row, write_profile
 
-from harness.configuration.board_data import Coefficients
+from harness.config.board_data import Coefficients
 from harness.prediction.model import (
     UNVALIDATED_ERROR,
     Costs,

@@ -14,9 +14,9 @@ from networks import CLASSIFIER, DETECTOR, write_sweep
 from PIL import Image
 
 from harness import cli
-from harness.configuration.darknet_cfg import parse_cfg
-from harness.sweep.runner import _Execution
-from harness.sweep.store import FILE_NAME, Outcome
+from harness.config.darknet_cfg import parse_cfg
+from harness.store.store import FILE_NAME, Outcome
+from harness.sweep.run import _Execution
 
 MODEL = "{name: net, cfg: net.cfg, weights: net.weights, dataset: data, calibration: ranges.json}"
 

@@ -14,10 +14,10 @@ import pytest
 from fake_boards import FakeBoard
 
 from harness.errors import BoardUnreachableError
+from harness.locks import Interrupted, measuring
+from harness.store.store import Store
 from harness.sweep import preparation
-from harness.sweep.machine_lock import Interrupted, measuring
 from harness.sweep.preparation import Boards
-from harness.sweep.store import Store
 from harness.sweep.worker import Worker
 
 NAMES = ("a", "b", "c")

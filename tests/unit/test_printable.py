@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.printable import one_line, one_paragraph, printable, printable_lines
+from harness.text import one_line, one_paragraph, printable, printable_lines
 
 ANYTHING = st.text(st.characters())  # also halves of characters, as names of files have them
 

@@ -14,22 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.boards.board import MOST_OUTPUT, Completed
-from harness.boards.board_facts import (
-    BoardFacts,
-    Clock,
-    ThermalZone,
-    Throttle,
-    parse_facts,
-)
-from harness.boards.board_state import BoardState, Sensor
-from harness.boards.expectations import mismatches
+from harness.boards.base import MOST_OUTPUT, Completed
 from harness.boards.host import HostBoard
-from harness.boards.probe import parse_skew, probe
-from harness.boards.sensors import BoardPaths
-from harness.configuration.targets import all_targets, load_target
+from harness.boards.probe.expectations import mismatches
+from harness.boards.probe.facts import BoardFacts, Clock, ThermalZone, Throttle, parse_facts
+from harness.boards.probe.read import parse_skew, probe
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.sensors.state import BoardState, Sensor
+from harness.config.targets import all_targets, load_target
 from harness.errors import HarnessError
-from harness.printable import one_line
+from harness.text import one_line
 
 PI_4_FEATURES = "fp asimd evtstrm crc32 cpuid"
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"]) if shutil.which(shell[0]) is not None]

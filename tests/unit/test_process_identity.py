@@ -7,9 +7,9 @@ import sys
 
 from started_processes import running
 
-from harness.boards.process_identity import is_dead, own_identity
+from harness.images.process_identity import is_dead, own_identity
 
-PRINT = "from harness.boards.process_identity import own_identity; print(own_identity(), flush=True); input()"
+PRINT = "from harness.images.process_identity import own_identity; print(own_identity(), flush=True); input()"
 
 
 def test_this_process_is_alive() -> None:

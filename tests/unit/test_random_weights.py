@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.models.random_weights import write_random_weights
+from harness.config.random_weights import write_random_weights
 
 
 def layer(kind: str, fan_in: int, out: tuple[int, int, int], extra: int) -> dict[str, object]:

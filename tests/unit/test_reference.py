@@ -19,7 +19,7 @@ from report_rows import row
 from harness import cli, errors
 from harness.report.data import data
 from harness.report.result import Report
-from harness.sweep.store import FILE_NAME, LayerRow, Outcome, Place, Store
+from harness.store.store import FILE_NAME, LayerRow, Outcome, Place, Store
 
 
 @pytest.fixture

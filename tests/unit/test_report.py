@@ -20,7 +20,7 @@ from harness.report.pareto import pareto_optimal
 from harness.report.result import Report, read_report
 from harness.report.tables import NOTHING, tables
 from harness.report.terminal import print_report
-from harness.sweep.store import Outcome, Place, Store
+from harness.store.store import Outcome, Place, Store
 
 FIXED_KEYS = [
     "model",

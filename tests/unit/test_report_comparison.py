@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from report_rows import emulated, report, row
 
+from harness.measure.intervals import mean_time
 from harness.report.comparison import Resampled, compared_with_fp32
 from harness.report.data import data
 from harness.report.html import html
@@ -20,8 +21,7 @@ from harness.report.pareto import not_ranked, pareto_optimal
 from harness.report.result import Report, read_report
 from harness.report.tables import NOTHING, Table, tables
 from harness.report.terminal import fitted, print_report
-from harness.sweep.intervals import mean_time
-from harness.sweep.store import Outcome, Place, Store
+from harness.store.store import Outcome, Place, Store
 
 QUIET = [[10.0, 10.01], [10.02, 10.0], [9.99, 10.0]]  # milliseconds, in rounds
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.printable import one_paragraph
 from harness.report.data import data
 from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.result import Report, Row
 from harness.report.terminal import print_report
+from harness.text import one_paragraph
 
 MARKUP = ["<script>", "</td>", "&lt;", "]]>", "-->", '" onclick="', "'", "|", "\\", "\\|", "`", "*", "[x](y)"]
 MARKUP += ["[red]", "[/]", "[link=x]", ":heart:", "\n", "\r\n", "\t", "\x1b[31m", "\x00", "\u202e", "\udce9"]

@@ -18,20 +18,20 @@ from rich.console import Console
 from harness import console
 from harness.boards.host import HostBoard
 from harness.cli import main
-from harness.configuration.matrix import Build, Options, Variant
-from harness.configuration.policy import Policy, Setting, apply
-from harness.configuration.targets import Target, load_target
+from harness.config.policy import Policy, Setting, apply
+from harness.config.sweep import Build, Options, Variant
+from harness.config.targets import Target, load_target
 from harness.errors import BoardRefusedError
 from harness.report.board_table import BoardTable
-from harness.sweep import runner
+from harness.store.store import Outcome
+from harness.sweep import run as runner
 from harness.sweep.fleet import Fleet
-from harness.sweep.materials import Materials
+from harness.sweep.inputs import Materials
 from harness.sweep.preparation import Engine
-from harness.sweep.store import Outcome
 from harness.sweep.worker import Job, at_once
 
 if TYPE_CHECKING:
-    from harness.boards.board import Board
+    from harness.boards.base import Board
 
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 BOARDS = ("desk", "[red]shelf[/red]", "loft", "attic")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
-from harness.sweep.machine_lock import Interrupted
+from harness.locks import Interrupted
 from harness.sweep.schedule import Schedule, Task
 
 DEAD = BoardUnreachableError("dead")

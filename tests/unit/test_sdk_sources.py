@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from file_server import CONTENT, SHA256, Server, server
 
-from harness.boards import docker_engine
-from harness.configuration.targets import Target, all_targets, load_target
+from harness.config.targets import Target, all_targets, load_target
 from harness.errors import BuildError, ConfigurationError
+from harness.images import docker_engine
 from harness.sdk import bazel, sources
 from harness.sdk.sources import Archive, Sources, read_sources
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.build.emulator import Emulator
 from harness.build.self_test import self_test
-from harness.configuration.targets import Target
+from harness.config.targets import Target
 from harness.errors import BuildError, TargetMismatchError
 
 TARGET = Target(name="desk", description="", architecture="aarch64", cpu="cortex-a57", glibc="2.27")

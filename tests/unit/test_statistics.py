@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from series import correlated, processes
 
-from harness.sweep.statistics import SIGNIFICANT, drift, outliers, percentile, timing
+from harness.measure.statistics import SIGNIFICANT, drift, outliers, percentile, timing
 
 SAMPLES = st.lists(st.integers(1, 10**12), min_size=1, max_size=50)
 

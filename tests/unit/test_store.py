@@ -15,8 +15,8 @@ import pytest
 from old_stores import FORMAT_4
 
 from harness.errors import ConfigurationError
-from harness.sweep.ownership import Owner, is_alive, remove_dead
-from harness.sweep.store import FILE_NAME, Claim, LayerRow, Outcome, Place, Run, Store
+from harness.store.owners import Owner, is_alive, remove_dead
+from harness.store.store import FILE_NAME, Claim, LayerRow, Outcome, Place, Run, Store
 
 LAYER = LayerRow(
     index=3,

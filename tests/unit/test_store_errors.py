@@ -15,12 +15,12 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import ConfigurationError
+from harness.store.errors import StoreError, store_errors
+from harness.store.owners import Owner, remove_dead
+from harness.store.store import FILE_NAME, Claim, Outcome, Run, Store
 from harness.sweep.board_activity import Lane
 from harness.sweep.board_service import BoardService
-from harness.sweep.ownership import Owner, remove_dead
 from harness.sweep.schedule import Schedule, Task
-from harness.sweep.store import FILE_NAME, Claim, Outcome, Run, Store
-from harness.sweep.store_errors import StoreError, store_errors
 
 LARGE = Outcome(status="done", result={"fps": 2.5}, samples_ns=range(1, 20_000))
 

@@ -16,8 +16,8 @@ import pytest
 from old_stores import FORMAT_4
 
 from harness import cli
-from harness.sweep.store import FILE_NAME, LayerRow, Outcome, Place, Store
-from harness.sweep.store_schema import VERSION
+from harness.store.schema import VERSION
+from harness.store.store import FILE_NAME, LayerRow, Outcome, Place, Store
 
 LAYER = LayerRow(0, "convolutional", "int8", "int8", "avx2", "gemm", 5, 2, 7)
 

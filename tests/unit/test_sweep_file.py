@@ -9,17 +9,9 @@ import pytest
 from networks import CLASSIFIER, WEIGHTED, write_sweep
 
 from harness.build.toolchain import TOOLCHAINS
-from harness.configuration import schema
-from harness.configuration.matrix import (
-    Build,
-    Calibration,
-    EmulatedProtocol,
-    Options,
-    Protocol,
-    Step,
-    variants,
-)
-from harness.configuration.schema import json_schema, read_sweep
+from harness.config import sweep_file as schema
+from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
+from harness.config.sweep_file import json_schema, read_sweep
 from harness.errors import ConfigurationError
 from harness.resources import resource
 from harness.sweep.plan import cells

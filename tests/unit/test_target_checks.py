@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from fake_boards import FakeBoard
 
-import harness.boards
-from harness.boards.board import MOST_OUTPUT, Completed, RunTimeoutError
+import harness.boards.inventory
+from harness.boards.base import MOST_OUTPUT, Completed, RunTimeoutError
 from harness.cli import main
-from harness.configuration.targets import Target, load_target
+from harness.config.targets import Target, load_target
+from harness.doctor import checks, requirements, target
+from harness.doctor.checks import Check, WrongOutputError, read_checks, run_check
+from harness.doctor.requirements import DoesNotApplyError, Requirement, look
 from harness.errors import BoardUnreachableError, BuildError, HarnessError, TargetMismatchError
-from harness.machine import checks, requirements, target
-from harness.machine.checks import Check, WrongOutputError, read_checks, run_check
-from harness.machine.requirements import DoesNotApplyError, Requirement, look
 from harness.resources import resource
 from harness.sdk.layout import Sdk
 from harness.sdk.wheel import LIBRARIES
@@ -86,7 +86,7 @@ def sdk_of(_: Target) -> Sdk:
 def board(monkeypatch: pytest.MonkeyPatch) -> Desk:
     """The board of every target; programs and SDK are there without being built."""
     made = Desk()
-    monkeypatch.setattr(harness.boards, "open_board", lambda *_: made)
+    monkeypatch.setattr(harness.boards.inventory, "open_board", lambda *_: made)
     monkeypatch.setattr(checks, "build_check", lambda check, _: Path("/built", check.program))
     monkeypatch.setattr(checks, "tensorflow_sdk", sdk_of)
     monkeypatch.setattr(target, "tensorflow_sdk", sdk_of)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.configuration.targets import all_targets, host_architecture, load_target
+from harness.config.targets import all_targets, host_architecture, load_target
 from harness.errors import ConfigurationError
 
 TARGET = 'description: a board\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n'

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.boards.tegrastats import TegraStats, parse_tegrastats
+from harness.boards.sensors.tegrastats import TegraStats, parse_tegrastats
 
 NANO = (
     "RAM 613/3964MB (lfb 634x4MB) SWAP 0/1982MB (cached 0MB) CPU [2%@102,1%@102,off,off] EMC_FREQ 0% "

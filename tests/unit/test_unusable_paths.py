@@ -15,10 +15,10 @@ from networks import write_sweep
 from harness import cli
 from harness.accuracy.dataset import read_dataset
 from harness.boards.inventory import read_boards
-from harness.configuration.schema import read_sweep
+from harness.config.random_weights import random_weights_file
+from harness.config.sweep_file import read_sweep
 from harness.errors import BuildError, ConfigurationError, explained
 from harness.files import write_atomically
-from harness.models.random_weights import random_weights_file
 
 SWEEP = "models: [{name: net, cfg: net.cfg, weights: net.weights}]\npolicies: [fp32]\ntargets: [host]\n"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fake_boards import ShellBoard, raspberry_pi, waiting
 
-from harness.boards.energy_meter import EnergyMeter
-from harness.boards.temperature_gate import Outcome
-from harness.configuration.matrix import Protocol
-from harness.sweep.watched_run import Watched, facts, run_watched
+from harness.boards.sensors.cool_down import Outcome
+from harness.boards.sensors.energy import EnergyMeter
+from harness.config.sweep import Protocol
+from harness.measure.watched_run import Watched, facts, run_watched
 
 PROTOCOL = Protocol(cool_seconds=0.0, timeout=60.0)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from harness import locks as machine_lock
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
-from harness.sweep import machine_lock
-from harness.sweep.machine_lock import Interrupted, loading, measuring, using
-from harness.sweep.store import Claim, LayerRow, Outcome, Run, Store
+from harness.locks import Interrupted, loading, measuring, using
+from harness.store.store import Claim, LayerRow, Outcome, Run, Store
 from harness.sweep.worker import Job, Work, Worker, at_once
 
 LAYER = LayerRow(

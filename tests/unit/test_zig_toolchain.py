@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.build.toolchain import build_tool, load_toolchain
-from harness.configuration.targets import load_target
+from harness.config.targets import load_target
 from harness.resources import resource
 
 ECHO = "#!/bin/sh\nprintf '%s\\n' \"$@\"\n"

@@ -1,0 +1,1 @@
+"""Boards that a labgrid coordinator lends."""

@@ -1,0 +1,1 @@
+"""What a board is: its facts, and whether they fit its target."""

@@ -1,0 +1,139 @@
+"""What a target expects of a board, compared with what the board told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.boards.probe.facts import CORES
+from harness.build.elf import version_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.boards.probe.facts import BoardFacts
+    from harness.config.targets import Target
+
+_CLOCK_TOLERANCE = 0.05  # of the target's; targets have round figures
+_TARGET_CURE = "Is `target` right in the boards file? `harness targets` lists them."
+# The names that Linux gives to what FEATURES of harness.config.targets has.
+_HWCAPS = {
+    "neon": ("asimd",),
+    "lse": ("atomics",),
+    "fp16": ("fphp", "asimdhp"),
+    "dotprod": ("asimddp",),
+    "sve": ("sve",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """Something that is not as the target has it, and what to do about it."""
+
+    message: str
+    cure: str
+
+
+def mismatches(facts: BoardFacts, target: Target) -> list[Mismatch]:
+    """Where a board differs from its target. What the board did not tell is compared with nothing; one that
+    tells too little to be judged does not fit."""
+    return [*_untold(facts), *_system(facts, target), *_core(facts, target), *_clock(facts, target)]
+
+
+def _untold(facts: BoardFacts) -> Iterator[Mismatch]:
+    needed = {
+        "its machine (`uname -m`)": facts.machine,
+        "its C library (`getconf GNU_LIBC_VERSION`, `ldd --version`)": facts.libc,
+        "its cores (/proc/cpuinfo)": facts.cores,
+    }
+    untold = [what for what, told in needed.items() if not told]
+    # Of BusyBox's systems some have neither getconf nor ldd.
+    if facts.machine is None or len(untold) > 1:
+        yield Mismatch(
+            message=f"it does not say {' and '.join(untold)}, so nobody can tell whether it fits",
+            cure="Log in there and run these: is it a Linux with a POSIX shell?",
+        )
+
+
+def _system(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
+    if facts.machine is not None and facts.machine != target.architecture:
+        yield Mismatch(
+            message=f"its kernel is {facts.machine}, and {target.name} is {target.architecture}",
+            cure="Is `target` right in the boards file, and the board's system a 64-bit one?",
+        )
+    elif facts.bits is not None and facts.bits != 64:
+        yield Mismatch(
+            message=f"its programs have {facts.bits} bits, and those for {target.name} have 64",
+            cure="Install the 64-bit edition of its system: a 64-bit kernel alone does not run them.",
+        )
+    if target.glibc is None or facts.libc is None:
+        return
+    if facts.glibc is None:
+        yield Mismatch(
+            message=f"its C library is {facts.libc}, and {target.name} has glibc {target.glibc}",
+            cure="Install a system with glibc; what is built here does not run on another C library.",
+        )
+    elif version_key(facts.glibc) < version_key(target.glibc):
+        yield Mismatch(
+            message=f"its glibc is {facts.glibc}, and {target.name} has {target.glibc}",
+            cure=f"Bring its system up to date, or take a target with glibc {facts.glibc} or older: "
+            "`harness targets` lists them.",
+        )
+
+
+def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
+    expected = _expected_core(target)
+    if facts.cores and expected is not None:
+        alike, wanted = facts.cores.count(expected), target.board.cores if target.board else 1
+        if alike == 0:
+            kinds = ", ".join(dict.fromkeys(facts.cores))
+            yield Mismatch(
+                message=f"its cores are {kinds}, and {target.name} has {expected}", cure=_TARGET_CURE
+            )
+        elif alike < wanted:
+            off = (facts.cores_present or 0) - len(facts.cores)
+            yield Mismatch(
+                message=f"{alike} of its {expected} cores are switched on, and {target.name} has {wanted}",
+                cure="Switch them on: `nvpmodel -m 0` on a Jetson, elsewhere "
+                "/sys/devices/system/cpu/cpu*/online or maxcpus= in the kernel's command line."
+                if off > 0
+                else _TARGET_CURE,
+            )
+    if facts.features:
+        for feature in target.features:
+            absent = [name for name in _HWCAPS[feature] if name not in facts.features]
+            if absent:
+                yield Mismatch(
+                    message=f"its cores have no {', '.join(absent)}, and {target.name} has {feature}",
+                    cure="What is built for the target uses it. " + _TARGET_CURE,
+                )
+
+
+def _expected_core(target: Target) -> str | None:
+    """The name by which the target's core is known here; None where nothing says it."""
+    if target.board is not None:
+        midr = target.board.midr
+        return CORES.get((midr >> 24, midr >> 4 & 0xFFF))
+    return target.cpu if target.cpu in CORES.values() else None
+
+
+def _clock(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
+    permitted = [clock for clock in facts.clocks if clock.limit_hz or clock.max_hz]
+    if target.board is None or not permitted:
+        return
+    fastest = max(permitted, key=lambda clock: clock.limit_hz or clock.max_hz or 0.0)
+    limit, most, wanted = (
+        fastest.limit_hz or fastest.max_hz or 0.0,
+        fastest.max_hz or 0.0,
+        target.board.clock_hz,
+    )
+    if abs(limit - wanted) <= _CLOCK_TOLERANCE * wanted:
+        return
+    yield Mismatch(
+        message=f"its cores run at {limit / 1e6:.0f} MHz at most, and {target.name} at {wanted / 1e6:.0f}",
+        cure=f"scaling_max_freq below /sys/devices/system/cpu/cpufreq keeps it from {most / 1e6:.0f} MHz: "
+        "raise that, or choose another power mode (`nvpmodel -m 0` on a Jetson)."
+        if limit < wanted and most > limit * (1 + _CLOCK_TOLERANCE)
+        else "Its model, firmware or settings (config.txt on a Raspberry Pi) differ, and predictions for the "
+        "target hold for its clock.",
+    )

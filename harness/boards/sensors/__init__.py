@@ -1,0 +1,1 @@
+"""What a board says of itself while it measures: clocks, temperature, power, throttling."""

@@ -1,0 +1,247 @@
+"""Under which conditions a measurement was taken, and whether the board was throttled meanwhile."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from harness.boards.sensors.energy import Metered, integral
+from harness.boards.sensors.governor import STEADY, HeldGovernor, by_hand
+from harness.boards.sensors.sampler import Sample
+from harness.boards.sensors.state import BoardState, hottest_of
+
+CLOCK_KEPT = 0.95  # of what a held clock was at the run's begin; below it the board was throttled
+
+_CURE_SUPPLY = "use the board's official power supply and a short, thick cable"
+_CURE_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
+
+# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: now, and 16 places further up
+# whether it has been since the board started.
+_PI_BITS = (
+    (0, "under-voltage", _CURE_SUPPLY),
+    (1, "the firmware capped the clock", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
+    (2, "the firmware throttled the cores", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
+    (3, "the soft temperature limit was reached", _CURE_HEAT),
+)
+_SINCE_START = 16
+
+# A rail through which the whole board is fed, on boards that also measure parts of it.
+_WHOLE_BOARD = ("vdd_in", "pom_5v_in", "5v_in")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What is known of a run's conditions. None: the board has no sensor for it, or none was read."""
+
+    samples: int
+    clock_minimum: float | None  # of the slowest core, as a fraction of the hardware's maximum
+    clock_median: float | None
+    clock_maximum: float | None
+    hottest_celsius: float | None  # of the cores
+    memory_mhz_minimum: int | None  # a Jetson's memory clock, where its tegrastats shows that
+    memory_mhz_maximum: int | None
+    throttled: bool | None  # None: nothing on this board tells
+    reasons: tuple[str, ...]  # why it counts as throttled
+    governors: tuple[str, ...]
+    energy_joules: float | None  # of the time between the first and the last sample, or reading of a meter
+    energy_seconds: float | None  # that time
+    energy_source: str | None  # what measured it
+    warnings: tuple[str, ...]  # each with its cure
+
+
+def assess(
+    samples: Sequence[Sample],
+    before: BoardState,
+    after: BoardState,
+    held: HeldGovernor | None = None,
+    metered: Metered | None = None,
+) -> Conditions:
+    """What the samples of a run and the board's state before and after it say.
+
+    Throttled is a run in whose samples something throttles, and one after which the board counts more such
+    events since it started. What `after` shows of that moment alone is not held against the run.
+    """
+    fractions = [low for sample in samples if (low := slowest_clock(sample, before)) is not None]
+    temperatures = [
+        hottest
+        for hottest in (
+            *(hottest_celsius(sample, before) for sample in samples),
+            before.hottest_celsius,
+            after.hottest_celsius,
+        )
+        if hottest is not None
+    ]
+    memory = _memory_clocks(samples)
+    findings = dict(_throttling(samples, before, after))
+    watched = bool(samples) and bool(before.throttle_sources or _held(before))
+    energy, source = _energy(samples, before), "the board's own sensors" if before.rails else "tegrastats"
+    if metered is not None and metered.joules is not None and metered.seconds is not None:
+        energy, source = (metered.joules, metered.seconds), metered.source
+    return Conditions(
+        samples=len(samples),
+        clock_minimum=min(fractions, default=None),
+        clock_median=statistics.median(fractions) if fractions else None,
+        clock_maximum=max(fractions, default=None),
+        hottest_celsius=max(temperatures, default=None),
+        memory_mhz_minimum=min(memory, default=None),
+        memory_mhz_maximum=max(memory, default=None),
+        throttled=bool(findings) if watched or findings else None,
+        reasons=tuple(findings),
+        governors=tuple(sorted({*before.governors, *after.governors})),
+        energy_joules=energy[0] if energy else None,
+        energy_seconds=energy[1] if energy else None,
+        energy_source=source if energy else None,
+        warnings=(
+            *(f"{reason}: {cure}" for reason, cure in findings.items()),
+            *_warnings(samples, before, after, held),
+            *([metered.warning] if metered and metered.warning else ()),
+        ),
+    )
+
+
+def merged(conditions: Sequence[Conditions]) -> Conditions:
+    """The conditions of several runs as those of one. Raises ValueError where there are none."""
+    if not conditions:
+        raise ValueError("no conditions")
+
+    def known(name: str) -> list[float]:
+        return [value for each in conditions if (value := getattr(each, name)) is not None]
+
+    def united(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for each in conditions for text in getattr(each, name)))
+
+    told = [each.throttled for each in conditions if each.throttled is not None]
+    medians = known("clock_median")
+    memory = [int(clock) for name in ("memory_mhz_minimum", "memory_mhz_maximum") for clock in known(name)]
+    return Conditions(
+        samples=sum(each.samples for each in conditions),
+        clock_minimum=min(known("clock_minimum"), default=None),
+        clock_median=statistics.median(medians) if medians else None,
+        clock_maximum=max(known("clock_maximum"), default=None),
+        hottest_celsius=max(known("hottest_celsius"), default=None),
+        memory_mhz_minimum=min(memory, default=None),
+        memory_mhz_maximum=max(memory, default=None),
+        throttled=any(told) if told else None,
+        reasons=united("reasons"),
+        governors=tuple(sorted(united("governors"))),
+        energy_joules=sum(known("energy_joules")) or None,
+        energy_seconds=sum(known("energy_seconds")) or None,
+        energy_source=next((each.energy_source for each in conditions if each.energy_source), None),
+        warnings=united("warnings"),
+    )
+
+
+def _throttling(
+    samples: Sequence[Sample], before: BoardState, after: BoardState
+) -> Iterator[tuple[str, str]]:
+    """Each reason to call the run throttled, with its cure."""
+    shown = reduce(or_, (sample.throttled or 0 for sample in samples), 0)
+    new = 0 if before.throttled is None else (shown | (after.throttled or 0)) & ~before.throttled
+    for bit, reason, cure in _PI_BITS:
+        if (new >> (bit + _SINCE_START) | shown >> bit) & 1:
+            yield reason, cure
+    for place in before.core_coolers:
+        states = [_at(sample.coolers, place, len(before.coolers)) for sample in samples]
+        highest = max((value for value in states if value is not None), default=0)
+        if highest > 0:
+            yield f"{before.coolers[place].label} slowed the cores down (state {highest})", _CURE_HEAT
+    for event, later in zip(before.events, after.events, strict=False):
+        counts = [sensor.value for sensor in (event, later) if sensor.value is not None]
+        if event.label == later.label and len(counts) == 2 and counts[0] < counts[1]:
+            yield f"{event.label} counted over-current or under-voltage", _CURE_SUPPLY
+    readings = [sample.clocks_khz for sample in samples if len(sample.clocks_khz) == len(before.cores)]
+    for place, clock in _held(before).items():
+        lowest = min((low for clocks in readings if (low := clocks[place])), default=clock)
+        if lowest < CLOCK_KEPT * clock:
+            fell = f"fell from {clock // 1000} to {lowest // 1000} MHz under the governor {STEADY}"
+            yield f"core {before.cores[place].index} {fell}", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"
+
+
+def _warnings(
+    samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None
+) -> Iterator[str]:
+    """What else may make the figures worse or less certain, with its cure."""
+    if not samples:
+        yield "the board was not sampled: make the folder of the log writable there"
+    why, cure = (f"; {held.reason}", held.cure) if held and held.cure else ("", by_hand(STEADY))
+    for governor in sorted({*before.governors, *after.governors} - {STEADY}):
+        yield f"the governor is {governor}, which moves the clock or keeps it low{why}: {cure}"
+    if before.throttled is not None and before.throttled >> _SINCE_START & 1:
+        yield f"the board has had under-voltage since it started: {_CURE_SUPPLY}"
+    jetson = "jetson" in before.model.lower()
+    for limit, maximum in sorted({(core.limit_khz or 0, core.maximum_khz or 0) for core in before.cores}):
+        if 0 < limit < maximum:
+            cure = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
+            yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {cure}"
+    memory = _memory_clocks(samples)
+    if memory and min(memory) < CLOCK_KEPT * max(memory):
+        yield f"the memory's clock moved between {min(memory)} and {max(memory)} MHz: `sudo jetson_clocks`"
+
+
+def _held(state: BoardState) -> dict[int, int]:
+    """The clock of each core, by its place, that nothing but throttling should move.
+
+    Where Linux shows a measured clock instead of the one it set, as on x86-64, it is never quite the limit.
+    """
+    return {
+        place: core.clock_khz
+        for place, core in enumerate(state.cores)
+        if core.governor == STEADY and core.clock_khz and core.clock_khz == core.limit_khz
+    }
+
+
+def slowest_clock(sample: Sample, state: BoardState) -> float | None:
+    """The slowest core's clock as a fraction of its maximum."""
+    if len(sample.clocks_khz) != len(state.cores):  # cores came or went since
+        return None
+    fractions = [
+        clock / core.maximum_khz
+        for clock, core in zip(sample.clocks_khz, state.cores, strict=True)
+        if clock and core.maximum_khz
+    ]
+    return min(fractions, default=None)
+
+
+def hottest_celsius(sample: Sample, state: BoardState) -> float | None:
+    """The hottest core's temperature; where no zone shows one, as tegrastats has it."""
+    found = state.hottest(sample.temperatures)
+    if found is None and sample.tegrastats:
+        found = hottest_of(list(sample.tegrastats.temperatures.items()))
+    return found
+
+
+def _memory_clocks(samples: Sequence[Sample]) -> list[int]:
+    """In MHz, of those samples that have one."""
+    stats = [sample.tegrastats for sample in samples if sample.tegrastats]
+    return [each.memory_mhz for each in stats if each.memory_mhz is not None]
+
+
+def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
+    """A sensor's value; unknown where sensors came or went since the state was read that counts them."""
+    return values[place] if len(values) == count else None
+
+
+def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float] | None:
+    """Joules, and the seconds in which they were used, of the samples that have a power."""
+    points = []
+    for sample in samples:
+        rails = _rails(sample, state)
+        whole = [value for label, value in rails if label.lower() in _WHOLE_BOARD]
+        watts = whole or [value for _, value in rails]
+        known = [value for value in watts if value is not None]
+        if known and len(known) == len(watts):
+            points.append((sample.uptime_seconds, sum(known) / 1e6))
+    points.sort()
+    return integral(points)
+
+
+def _rails(sample: Sample, state: BoardState) -> list[tuple[str, int | None]]:
+    """Each rail's label and microwatts; where the board shows none, as tegrastats has them."""
+    if not state.rails:
+        return list(sample.tegrastats.rails.items()) if sample.tegrastats else []
+    return [
+        (rail.label, _at(sample.rails, place, len(state.rails))) for place, rail in enumerate(state.rails)
+    ]

@@ -1,0 +1,179 @@
+"""A user's own command that says what power a board takes, as a USB meter or a smart plug shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from harness import console
+from harness.boards.user_command import CommandWords, run_user_command
+from harness.config.document import Node
+from harness.config.validation import Choice, Either, Field, Number, Record, Schema, Shape, made_of
+from harness.errors import HarnessError
+from harness.text import one_line, printable
+
+EnergyUnit = Literal["watts", "joules"]
+_Reading = tuple[float, float]  # seconds of a clock, and watts or joules
+
+UNITS: dict[EnergyUnit, str] = {"watts": "the watts of now", "joules": "all joules so far"}
+_LARGEST = 1e12
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyMeter:
+    """The command's words, what it prints, and when it is run.
+
+    It prints one number on standard output: of `watts` those of now, of `joules` all so far. For watts it is
+    run again and again while a program runs on the board, for joules once before and once after that.
+    """
+
+    command: tuple[str, ...]
+    unit: EnergyUnit = "watts"
+    seconds: float = 5.0  # that one call is given
+    every: float = 1.0  # seconds from the end of a call to the next one's begin, for watts
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports. Its other words are not shown, they may hold a password."""
+        return f"the command {printable(Path(self.command[0]).name)}"
+
+    def read(self) -> float:
+        """What it prints now. Raises HarnessError where it fails, takes too long, or prints no number."""
+        printed = run_user_command(self.command, self.seconds, doing=self.name, key="energy")
+        found = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", printed.strip())
+        if found is None or float(found[0]) > _LARGEST:
+            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # and to no report
+            raise HarnessError(
+                f"{self.name} printed no number of {self.unit}",
+                cure=f"It has to print a number, {UNITS[self.unit]}, and nothing else.",
+            )
+        return float(found[0])
+
+
+@dataclass(kw_only=True)
+class Metered:
+    """What a meter said of the time in which a program ran; None: nothing."""
+
+    source: str = ""
+    joules: float | None = None
+    seconds: float | None = None  # in which these were used
+    warning: str = ""  # why there are none, with the cure
+
+
+@contextlib.contextmanager
+def metered(meter: EnergyMeter | None) -> Iterator[Metered]:
+    """Measures while the block runs; what came of it is there at the block's end. Raises nothing itself."""
+    found = Metered()
+    if meter is None:
+        yield found
+        return
+    found.source = meter.name
+    readings: list[_Reading] = []
+
+    def read() -> bool:
+        asked = time.monotonic()
+        try:
+            value = meter.read()
+        except HarnessError as error:
+            found.warning = f"no energy was measured: {error.message}: {error.cure}"
+            return False
+        readings.append(((asked + time.monotonic()) / 2, value))
+        return True
+
+    if meter.unit == "joules":
+        begun = read()
+        yield found
+        if begun and read():
+            _count(found, readings)
+        return
+    stop = threading.Event()
+
+    def go_on_reading() -> None:
+        while read() and not stop.wait(meter.every):
+            pass
+
+    thread = threading.Thread(target=go_on_reading)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended = time.monotonic()
+        stop.set()
+        thread.join()
+    if not found.warning:
+        _integrate(found, [reading for reading in readings if reading[0] <= ended])
+
+
+def _count(found: Metered, readings: Sequence[_Reading]) -> None:
+    (start, before), (end, after) = readings
+    if after > before:
+        found.joules, found.seconds = after - before, end - start
+    else:
+        fell = f"it fell from {before:g} to {after:g}" if after < before else f"it stood still at {after:g}"
+        found.warning = (
+            f"no energy was measured: {found.source} has to print all joules so far, and {fell}: look "
+            "whether it is reset, and measure longer (min_seconds) where its steps are coarse"
+        )
+
+
+def _integrate(found: Metered, readings: Sequence[_Reading]) -> None:
+    if (energy := integral(readings)) is not None:
+        found.joules, found.seconds = energy
+    else:
+        found.warning = (
+            f"no energy was measured: {found.source} was not read twice while the program ran: measure "
+            "longer (min_seconds), or give a shorter `every` under `energy` in the boards file"
+        )
+
+
+def integral(readings: Sequence[_Reading]) -> tuple[float, float] | None:
+    """Joules, and the seconds in which they were used, of seconds and watts, by the trapezoidal rule.
+
+    None where there are no two moments.
+    """
+    if len(readings) < 2:
+        return None
+    joules = sum(
+        (later - earlier) * (power + next_power) / 2
+        for (earlier, power), (later, next_power) in pairwise(readings)
+    )
+    return joules, readings[-1][0] - readings[0][0]
+
+
+_COMMAND = CommandWords(example="[read-plug, --watts, 192.0.2.9]")
+
+
+class _JustCommand:
+    """The short form: a command alone."""
+
+    def read(self, node: Node) -> EnergyMeter:
+        return EnergyMeter(command=_COMMAND.read(node))
+
+    def schema(self) -> Schema:
+        return _COMMAND.schema()
+
+
+ENERGY_SHAPE: Shape[EnergyMeter] = Either(
+    short=_JustCommand(),
+    long=Record(
+        what="an energy meter",
+        make=made_of(EnergyMeter),
+        fields={
+            "command": Field(shape=_COMMAND, help="its words", required=True),
+            "unit": Field(
+                shape=Choice(what="unit", names=lambda: list(UNITS)), help="what it prints, watts without"
+            ),
+            "seconds": Field(shape=Number(least=0.1, most=60), help="that a call is given, 5 without"),
+            "every": Field(
+                shape=Number(least=0.01, most=60), help="seconds between calls for watts, 1 without"
+            ),
+        },
+    ),
+)

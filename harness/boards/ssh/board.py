@@ -1,0 +1,351 @@
+"""A board over SSH: one connection for deployment, execution and collection.
+
+What is started and written there ends with the connection, see harness.boards.ssh.session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.command_line import completed, kill_group, split_pid, wrapped
+from harness.boards.sensors.script import BoardPaths
+from harness.boards.ssh.connection import CONNECT_SECONDS, connection_to, send_at_once
+from harness.boards.ssh.deployment import Deployment
+from harness.boards.ssh.files import RemoteFiles, ShellFiles, files_of
+from harness.boards.ssh.host_keys import HostKey
+from harness.boards.ssh.session import Session
+from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
+from harness.files import write_atomically
+from harness.text import brief, printable
+
+if TYPE_CHECKING:
+    from paramiko import PKey
+
+    from harness.config.targets import Target
+
+KEEPALIVE_SECONDS = 10
+TRANSFER_SECONDS = 60.0  # without an answer: a connection may fall silent and yet not end
+
+
+@dataclass(frozen=True, kw_only=True)
+class SshAddress:
+    """Where a board is and how it is known. Without `key` the SSH agent and the user's own keys are tried."""
+
+    host: str
+    user: str
+    port: int = 22
+    key: Path | PKey | None = None
+    host_key: HostKey | None = None
+    known_hosts: Path | None = None
+    folder: str = "harness"  # relative to the home folder, or absolute
+    jump: SshAddress | None = None  # the host through which it is reached
+    keep_bytes: int = 2 << 30  # of deployed files; what was not used for longest is removed first
+    wait_seconds: float = 3600.0  # that another harness may keep the board
+
+    @property
+    def known_as(self) -> str:
+        """The name under which known_hosts files have it."""
+        return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
+
+    def __str__(self) -> str:
+        through = f" through {self.jump}" if self.jump else ""
+        return f"{self.user}@{self.host}:{self.port}{through}"
+
+
+class SshBoard:
+    """A device with an SSH server and a POSIX shell."""
+
+    emulated = False
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        address: SshAddress | None = None,
+        *,
+        sensors: BoardPaths | None = None,
+    ) -> None:
+        self.name = name
+        self.target = target
+        self.sensors = sensors or BoardPaths()
+        self.address = address
+        self._connection: Any = None  # fabric.Connection, which has no types
+        self._files: RemoteFiles | None = None
+        self._session: Session | None = None
+        self._deployment: Deployment | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._connect()
+        except BaseException:
+            self._disconnect(hurry=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disconnect(hurry=kind is not None)
+
+    def _connect(self) -> None:
+        import logging
+
+        # paramiko prints tracebacks of what is raised anyway, unless its logger has a handler.
+        logging.getLogger("paramiko").addHandler(logging.NullHandler())
+        address = self.address
+        if address is None:
+            raise ValueError(f"{self.name} has no address")
+        self._connection = connection = connection_to(address)
+        if address.jump is not None:
+            with self.reachable("connecting to the jump host", address.jump):
+                connection.gateway.open()
+        with self.reachable("connecting"):
+            connection.open()
+            send_at_once(connection)
+            connection.transport.set_keepalive(KEEPALIVE_SECONDS)
+            self._files = files = files_of(connection.transport, timeout=TRANSFER_SECONDS)
+            folder = PurePosixPath(files.home()) / address.folder
+            self._session = Session(connection.transport, str(folder), self._shown)
+            if isinstance(files, ShellFiles):
+                files.join(self._session)
+        self._deployment = Deployment(self, self.keep_bytes)
+
+    def lose(self) -> None:
+        """Closes the connection: the board ends the session, and is unreachable until it is entered again."""
+        self._disconnect(hurry=True)
+
+    def _disconnect(self, *, hurry: bool = False) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close(hurry=hurry)
+        connection, self._connection, self._files = self._connection, None, None
+        if connection is not None:
+            for opened in (connection, connection.gateway):  # Fabric leaves its gateway open
+                if opened is not None:
+                    with contextlib.suppress(Exception):
+                        opened.close()
+
+    @property
+    def session(self) -> Session:
+        """What this connection is on the board. Raises BoardUnreachableError without one."""
+        if self._session is None:
+            raise self._gone("using it")
+        return self._session
+
+    @property
+    def keep_bytes(self) -> int:
+        """How much of what is deployed may stay on the board."""
+        return self.address.keep_bytes if self.address else 0
+
+    @property
+    def undo(self) -> str:
+        return f"{self.session.path}/undo"
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long to wait while another harness measures there."""
+        return self.address.wait_seconds if self.address else 0.0
+
+    def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
+        """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
+        if self._deployment is None:
+            raise self._gone("deploying")
+        return self._deployment.deploy(files)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        most_output: int = MOST_OUTPUT,
+    ) -> Completed:
+        from invoke.exceptions import CommandTimedOut
+
+        started, doing = time.monotonic(), f"running {printable(argv[0])}"
+        running = f"{self.session.path}/running"
+        try:
+            with self.reachable(doing):
+                line = wrapped(argv, environment or {}, running, self.session.leader)
+                result = self._execute(line, timeout, most_output)
+            # Out of time, Invoke closes the channel; it may see that before it sees why.
+            late = result.exited < 0 and time.monotonic() - started >= timeout
+        except CommandTimedOut as error:
+            result, late = error.result, True
+        if late:
+            self._end(argv, result.stdout)
+            raise RunTimeoutError(
+                f"{printable(PurePosixPath(argv[0]).name)}: did not end within {timeout:g} s on {self._shown}"
+            )
+        if result.flooded:
+            self._end(argv, result.stdout)
+            raise TooMuchOutputError(printable(PurePosixPath(argv[0]).name), self._shown, most_output)
+        group, stdout = split_pid(result.stdout)
+        ended = completed(result.exited, stdout, result.stderr)
+        # A session that the board ended, as when it heard nothing for long, takes its programs with it.
+        if group is None or result.exited < 0 or ended.status == -signal.SIGKILL:
+            with self.reachable(doing):
+                if not self._has(running):
+                    raise self._gone(doing, "the board ended the session")
+        if result.exited < 0:
+            raise self._gone(doing)
+        if group is None:
+            raise HarnessError(f"{self._shown}: {doing}: it was not started: {brief(result.stderr)}")
+        return ended
+
+    def _end(self, argv: Sequence[str], stdout: str) -> None:
+        """Kills what was started. Raises BoardUnreachableError where that cannot be asked for any more."""
+        from invoke.exceptions import CommandTimedOut
+
+        group, _ = split_pid(stdout)
+        if group is not None:
+            with self.reachable(f"ending {printable(argv[0])}"), contextlib.suppress(CommandTimedOut):
+                self._execute(kill_group(group), CONNECT_SECONDS, MOST_OUTPUT)
+
+    def _execute(self, line: str, timeout: float, most_output: int) -> Any:
+        if not self._connected:  # Fabric would silently connect anew
+            raise EOFError("not connected")
+        return self._connection.run(
+            line,
+            hide=True,
+            warn=True,
+            in_stream=False,
+            timeout=timeout,
+            encoding="utf-8",
+            most_output=most_output,
+        )
+
+    def count_instructions(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        timeout: float,  # noqa: ARG002
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> tuple[Completed, int] | None:
+        """Boards have counters of their own, which the engine reads."""
+        return None
+
+    def profile(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        output: Path,  # noqa: ARG002
+        *,
+        timeout: float,  # noqa: ARG002
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> Completed | None:
+        """Only an emulator profiles."""
+        return None
+
+    def scratch(self, name: str) -> str:
+        return f"{self.session.path}/{name}"
+
+    def fetch(self, remote: str, local: Path) -> None:
+        with self.reachable(f"fetching {printable(remote)}"):
+            try:
+                content = self.files().read(remote, MOST_FETCHED)
+            except FileNotFoundError:
+                raise HarnessError(f"{self._shown}: there is no file {printable(remote)}") from None
+        write_atomically(local, content)
+
+    def _has(self, path: str) -> bool:
+        """Whether a file or folder is there; to be used within `reachable`."""
+        return self.files().size(path) is not None
+
+    @contextlib.contextmanager
+    def _temporary_file(self) -> Iterator[str]:
+        """A path that nothing uses; what is written there is removed in the end."""
+        path = f"{self.session.path}/{secrets.token_hex(8)}"
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(Exception):
+                self.files().remove(path)
+
+    @property
+    def _connected(self) -> bool:
+        return self._connection is not None and bool(self._connection.is_connected)
+
+    @property
+    def _shown(self) -> str:
+        return printable(self.name)
+
+    def files(self) -> RemoteFiles:
+        """The board's files; to be used within `reachable`."""
+        if self._files is None:
+            raise EOFError("not connected")
+        return self._files
+
+    def refused(self, error: OSError) -> bool:
+        """Whether the board answered no more than that it failed, as where its disk is full.
+
+        A connection that was lost is the same kind of error.
+        """
+        reached = self._connected and self._files is not None and not self._files.closed
+        return error.errno is None and not isinstance(error, TimeoutError) and reached
+
+    @contextlib.contextmanager
+    def reachable(self, doing: str, address: SshAddress | None = None) -> Iterator[None]:
+        """Turns every way in which the board, or a host on the way, is lost into BoardUnreachableError."""
+        from invoke.exceptions import ThreadException
+        from paramiko import AuthenticationException, BadHostKeyException, SSHException
+
+        where = f"{self._shown} ({address or self.address})"
+        try:
+            yield
+        except BadHostKeyException as error:
+            known = HostKey(kind=error.expected_key.get_name(), blob=error.expected_key.asbytes())
+            shown = HostKey(kind=error.key.get_name(), blob=error.key.asbytes())
+            raise BoardRefusedError(
+                f"{where}: its host key has changed: {shown.kind} {shown.fingerprint} "
+                f"instead of {known.kind} {known.fingerprint}",
+                cure="Either the board was installed anew or something else answers at its address. Find out "
+                "which before you change the key on record.",
+            ) from None
+        except AuthenticationException as error:
+            raise BoardRefusedError(
+                f"{where}: does not let us in: {error}",
+                cure="Check user and key in the boards file, and authorized_keys on the board.",
+            ) from None
+        except PermissionError as error:
+            raise HarnessError(
+                f"{self._shown}: {doing}: permission denied: {printable(str(error))}"
+            ) from None
+        except (SSHException, EOFError, OSError, ThreadException, UnicodeError) as error:
+            if isinstance(error, OSError) and self.refused(error):
+                raise HarnessError(
+                    f"{self._shown}: {doing}: the board cannot do that: {printable(str(error))}",
+                    cure="Check the board's storage and its free space (df), then try again.",
+                ) from None
+            raise self._gone(doing, _reason(error)) from None
+
+    def _gone(self, doing: str, reason: str = "the connection was lost") -> BoardUnreachableError:
+        if self._session is not None and self._session.silence:
+            reason = self._session.silence
+        return BoardUnreachableError(f"{self._shown} ({self.address}): {doing}: {reason}")
+
+
+def _reason(error: BaseException) -> str:
+    from paramiko.ssh_exception import NoValidConnectionsError
+
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, NoValidConnectionsError):  # its own words begin with "[Errno None]"
+        reasons = [
+            f"port {address[1]} of {address[0]}: {getattr(each, 'strerror', None) or each}"
+            for address, each in error.errors.items()
+        ]
+        return printable("; ".join(reasons))
+    # SFTP's client wraps the end of a connection into an error that ends with a colon and nothing.
+    if isinstance(error, EOFError) or isinstance(error.__context__, EOFError):
+        return "the connection was lost"
+    said = error.strerror if isinstance(error, OSError) else ""
+    return printable(said or str(error)) or "no reason"

@@ -1,0 +1,55 @@
+"""Connections to boards, straight or through a jump host, to keys on record alone."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.boards.ssh.host_keys import pin
+
+if TYPE_CHECKING:
+    from harness.boards.ssh.board import SshAddress
+
+CONNECT_SECONDS = 20.0
+
+
+def connection_to(address: SshAddress) -> Any:
+    """A fabric.Connection (which has no types), not open yet. Its `gateway` is the jump host's, or None.
+
+    Both accept the keys on record for them and no other; ConfigurationError where those cannot be used.
+    """
+    from fabric import Config, Connection
+
+    from harness.boards.ssh.runner import RemoteRunner
+
+    connect: dict[str, object] = dict.fromkeys(
+        ("banner_timeout", "auth_timeout", "channel_timeout"), CONNECT_SECONDS
+    )
+    if isinstance(address.key, Path):
+        connect |= {"key_filename": str(address.key), "allow_agent": False, "look_for_keys": False}
+    elif address.key is not None:
+        connect |= {"pkey": address.key, "allow_agent": False, "look_for_keys": False}
+    connection = Connection(
+        address.host,
+        user=address.user,
+        port=address.port,
+        gateway=connection_to(address.jump) if address.jump else None,
+        connect_timeout=CONNECT_SECONDS,
+        connect_kwargs=connect,
+        # What is not in the boards file must not change what is connected to.
+        config=Config(overrides={"load_ssh_configs": False, "runners": {"remote": RemoteRunner}}, lazy=True),
+    )
+    # Fabric accepts every unknown key unless told otherwise.
+    pin(connection.client, address=address.known_as, key=address.host_key, known_hosts=address.known_hosts)
+    return connection
+
+
+def send_at_once(connection: Any) -> None:
+    """Has what is sent over an open connection leave at once.
+
+    Else Nagle's algorithm holds a small packet back until the one before is acknowledged, which the other
+    side puts off for 40 ms: every command would take so much longer.
+    """
+    first = connection.gateway or connection  # the one that is a connection of TCP
+    first.transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

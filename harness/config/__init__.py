@@ -1,0 +1,1 @@
+"""What the user writes: sweep files, policies, Darknet cfgs, targets. Read and checked."""

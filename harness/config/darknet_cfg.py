@@ -1,0 +1,279 @@
+"""Reads of a Darknet cfg what a policy has to know: which layers there are, their kinds and what feeds what.
+
+It is no validator: the engine checks every key when it loads the cfg. Numbers are read as C's atoi reads
+them, and spaces inside a line do not count, as in Darknet.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from harness.config.document import nearest_file, suggestion
+from harness.config.file_kind import expect_cfg
+from harness.errors import ConfigurationError, file_error
+from harness.files import read_regular
+
+NETWORK_INPUT = -1  # the input of a layer that reads the network's own input
+PRECISIONS = ("fp32", "fp16", "int8")
+PRECISION_KEYS = (*PRECISIONS, "quantize")
+
+_NETWORK_SECTIONS = ("net", "network")
+_ALIASES = {
+    "conv": "convolutional",
+    "conn": "connected",
+    "max": "maxpool",
+    "avg": "avgpool",
+    "soft": "softmax",
+}
+_SECTIONS = (
+    *("convolutional", "connected", "maxpool", "avgpool", "upsample", "route", "shortcut", "scale_channels"),
+    *("reorg", "crop", "dropout", "cost", "softmax", "region", "yolo"),
+)
+_WEIGHTED = ("convolutional", "connected")
+_TERMINAL = ("yolo", "region", "softmax")
+_LARGEST_FILE = 4 << 20  # bytes
+_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A `[header]` with its options as written, without spaces. The first of equal keys counts,
+    as in Darknet and in the engine."""
+
+    name: str
+    line: int  # of the header, counted from 1
+    options: dict[str, str]
+    option_lines: dict[str, int]
+
+    def integer(self, key: str, default: int) -> int:
+        """An option as atoi reads it: 0 where no number stands at its beginning."""
+        return _integer(self.options[key]) if key in self.options else default
+
+    def integers(self, key: str) -> list[int]:
+        """A comma-separated option."""
+        value = self.options.get(key, "")
+        return [_integer(word) for word in value.split(",") if word]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer: its place, its kind and its inputs' indices (-1 is the network's input)."""
+
+    index: int
+    kind: str
+    line: int
+    inputs: tuple[int, ...]
+    channels: int  # of its output
+    depthwise: bool = False
+    pointwise: bool = False
+    precision: str = ""  # as the cfg asks: fp32, fp16 or int8; "" where the kind has none
+    quantize: bool = False
+    parameters: int | None = 0  # in the weights file; None where that depends on the input's size
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the layer has weights, and with them a precision of its own."""
+        return self.kind in _WEIGHTED
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}_{self.index}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DarknetCfg:
+    """A cfg's text and its layers."""
+
+    file: str
+    text: str
+    layers: tuple[Layer, ...]
+    input_size: tuple[int, int, int]  # channels, height, width
+
+    @cached_property
+    def weighted(self) -> tuple[Layer, ...]:
+        """The layers with a precision: convolutional and connected ones."""
+        return tuple(layer for layer in self.layers if layer.weighted)
+
+    @cached_property
+    def heads(self) -> tuple[Layer, ...]:
+        """The weighted layers whose output a yolo, region or softmax layer reads, through any layers without
+        weights; of a network without such layers the last weighted one."""
+        found: set[int] = set()
+        pending = [source for layer in self.layers if layer.kind in _TERMINAL for source in layer.inputs]
+        seen: set[int] = set()
+        while pending:
+            index = pending.pop()
+            if index == NETWORK_INPUT or index in seen:
+                continue
+            seen.add(index)
+            if self.layers[index].weighted:
+                found.add(index)
+            else:
+                pending.extend(self.layers[index].inputs)
+        if not found:
+            found = {layer.index for layer in self.weighted[-1:]}
+        return tuple(self.layers[index] for index in sorted(found))
+
+
+def read_cfg(path: Path) -> DarknetCfg:
+    """Reads a cfg file. Raises ConfigurationError with file and line, and for a file that is no cfg."""
+    expect_cfg(path)
+    try:
+        raw = read_regular(path, limit=_LARGEST_FILE, what="a Darknet cfg")
+    except FileNotFoundError:
+        near = nearest_file(path)
+        raise ConfigurationError(
+            f"{path}: there is no such file", cure=f"Did you mean {near}?" if near else ""
+        ) from None
+    except OSError as error:
+        raise file_error(path, error) from error
+    # Latin-1 keeps every byte, so that what a policy does not touch stays as it is.
+    return parse_cfg(raw.decode("latin-1"), str(path))
+
+
+def parse_cfg(text: str, file: str) -> DarknetCfg:
+    """Parses a cfg's text; `file` is used in messages. Raises ConfigurationError with file and line."""
+    sections = sections_of(text, file)
+    if not sections or sections[0].name not in _NETWORK_SECTIONS:
+        line = sections[0].line if sections else 1
+        raise ConfigurationError(f"{file}:{line}: a cfg begins with a [net] section")
+    network = sections[0]
+    size = (network.integer("channels", 3), network.integer("height", 0), network.integer("width", 0))
+    layers: list[Layer] = []
+    for section in sections[1:]:
+        if section.name not in _SECTIONS:
+            near = suggestion(section.name, _SECTIONS)
+            raise ConfigurationError(
+                f"{file}:{section.line}: unknown section [{section.name}]", cure=near[0].upper() + near[1:]
+            )
+        layers.append(_layer(section, layers, size[0], file))
+    if not layers:
+        raise ConfigurationError(f"{file}:{network.line}: there is no layer after [{network.name}]")
+    return DarknetCfg(file=file, text=text, layers=tuple(layers), input_size=size)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a cfg with their ends. Only a line feed ends a line, as for C's getline."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def header_of(line: str) -> str | None:
+    """The section a line opens, or None."""
+    stripped = compact(line)
+    if not stripped.startswith("["):
+        return None
+    name = stripped[1:].partition("]")[0]
+    return _ALIASES.get(name, name)
+
+
+def key_of(line: str) -> str | None:
+    """The key a line sets, or None."""
+    stripped = compact(line)
+    if not stripped or stripped[0] in "#;[\0" or "=" not in stripped:
+        return None
+    return stripped.partition("=")[0]
+
+
+def is_weighted(section: str) -> bool:
+    """Whether a section's layers have a precision of their own."""
+    return section in _WEIGHTED
+
+
+def compact(line: str) -> str:
+    """A line without blanks, as Darknet reads it."""
+    return line.translate({ord(blank): None for blank in " \t\r\n"})
+
+
+def sections_of(text: str, file: str) -> list[Section]:
+    """All sections of a cfg's text, [net] first. Raises ConfigurationError with file and line."""
+    sections: list[Section] = []
+    for number, line in enumerate(lines_of(text), start=1):
+        name = header_of(line)
+        if name is not None:
+            sections.append(Section(name=name, line=number, options={}, option_lines={}))
+            continue
+        key = key_of(line)
+        if key is None:
+            continue
+        if not sections:
+            raise ConfigurationError(f"{file}:{number}: {key} stands before the first section")
+        sections[-1].options.setdefault(key, compact(line).partition("=")[2])
+        sections[-1].option_lines.setdefault(key, number)
+    return sections
+
+
+def _layer(section: Section, before: list[Layer], input_channels: int, file: str) -> Layer:
+    index = len(before)
+
+    def channels_of(source: int) -> int:
+        return input_channels if source == NETWORK_INPUT else before[source].channels
+
+    def resolve(key: str) -> list[int]:
+        line = section.option_lines.get(key, section.line)
+        written = section.integers(key)
+        if not written:
+            raise ConfigurationError(f"{file}:{line}: layer {index} ({section.name}) needs the key {key}")
+        found = [index + number if number < 0 else number for number in written]
+        for number, source in zip(written, found, strict=True):
+            if not 0 <= source < index:
+                raise ConfigurationError(
+                    f"{file}:{line}: layer {index} ({section.name}) reads layer {number}, "
+                    "which is not before it"
+                )
+        return found
+
+    previous = index - 1
+    inputs = [previous]
+    channels = channels_of(previous)
+    depthwise = pointwise = False
+    parameters: int | None = 0
+    match section.name:
+        case "convolutional":
+            groups = max(section.integer("groups", 1), 1)
+            depthwise = groups > 1 and groups == channels
+            size = section.integer("size", 1)
+            pointwise = groups == 1 and size == 1
+            filters = section.integer("filters", 1)
+            # A bias of each filter, with batch normalisation three more numbers.
+            normalised = section.integer("batch_normalize", 0) or section.integer("cbn", 0)
+            parameters = filters * (channels // groups * size**2 + (4 if normalised else 1))
+            channels = filters
+        case "connected":
+            parameters = None
+            channels = section.integer("output", 1)
+        case "route":
+            inputs = resolve("layers")
+            channels = sum(map(channels_of, inputs)) // max(section.integer("groups", 1), 1)
+        case "shortcut":
+            inputs = [previous, *resolve("from")]
+        case "scale_channels":
+            inputs = [previous, *resolve("from")]
+            channels = channels_of(inputs[1])
+        case "reorg":
+            stride = max(section.integer("stride", 1), 1)
+            reverse = section.integer("reverse", 0) != 0
+            channels = channels // stride**2 if reverse else channels * stride**2
+        case _:
+            pass
+    asked = [key for key in PRECISIONS if section.integer(key, 0)]
+    weighted = is_weighted(section.name)
+    return Layer(
+        index=index,
+        kind=section.name,
+        line=section.line,
+        inputs=tuple(inputs),
+        channels=channels,
+        depthwise=depthwise,
+        pointwise=pointwise,
+        precision=(asked[0] if asked else "fp32") if weighted else "",
+        quantize=weighted and section.integer("quantize", 0) != 0,
+        parameters=parameters,
+    )
+
+
+def _integer(text: str) -> int:
+    found = _NUMBER.match(text)
+    return int(found.group()) if found else 0

@@ -1,0 +1,208 @@
+"""How a sweep file writes a policy:
+
+fp32 | fp16 | int8                    the whole network
+as-is                                 the cfg's own keys
+{name: mixed, default: int8, layers: {first: fp32, heads: fp16, "3-5": {precision: int8, quantize: 1}}}
+{each: int8, default: fp32}           one policy per layer: this one in int8, the others in fp32
+{each: int8, layers: 100-129}         the same for some of the layers
+
+The option --policy of other commands takes all but the last two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.config.darknet_cfg import PRECISIONS
+from harness.config.document import Node, parse_document, read_document
+from harness.config.policy import (
+    AS_IS,
+    BUILT_IN,
+    KINDS,
+    PLACES,
+    SELECTOR,
+    OneLayerAtATime,
+    Policy,
+    Rule,
+    Setting,
+)
+from harness.config.validation import (
+    Choice,
+    Either,
+    Entry,
+    Field,
+    Integer,
+    ListOf,
+    MappingOf,
+    Record,
+    Schema,
+    Text,
+)
+
+_PRECISION = Choice(what="precision", names=lambda: PRECISIONS)
+_PRECISION_OR_AS_IS = Choice(what="precision", names=lambda: (*PRECISIONS, AS_IS))
+_BIT = Integer(least=0, most=1)
+_QUANTIZE_HELP = "int8 only: 1 measures the input's range at run time, 0 takes the calibrated one"
+
+
+class _PrecisionWord:
+    """A bare precision: its `quantize` is the policy's."""
+
+    def read(self, node: Node) -> tuple[str, bool | None]:
+        return _PRECISION_OR_AS_IS.read(node), None
+
+    def schema(self) -> Schema:
+        return _PRECISION_OR_AS_IS.schema()
+
+
+def _make_setting(node: Node, precision: str, quantize: int | None = None) -> tuple[str, bool | None]:
+    if quantize is not None and precision != "int8":
+        raise node.error(f"quantize belongs to int8, not to {precision}", key="quantize")
+    return precision, None if quantize is None else bool(quantize)
+
+
+_A_LAYER = (
+    "a layer: write an index (12), a range (3-7), a name (convolutional_12), a kind "
+    f"({', '.join(KINDS)}) or a place ({', '.join(PLACES)})"
+)
+_LAYERS = MappingOf(
+    what="layers to precisions",
+    pattern=SELECTOR,
+    expected=_A_LAYER,
+    item=Either(
+        short=_PrecisionWord(),
+        long=Record(
+            what="a layer's precision",
+            fields={
+                "precision": Field(shape=_PRECISION, help="of these layers", required=True),
+                "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP),
+            },
+            make=_make_setting,
+        ),
+    ),
+)
+
+
+def _make_policy(
+    node: Node,
+    name: str = "",
+    default: str = "fp32",
+    quantize: int | None = None,
+    layers: tuple[Entry[tuple[str, bool | None]], ...] = (),
+) -> Policy:
+    if name in BUILT_IN:
+        raise node.entries["name"].error(f"the name {name} is taken by the policy that comes with harness")
+
+    def setting(precision: str, own: bool | None) -> Setting:
+        dynamic = bool(quantize) if own is None else own
+        return Setting(precision=precision, quantize=dynamic and precision == "int8")
+
+    rules = tuple(
+        Rule(
+            selector=entry.key,
+            setting=setting(*entry.value),
+            place=f"{entry.node.file}:{entry.node.line}",
+        )
+        for entry in layers
+    )
+    if quantize is not None and "int8" not in (default, *(rule.setting.precision for rule in rules)):
+        raise node.error("quantize is set, but no layer of this policy is int8", key="quantize")
+    return Policy(name=name, default=setting(default, None), rules=rules)
+
+
+class _Selectors:
+    """One selector of layers, or a list of some."""
+
+    _one = Text(expected=_A_LAYER, pattern=SELECTOR)
+    _many = ListOf(what="layers", item=_one)
+
+    def read(self, node: Node) -> tuple[Rule, ...]:
+        read = self._many.read(node) if node.kind == "list" else (self._one.read(node),)
+        places = node.items if node.kind == "list" else (node,)
+        return tuple(
+            Rule(selector=selector, setting=Setting(precision=AS_IS), place=f"{place.file}:{place.line}")
+            for selector, place in zip(read, places, strict=True)
+        )
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self._one.schema(), {"type": "integer", "minimum": 0}, self._many.schema()]}
+
+
+def _make_each(
+    node: Node,
+    each: str,
+    name: str = "",
+    default: str = "fp32",
+    quantize: int | None = None,
+    layers: tuple[Rule, ...] = (),
+) -> OneLayerAtATime:
+    if quantize is not None and each != "int8":
+        raise node.error(f"quantize belongs to int8, not to {each}", key="quantize")
+    if each == default:
+        raise node.error(f"each layer would be {each} as all others are", key="each")
+    setting = Setting(precision=each, quantize=bool(quantize))
+    return OneLayerAtATime(
+        given_name=name,
+        setting=setting,
+        default=Setting(precision=default),
+        layers=tuple(replace(rule, setting=setting) for rule in layers),
+    )
+
+
+_NAME = Text(expected="a name of letters, digits and . _ - +", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_NAMED = Record(
+    what="a policy",
+    fields={
+        "name": Field(shape=_NAME, help="how reports call it", required=True),
+        "default": Field(shape=_PRECISION_OR_AS_IS, help="of layers not named below; fp32 unless told"),
+        "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP + "; 0 unless told"),
+        "layers": Field(shape=_LAYERS, help="precisions of some layers; of several that fit the last counts"),
+    },
+    make=_make_policy,
+)
+_GIVEN = replace(_NAMED, fields={**_NAMED.fields, "name": replace(_NAMED.fields["name"], required=False)})
+_EACH = Record(
+    what="a one-layer-at-a-time policy",
+    fields={
+        "name": Field(
+            shape=_NAME, help="how reports call it: NAME@5 for layer 5, else int8@5 or int8@5-in-fp16"
+        ),
+        "each": Field(shape=_PRECISION, help="the precision every layer gets in turn", required=True),
+        "layers": Field(shape=_Selectors(), help="which layers get it, or a list of them; default: all"),
+        "default": Field(shape=_PRECISION_OR_AS_IS, help="of all other layers; fp32 unless told"),
+        "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP + "; 0 unless told"),
+    },
+    make=_make_each,
+)
+
+
+class PolicyShape:
+    """Reads one entry of a sweep's `policies`."""
+
+    word = Choice(what="policy", names=lambda: tuple(BUILT_IN))
+
+    def read(self, node: Node) -> Policy | OneLayerAtATime:
+        if node.kind != "mapping":
+            return BUILT_IN[self.word.read(node)]
+        return _EACH.read(node) if "each" in node.entries else _NAMED.read(node)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.word.schema(), _NAMED.schema(), _EACH.schema()]}
+
+
+def read_policy(text: str) -> Policy:
+    """The policy that an option --policy gives: as a sweep file has it, or @ and the path of a file with it.
+
+    Raises ConfigurationError with the line.
+    """
+    node = read_document(Path(text[1:])) if text.startswith("@") else parse_document(text, "--policy")
+    if node.kind != "mapping":
+        return BUILT_IN[PolicyShape.word.read(node)]
+    if "each" in node.entries:
+        raise node.error(
+            "each gives a policy for every layer, and one policy is wanted here",
+            cure="`harness run` measures each of them; here write {layers: {5: int8}} for layer 5.",
+            key="each",
+        )
+    return _GIVEN.read(node)

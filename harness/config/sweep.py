@@ -1,0 +1,188 @@
+"""A sweep: models x policies x targets x runtimes x toolchains x threads x options, and how to measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.config.darknet_cfg import DarknetCfg, read_cfg
+from harness.config.data_set_path import split_of
+from harness.config.policy import OneLayerAtATime, Policy, apply, check_kinds, expand, int8_use
+from harness.config.targets import Target
+from harness.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How int8 ranges are recorded where no calibration file is given."""
+
+    dataset: Path | None = None  # None: the model's own
+    images: int = 32
+    method: str = "minmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A network, its weights, and what its accuracy is measured on."""
+
+    name: str
+    cfg: Path
+    weights: Path
+    random_weights: bool = False  # which are written where `weights` says, when they are needed
+    calibration: Path | Calibration = Calibration()
+    dataset: Path | None = None
+    labels: Path | None = None  # WordNet ids in output order, of classifiers
+    resize: str | None = None
+    limit: int | None = None  # images of the data set that are evaluated
+    place: str = field(default="", compare=False)  # file and line, for messages
+
+    @property
+    def calibration_dataset(self) -> Path | None:
+        """The pictures that automatic calibration sees, if any: the model's own data set where no other is
+        named. Of a `data.yaml` it then is the split `train`, if that is there."""
+        if not isinstance(self.calibration, Calibration):
+            return None
+        if self.calibration.dataset is None and self.dataset is not None:
+            return split_of(self.dataset)[0]
+        return self.calibration.dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Choices that the engine else makes itself; one set of them is one point of the sweep."""
+
+    isa: str | None = None
+    algorithm: str | None = None
+    prefer: str | None = None
+    cores: str | None = None
+    tune: bool | None = None
+    quantizer: str | None = None
+    bn_epsilon: float | None = None
+
+    @property
+    def name(self) -> str:
+        """For example `isa=avx2 prefer=memory tune`; empty where nothing is chosen."""
+        chosen = {key: value for key, value in vars(self).items() if value is not None}
+        return " ".join(key if value is True else f"{key}={value}" for key, value in chosen.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A set of options that stands in a row of others, each of which is compared with the one before."""
+
+    name: str
+    note: str = ""  # what it adds, for whoever reads the report
+    options: Options = Options()
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """How the engine is compiled."""
+
+    toolchain: str = "zig"
+    flags: str = ""  # beside the project's own
+
+    @property
+    def name(self) -> str:
+        """For example `gcc -O2`."""
+        return f"{self.toolchain} {self.flags}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How a cell is measured: at least `runs` inferences that take at least `min_seconds`, spread over rounds
+    in which cells take turns, each round a process of its own."""
+
+    warmup: int = 3
+    runs: int = 10
+    min_seconds: float = 0.5
+    rounds: int = 3
+    timeout: float = 600.0  # seconds for one process on the board
+    cool_below: float = 65.0  # degrees Celsius that a board is let cool down to before
+    cool_seconds: float = 300.0  # but no longer than this
+    reruns: int = 2  # of a cell: of rounds during which the board was throttled, and more where times drift
+    # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
+    count_instructions: bool = False
+    sustained: bool = False  # one long run, whose course over time is kept
+
+    def sustained_for(self, seconds: float) -> Protocol:
+        """The same, but every cell is one run of so many seconds: what throttles and drifts is what is asked
+        for."""
+        return replace(
+            self,
+            runs=1,
+            min_seconds=seconds,
+            rounds=1,
+            reruns=0,
+            timeout=self.timeout + seconds,
+            sustained=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatedProtocol(Protocol):
+    """The same on an emulated board, which is slow and whose times say little."""
+
+    warmup: int = 1
+    runs: int = 1
+    min_seconds: float = 0.0
+    rounds: int = 1
+    timeout: float = 1800.0
+    images: int = 4  # of each model, whose outputs are compared with the host's by digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A sweep file, checked: every file exists and every policy fits every model."""
+
+    name: str
+    file: Path
+    models: tuple[Model, ...]
+    policies: tuple[Policy | OneLayerAtATime, ...]
+    targets: tuple[Target, ...]
+    runtimes: tuple[str, ...] = ("engine",)
+    threads: tuple[int, ...] = (1,)
+    toolchains: tuple[Build, ...] = (Build(),)
+    options: tuple[Options, ...] = (Options(),)
+    steps: tuple[Step, ...] = ()  # instead of threads and options
+    protocol: Protocol = Protocol()
+    emulated: EmulatedProtocol = EmulatedProtocol()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A policy applied to a model: a cfg of its own."""
+
+    model: Model
+    policy: str
+    cfg_text: str
+    int8: bool
+    needs_calibration: bool  # some int8 layer converts with recorded ranges
+
+
+def variants(sweep: Sweep) -> tuple[Variant, ...]:
+    """Every policy of a sweep applied to every model, models outermost.
+
+    Raises ConfigurationError where a policy names a layer that a model does not have, and where int8 layers
+    need recorded ranges and there is neither a calibration file nor a data set to record them on.
+    """
+    cfgs = {model.name: read_cfg(model.cfg) for model in sweep.models}
+    check_kinds(sweep.policies, cfgs.values())
+    return tuple(
+        _variant(model, policy, cfgs[model.name])
+        for model in sweep.models
+        for policy in expand(sweep.policies, cfgs[model.name])
+    )
+
+
+def _variant(model: Model, policy: Policy, cfg: DarknetCfg) -> Variant:
+    text = apply(policy, cfg.text, cfg.file)
+    use = int8_use(text)
+    if use.static and isinstance(model.calibration, Calibration) and model.calibration_dataset is None:
+        raise ConfigurationError(
+            f"{model.place}: policy {policy.name} needs recorded ranges for int8, and model {model.name} has "
+            "neither calibration nor dataset",
+            cure="Give a dataset, or the calibration file that harness calibrate writes.",
+        )
+    return Variant(model=model, policy=policy.name, cfg_text=text, int8=use.any, needs_calibration=use.static)

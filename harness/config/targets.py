@@ -1,0 +1,184 @@
+"""Targets: kinds of board, read from data. A user's own target is a YAML file of the same form."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.config.board_data import BOARD_SHAPE, BoardData
+from harness.config.document import Node, read_document, suggestion
+from harness.config.validation import Choice, ExistingPath, Field, ListOf, Record, Schema, Text
+from harness.errors import ConfigurationError
+from harness.resources import resource
+
+Architecture = Literal["x86_64", "aarch64"]
+
+ARCHITECTURES: tuple[Architecture, ...] = ("x86_64", "aarch64")
+_OWN = (".yaml", ".yml")  # how the path of a user's own file ends
+FEATURES = ("neon", "lse", "fp16", "dotprod", "sve")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A kind of board: what is compiled for it, and what emulates it."""
+
+    name: str
+    description: str
+    architecture: Architecture
+    cpu: str | None = None  # clang's name of the core to schedule for; None: no core in particular
+    qemu_cpu: str | None = None  # QEMU's name of the core that executes the same instructions
+    features: tuple[str, ...] = ()  # what the core can do, of FEATURES
+    glibc: str | None = None  # the version that the board's system has
+    libstdcxx: str | None = None  # the highest GLIBCXX symbol version there
+    cxxabi: str | None = None  # the highest CXXABI symbol version there
+    libgcc: str | None = None  # the highest GCC symbol version there, of libgcc_s
+    sysroot: str | None = None  # folder with the board's headers and libraries, for gcc and clang
+    tensorflow: str | None = None  # version; toolchains/tensorflow/ pins its wheel
+    tensorflow_bazel: str | None = None  # file there that says how it is built from its sources
+    image: str | None = None  # folder below device_images/
+    board: BoardData | None = None  # what its speed is predicted from
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the machine that harness runs on."""
+        return self.name == "host"
+
+
+def host_architecture() -> Architecture:
+    """This machine's. Raises ConfigurationError where the engine has no port to it."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine())
+    if platform.system() != "Linux" or machine not in ARCHITECTURES:
+        raise ConfigurationError(
+            f"the engine runs on Linux on x86_64 and aarch64, and this is {platform.system()} on {machine}",
+            cure="Run harness on such a machine, or in a virtual one.",
+        )
+    return machine
+
+
+def _make(
+    name: str,
+    *,
+    description: str,
+    architecture: Architecture | None = None,
+    cpu: str | None = None,
+    qemu_cpu: str | None = None,
+    **rest: object,
+) -> Target:
+    values = {"qemu_cpu": qemu_cpu or cpu, **rest}
+    return Target(
+        name=name,
+        description=description,
+        architecture=architecture or host_architecture(),
+        cpu=cpu,
+        **values,  # type: ignore[arg-type]
+    )
+
+
+_VERSION = r"[0-9]+(\.[0-9]+)+"
+_SHAPE: Record[Target] = Record(
+    what="a target",
+    fields={
+        "description": Field(shape=Text(expected="a line of text"), help="board and system", required=True),
+        "aliases": Field(shape=ListOf(what="other names", item=Text()), help="other names"),
+        "architecture": Field(
+            shape=Choice(what="architecture", names=lambda: ARCHITECTURES),
+            help="without it: this machine's own",
+        ),
+        "cpu": Field(
+            # It becomes a word of a command line in CMake's files, where nothing quotes it.
+            shape=Text(expected="a core", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]*"),
+            help="clang's name of the core, as in -mtune",
+        ),
+        "qemu_cpu": Field(shape=Text(expected="a core"), help="QEMU's name of the core, where it is another"),
+        "features": Field(
+            shape=ListOf(what="features", item=Choice(what="feature", names=lambda: FEATURES)),
+            help="what the core can do",
+        ),
+        "glibc": Field(
+            shape=Text(expected='a version like "2.31"', pattern=_VERSION),
+            help="version of the board's C library",
+            required=True,
+        ),
+        "libstdcxx": Field(
+            shape=Text(expected='a version like "3.4.28"', pattern=_VERSION),
+            help="highest GLIBCXX symbol version of the board's C++ library",
+        ),
+        "cxxabi": Field(
+            shape=Text(expected='a version like "1.3.13"', pattern=_VERSION),
+            help="highest CXXABI symbol version of the board's C++ library",
+        ),
+        "libgcc": Field(
+            shape=Text(expected='a version like "7.0.0"', pattern=_VERSION),
+            help="highest GCC symbol version of the board's libgcc_s",
+        ),
+        "sysroot": Field(
+            shape=Text(expected="a folder"),
+            help="folder with the board's headers and libraries, for the toolchains gcc and clang",
+        ),
+        "tensorflow": Field(
+            shape=Text(expected='a version like "2.21.0"', pattern=_VERSION),
+            help="TensorFlow's version for this target; toolchains/tensorflow/ pins its wheels",
+        ),
+        "tensorflow_bazel": Field(
+            shape=Text(expected="a file's name", pattern=r"[a-zA-Z0-9._-]+"),
+            help="TensorFlow built from its sources for this target: a file below toolchains/tensorflow/",
+        ),
+        "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
+        "board": Field(shape=BOARD_SHAPE, help="what its speed is predicted from"),
+    },
+    make=lambda node, **values: _make(Path(node.file).stem, **values),
+)
+
+
+def read_target(path: Path) -> Target:
+    """The target of one file; its name is the file's. Raises ConfigurationError with file and line."""
+    return _SHAPE.read(read_document(path))
+
+
+def all_targets() -> list[Target]:
+    """The targets that ship: the host first, then by name."""
+    targets = [read_target(path) for path in resource("toolchains", "targets").glob("*.yaml")]
+    return sorted(targets, key=lambda target: (not target.is_host, target.name))
+
+
+def _by_name() -> dict[str, Target]:
+    """The targets that ship, by each of their names."""
+    return {name: target for target in all_targets() for name in (target.name, *target.aliases)}
+
+
+def load_target(name: str) -> Target:
+    """A target by name, by alias, or by the path of a user's own file. Raises ConfigurationError."""
+    if name.endswith(_OWN):
+        return read_target(Path(name))
+    known = _by_name()
+    if name in known:
+        return known[name]
+    raise ConfigurationError(
+        f"unknown target {name}: {suggestion(name, known)}",
+        cure="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
+    )
+
+
+class TargetShape:
+    """A target by any of its names, or by the path of a user's own file, relative to the document."""
+
+    _path = ExistingPath(what="target's file")
+
+    def read(self, node: Node) -> Target:
+        known = _by_name()
+        if not node.source.endswith(_OWN):
+            return known[Choice(what="target", names=lambda: list(known)).read(node)]
+        own = read_target(self._path.read(node))
+        if own.name in known or not own.name.isprintable():
+            taken = "is that of a target that ships" if own.name in known else "cannot be printed"
+            raise node.error(
+                f"a target is called after its file, and the name {own.name!r} {taken}",
+                cure="Give the file another name.",
+            )
+        return own
+
+    def schema(self) -> Schema:
+        return {"anyOf": [{"enum": list(_by_name())}, self._path.schema() | {"pattern": r"\.ya?ml$"}]}

@@ -1,1 +1,0 @@
-"""What the user writes down: sweep files, policies, Darknet cfgs, targets."""

@@ -1,0 +1,1 @@
+"""What this machine has, and how it gets what it lacks: the work behind `harness doctor`."""

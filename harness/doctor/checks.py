@@ -1,0 +1,191 @@
+"""The programs of toolchains/checks/: built for a target, run on its board, compared with what they print.
+
+Layout below the cache: checks/<target>/<program>/<key>/ holds one finished program.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.boards.base import RunTimeoutError, library_path
+from harness.build.elf import check_fits, read_needs
+from harness.build.lock import exclusive
+from harness.build.manifest import build_key
+from harness.build.toolchain import Toolchain, load_toolchain
+from harness.config.document import read_document
+from harness.config.validation import Choice, Field, ListOf, Record, Text, made_of
+from harness.errors import BuildError, TargetMismatchError
+from harness.file_digest import file_digest
+from harness.resources import cache_directory, resource
+from harness.sdk.layout import Sdk
+from harness.sdk.pin import read_pin
+from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
+from harness.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from harness.boards.base import Board, Completed
+    from harness.config.targets import Target
+
+RUN_SECONDS = 300.0  # loading libtensorflow takes QEMU a quarter of a minute
+_TOOLCHAIN = "zig"
+_TAIL = 20  # lines of the compiler's output that a failure shows
+
+
+class WrongOutputError(TargetMismatchError):
+    """A check ran on the board and printed something else."""
+
+    def __init__(self, message: str, *, printed: str, cure: str) -> None:
+        super().__init__(message, cure=cure)
+        self.printed = printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A program and what it prints where all is well."""
+
+    name: str
+    purpose: str
+    source: str
+    prints: str
+    cure: str
+    sdk: str = ""  # what it is linked with beside the C library
+
+    @property
+    def program(self) -> str:
+        return Path(self.source).stem
+
+    def expected(self, target: Target) -> str:
+        """What it prints for the target."""
+        if self.sdk and target.tensorflow:
+            return self.prints.replace("{tensorflow}", read_pin(target).version)
+        return self.prints
+
+
+_CHECK = Record(
+    what="a check",
+    make=made_of(Check),
+    fields={
+        "name": Field(shape=Text(expected="a name"), help="what it is called", required=True),
+        "purpose": Field(shape=Text(expected="a line"), help="what it shows", required=True),
+        "source": Field(
+            shape=Text(expected="a C file", pattern=r"[a-z0-9_]+\.c"), help="C source", required=True
+        ),
+        "sdk": Field(shape=Choice(what="SDK", names=lambda: ("tensorflow",)), help="what it is linked with"),
+        "prints": Field(shape=Text(expected="text"), help="its whole output", required=True),
+        "cure": Field(shape=Text(expected="a line"), help="what to do where it fails", required=True),
+    },
+)
+_FILE = Record(
+    what="the checks",
+    make=lambda _node, checks: checks,
+    fields={"checks": Field(shape=ListOf(what="checks", item=_CHECK), help="programs", required=True)},
+)
+
+
+def read_checks() -> tuple[Check, ...]:
+    """The checks of toolchains/checks/checks.yaml. Raises ConfigurationError with file and line."""
+    checks: tuple[Check, ...] = _FILE.read(read_document(_sources() / "checks.yaml"))
+    return checks
+
+
+def build_check(check: Check, target: Target) -> Path:
+    """Builds a check's program, or finds it; either way it asks for no more than the target has.
+
+    Raises BuildError or TargetMismatchError, and what tensorflow_sdk raises. Then nothing is left behind.
+    """
+    toolchain = load_toolchain(_TOOLCHAIN)
+    sdk = tensorflow_sdk(target) if check.sdk else None
+    files = [_sources() / "CMakeLists.txt", _sources() / check.source, *toolchain.files]
+    inputs = {file.name: file_digest(file) for file in files} | ({"sdk": sdk.folder.name} if sdk else {})
+    folder = cache_directory() / "checks" / target.name / check.program
+    program = folder / build_key(target, toolchain, "", inputs) / check.program
+    with exclusive(folder / "lock", f"another build of {check.source} for {target.name}"):
+        if not program.is_file():
+            for old in folder.glob(f"*/{check.program}"):
+                shutil.rmtree(old.parent)
+            with temporary_folder("check", within=folder) as fresh:
+                made = _compile(check, target, toolchain, sdk, fresh / "work")
+                check_fits(read_needs(made), target, check.program, beside=LIBRARIES if sdk else ())
+                result = fresh / "result"
+                result.mkdir()
+                made.rename(result / check.program)
+                result.rename(program.parent)
+    return program
+
+
+def run_check(check: Check, target: Target, board: Board) -> str:
+    """What a check printed on the board, which is what was expected.
+
+    Raises WrongOutputError where it is not, TargetMismatchError where the program did not run to its end.
+    """
+    files = {check.program: build_check(check, target)}
+    if check.sdk:
+        sdk = tensorflow_sdk(target)
+        files |= {name: sdk.folder / "lib" / name for name in LIBRARIES}
+    paths = board.deploy(files)
+    environment = library_path(path for name, path in paths.items() if name != check.program)
+    try:
+        with console.progress(f"running {check.program} on {board.name}", None):
+            done = board.run([paths[check.program]], timeout=RUN_SECONDS, environment=environment)
+    except RunTimeoutError as error:
+        raise TargetMismatchError(error.message, cure=check.cure) from None
+    expected = check.expected(target)
+    if done.status != 0:
+        raise TargetMismatchError(
+            f"{check.program} {_end(done)} on {board.name} instead of printing:\n{expected}".rstrip(),
+            cure=check.cure,
+        )
+    if done.stdout != expected:
+        raise WrongOutputError(
+            f"{check.program} printed on {board.name}:\n{done.stdout.rstrip()}\n"
+            f"instead of:\n{expected.rstrip()}",
+            printed=done.stdout,
+            cure=check.cure,
+        )
+    return done.stdout
+
+
+def _end(done: Completed) -> str:
+    """How a process ended that did not end well, and its last words."""
+    if done.status < 0:
+        try:
+            how = f"was ended by {signal.Signals(-done.status).name}"
+        except ValueError:
+            how = f"was ended by signal {-done.status}"
+    else:
+        how = f"ended with status {done.status}"
+    said = done.stderr.strip().splitlines()
+    return f"{how} ({said[-1]})" if said else how
+
+
+def _compile(check: Check, target: Target, toolchain: Toolchain, sdk: Sdk | None, work: Path) -> Path:
+    """Runs CMake and Ninja in `work`. Returns the program."""
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_TOOLCHAIN_FILE": str(toolchain.files[0]),
+        "CHECK_SOURCE": check.source,
+    } | toolchain.definitions(target)
+    if sdk:
+        definitions["TensorFlow_DIR"] = str(sdk.folder / "lib" / "cmake" / "TensorFlow")
+    with (
+        console.progress(f"building {check.source} for {target.name}", None),
+        toolchain.tools(target, work.parent) as tools,
+    ):
+        definitions["CMAKE_MAKE_PROGRAM"] = tools.ninja
+        configure = [tools.cmake, "-S", str(_sources()), "-B", str(work), "-G", "Ninja"]
+        configure += [f"-D{name}={value}" for name, value in definitions.items()]
+        for command in (configure, [tools.ninja, "-C", str(work)]):
+            printed: list[str] = []
+            if tools.run(command, printed.append) != 0:
+                tail = "\n".join(f"  | {line.rstrip()}" for line in printed[-_TAIL:])
+                raise BuildError(f"{check.source} does not compile for {target.name}:\n{tail}")
+    return work / check.program
+
+
+def _sources() -> Path:
+    return resource("toolchains", "checks")

@@ -1,0 +1,314 @@
+"""Each feature of harness, what it needs of the machine, and how to find out whether that is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.config.targets import host_architecture
+from harness.errors import BuildError, HarnessError
+from harness.prediction import llvm
+
+# What a system administrator runs lies in folders that a user's PATH may lack.
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """One thing a feature needs."""
+
+    name: str
+    purpose: str
+    find: Callable[[], str | None]  # what was found, or None; a HarnessError says more of what is wrong
+    cure: str
+    packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
+    tests_only: bool = False
+    needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
+    expected: str | None = None  # of a check: what it prints where all is well
+    optional: bool = False  # without it harness works, but for that purpose
+
+
+class DoesNotApplyError(HarnessError):
+    """There is nothing to look for, and nothing is wrong with that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A requirement and what was found of it; neither found nor wrong where it was skipped."""
+
+    requirement: Requirement
+    found: str | None = None
+    error: HarnessError | None = None
+    skipped: str = ""  # why it was not looked for
+
+    @property
+    def ok(self) -> bool:
+        return self.found is not None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether an optional thing is just not there; what is there and does not work is wrong."""
+        return self.requirement.optional and not self.ok and self.error is None
+
+    @property
+    def reason(self) -> str:
+        """Why it is not found; empty where it is."""
+        if self.ok:
+            return ""
+        if self.error is not None:
+            return self.error.message
+        return self.skipped or f"missing; it {self.requirement.purpose}"
+
+    @property
+    def cure(self) -> str:
+        """What to do; empty where there is nothing to do."""
+        if self.ok or self.skipped:
+            return ""
+        return (self.error.cure if self.error else "") or self.requirement.cure
+
+    @property
+    def exit_status(self) -> int:
+        """That of its error; what is just missing counts as what cannot be built."""
+        if self.ok or self.skipped or self.left_out:
+            return 0
+        return self.error.exit_status if self.error else BuildError.exit_status
+
+
+def look(requirement: Requirement, met: Collection[str] = ()) -> Finding:
+    """Looks for one thing, unless something that it needs is not among those that are met."""
+    lacking = [need for need in requirement.needs if need not in met]
+    if lacking:
+        return Finding(requirement=requirement, skipped=f"not tried: it needs {', '.join(lacking)}")
+    try:
+        return Finding(requirement=requirement, found=requirement.find())
+    except DoesNotApplyError as reason:
+        return Finding(requirement=requirement, skipped=reason.message)
+    except HarnessError as error:
+        return Finding(requirement=requirement, error=error)
+
+
+def examine(*, tests: bool) -> list[Finding]:
+    """Looks for everything (`tests`: also for what only the tests need). Changes nothing."""
+    return [look(requirement) for requirement in REQUIREMENTS if tests or not requirement.tests_only]
+
+
+def requirement_named(name: str) -> Requirement:
+    """One of REQUIREMENTS, for what cannot be done without it."""
+    found = next(requirement for requirement in REQUIREMENTS if requirement.name == name)
+    return replace(found, optional=False)
+
+
+def system_program(name: str) -> str | None:
+    """The path of a program, also of one in a system administrator's folder."""
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+def docker_answers() -> str | None:
+    """The version of the Docker Engine; None where none answers (a client alone is of no use).
+
+    Raises DockerAccessError where there is one that this user may not use.
+    """
+    from harness.images import docker_engine
+
+    try:
+        client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
+    except docker_engine.DockerAccessError:
+        raise
+    except HarnessError:
+        return None
+    try:
+        return f"Docker Engine {client.version().get('Version', 'of an unknown version')}"
+    finally:
+        client.close()
+
+
+def arm64_runs() -> str | None:
+    """How the kernel starts arm64 programs, or None where it does not."""
+    from harness.images.availability import arm64_programs_run
+
+    if not arm64_programs_run():
+        return None
+    return "this machine is arm64" if host_architecture() == "aarch64" else "registered in binfmt_misc"
+
+
+def _compiler() -> str | None:
+    from harness.build.toolchain import build_tool, load_toolchain
+    from harness.config.targets import load_target
+
+    try:
+        build_tool("cmake")
+        build_tool("ninja")
+        return f"{load_toolchain('zig').version(load_target('host'))}, CMake and Ninja"
+    except HarnessError:
+        return None
+
+
+def _bootstrap() -> str | None:
+    return system_program("mmdebstrap")
+
+
+def _profiler() -> str | None:
+    from harness.qemu.profiler import profiling_missing
+
+    return None if profiling_missing() else shutil.which("qemu-aarch64")
+
+
+def _llvm() -> str | None:
+    found = llvm.find_llvm()
+    return str(found) if found and found.version >= (llvm.VERSION_FOR_ALL_CORES, 0, 0) else None
+
+
+def _self_test() -> str | None:
+    from harness.build.emulator import find_emulator
+    from harness.config.targets import load_target
+
+    emulator = find_emulator(load_target("pi4"))
+    return emulator.description if emulator else None
+
+
+def _benchmark() -> str | None:
+    """Its header, where compilers of the distribution look."""
+    header = Path("/usr/include/benchmark/benchmark.h")
+    return str(header) if header.is_file() else None
+
+
+def _sanitizers() -> str | None:
+    return shutil.which("g++")
+
+
+def _fuzzer() -> str | None:
+    clang = shutil.which("clang++")
+    if clang is None:
+        return None
+    asked = [clang, "-print-resource-dir"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    libraries = Path(found.stdout.strip() or "/nonexistent") / "lib"
+    return clang if any(libraries.rglob("libclang_rt.fuzzer*.a")) else None
+
+
+def _ssh_server() -> str | None:
+    return system_program("sshd")
+
+
+COMPILER = "compiler"
+DOCKER_ENGINE = "Docker Engine"
+ARM64_PROGRAMS = "binfmt for arm64"
+_APT = "`apt-get install {}`"
+
+REQUIREMENTS: tuple[Requirement, ...] = (
+    Requirement(
+        name=COMPILER,
+        purpose="builds the engine for every target",
+        find=_compiler,
+        cure="`pip install --force-reinstall ziglang cmake ninja`",
+    ),
+    Requirement(
+        name=DOCKER_ENGINE,
+        purpose="runs emulated boards",
+        find=docker_answers,
+        cure=_APT.format("docker.io iptables")
+        + ", then `systemctl start docker` (`dockerd &` without systemd); users other than root "
+        "join the group docker",
+        packages=("docker.io", "iptables"),
+        optional=True,
+    ),
+    Requirement(
+        name=ARM64_PROGRAMS,
+        purpose="starts arm64 programs in the containers of emulated boards",
+        find=arm64_runs,
+        cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc "
+        "is empty: `mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and "
+        "`update-binfmts --enable qemu-aarch64`",
+        packages=("qemu-user-static", "binfmt-support"),
+        optional=True,
+    ),
+    Requirement(
+        name="mmdebstrap",
+        purpose="makes the images' base where no registry answers",
+        find=_bootstrap,
+        cure=_APT.format("mmdebstrap debian-archive-keyring"),
+        packages=("mmdebstrap", "debian-archive-keyring"),
+        optional=True,
+    ),
+    Requirement(
+        name="QEMU with plugins",
+        purpose="profiles what emulated boards execute",
+        find=_profiler,
+        cure=_APT.format("qemu-user"),
+        packages=("qemu-user",),
+        optional=True,
+    ),
+    Requirement(
+        name=f"llvm-mca {llvm.VERSION_FOR_ALL_CORES} or newer",
+        purpose="tells what instructions cost on a board's core, to predict its speed",
+        find=_llvm,
+        cure=llvm.CURE,
+        packages=("llvm-19",),
+        optional=True,
+    ),
+    Requirement(
+        name="arm64 self-test",
+        purpose="runs a fresh engine on the target's core before it is used",
+        find=_self_test,
+        cure=_APT.format("qemu-user libc6-arm64-cross"),
+        packages=("qemu-user", "libc6-arm64-cross"),
+        optional=True,
+    ),
+    Requirement(
+        name="g++",
+        purpose="builds the engine's tests with sanitizers",
+        find=_sanitizers,
+        cure=_APT.format("g++"),
+        packages=("g++",),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
+        name="g++ for arm64",
+        purpose="shows what the gate refuses, and compiles for --toolchain gcc and clang",
+        find=lambda: shutil.which("aarch64-linux-gnu-g++"),
+        cure=_APT.format("g++-aarch64-linux-gnu"),
+        packages=("g++-aarch64-linux-gnu",),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
+        name="clang with libFuzzer",
+        purpose="fuzzes the engine's readers",
+        find=_fuzzer,
+        cure=_APT.format("clang libclang-rt-dev"),
+        packages=("clang", "libclang-rt-dev"),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
+        name="Google Benchmark",
+        purpose="measures single layers of the engine",
+        find=_benchmark,
+        cure=_APT.format("libbenchmark-dev"),
+        packages=("libbenchmark-dev",),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
+        name="sshd",
+        purpose="stands in for a board with an address",
+        find=_ssh_server,
+        cure=_APT.format("openssh-server"),
+        packages=("openssh-server",),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
+        name="BusyBox",
+        purpose="has the shell of small boards, for what is run on them",
+        find=lambda: shutil.which("busybox"),
+        cure=_APT.format("busybox"),
+        packages=("busybox",),
+        tests_only=True,
+        optional=True,
+    ),
+)

@@ -1,0 +1,85 @@
+"""A program that runs to its end in a container of an arm64 image, for days if it takes them."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.boards.emulated import OWNER_LABEL
+from harness.images import docker_engine
+from harness.images.docker_engine import DockerError
+from harness.images.image import PLATFORM, PROXIES, Image
+from harness.images.process_identity import own_identity
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+SILENCE_SECONDS = 7 * 24 * 3600  # for clients: a linker under emulation says nothing for very long
+STOP_SECONDS = 60  # for an interrupted program to write down how far it has come
+
+
+def run_in_container(
+    client: DockerClient,
+    image: Image,
+    command: Sequence[str],
+    *,
+    folder: Path,
+    at: str,
+    working_directory: str,
+    environment: Mapping[str, str],
+    on_line: Callable[[str], None],
+    network: bool = False,
+) -> int:
+    """Runs the command as the calling user, `folder` mounted at `at`. Returns its exit status.
+
+    Each line that it prints is passed on as it comes. The container is removed whatever comes of it;
+    interrupted, the program is first asked to stop. Raises DockerError.
+    """
+    from docker.types import Mount
+
+    proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
+    with docker_engine.answering(f"running {command[0]} in {image.tag}"):
+        container = client.containers.create(
+            image.id,
+            list(command[1:]),
+            entrypoint=[command[0]],
+            name=docker_engine.container_name("build", image.target.name),
+            user=f"{os.getuid()}:{os.getgid()}",
+            working_dir=working_directory,
+            environment={**(proxies if network else {}), **environment},
+            mounts=[Mount(at, str(folder), type="bind")],
+            labels={OWNER_LABEL: own_identity()},
+            platform=PLATFORM,
+            network_disabled=not network,
+            init=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+        )
+        try:
+            container.start()
+            for line in _lines(container.logs(stream=True, follow=True)):
+                on_line(line)
+            return int(container.wait()["StatusCode"])
+        except KeyboardInterrupt:
+            console.log(f"stopping {command[0]}")
+            with contextlib.suppress(DockerError), docker_engine.answering("stopping a container"):
+                container.stop(timeout=STOP_SECONDS)
+            raise
+        finally:
+            container.remove(force=True)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Text in lines, each with its end, out of bytes that are cut anywhere."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    rest = ""
+    for chunk in chunks:
+        *lines, rest = (rest + decode(chunk)).split("\n")
+        yield from (f"{line}\n" for line in lines)
+    if rest:
+        yield rest

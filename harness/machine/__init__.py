@@ -1,1 +1,0 @@
-"""What this machine has, and getting what it lacks: the work behind `harness doctor`."""

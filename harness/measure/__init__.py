@@ -1,0 +1,1 @@
+"""One cell: what is measured of it, and what its figures say."""

@@ -1,0 +1,59 @@
+"""How speed, clock and heat go over one long run."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from harness.boards.sensors.conditions import hottest_celsius, slowest_clock
+from harness.boards.sensors.sampler import Sample
+from harness.boards.sensors.state import BoardState
+
+PARTS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A part of a run. None: not known there."""
+
+    seconds: float  # from the first frame to this part's end
+    fps: float
+    clock: float | None  # median, of the slowest core, as a fraction of the hardware's maximum
+    celsius: float | None  # of the hottest core
+
+
+def course(
+    frames_ns: Sequence[int], sensors: Sequence[Sample], before: BoardState, parts: int = PARTS
+) -> list[Point]:
+    """The run in parts that take equally long, up to whole frames; `before` says what the sensors are.
+
+    Sensors are read from before the first frame on, while the program starts; their last reading is taken to
+    be as late as the last frame, after which the engine does little.
+    """
+    ends = list(accumulate(frames_ns))
+    if not ends:
+        return []
+    begin = (sensors[-1].uptime_seconds if sensors else 0.0) - ends[-1] / 1e9
+    points: list[Point] = []
+    first = 0
+    for part in range(1, parts + 1):
+        last = len(ends) if part == parts else bisect_right(ends, ends[-1] * part / parts)
+        if last == first:  # a frame that takes longer than a part
+            continue
+        since, until = (ends[first - 1] if first else 0) / 1e9, ends[last - 1] / 1e9
+        meanwhile = [sample for sample in sensors if since < sample.uptime_seconds - begin <= until]
+        clocks = [clock for sample in meanwhile if (clock := slowest_clock(sample, before)) is not None]
+        heat = [hot for sample in meanwhile if (hot := hottest_celsius(sample, before)) is not None]
+        points.append(
+            Point(
+                seconds=until,
+                fps=(last - first) / (until - since),
+                clock=statistics.median(clocks) if clocks else None,
+                celsius=max(heat, default=None),
+            )
+        )
+        first = last
+    return points

@@ -1,0 +1,116 @@
+"""A program on a board under known conditions: cool, its governor held, watched, and again if throttled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness import console
+from harness.boards.base import MOST_OUTPUT, RunEndedError
+from harness.boards.command_line import completed as by_shell
+from harness.boards.sensors.conditions import Conditions, assess, merged
+from harness.boards.sensors.cool_down import Cooling, wait_until_cool
+from harness.boards.sensors.energy import metered
+from harness.boards.sensors.governor import STEADY, HeldGovernor, held_governor
+from harness.boards.sensors.sampler import Sample, sampled, take_samples
+from harness.boards.sensors.state import BoardState, read_state
+from harness.measure.board_fault import boards_fault
+
+if TYPE_CHECKING:
+    from harness.boards.base import Board, Completed
+    from harness.config.sweep import Protocol
+
+INTERVAL_SECONDS = 0.25
+MOST_SAMPLES = 4000  # of a run whose length is known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """A run, and what is known of it. Of several, the last one, which is the first that was not throttled."""
+
+    completed: Completed
+    conditions: Conditions
+    cooling: Cooling
+    governor: HeldGovernor
+    attempts: int
+    seconds: float  # that it took, by this machine's clock
+    samples: Sequence[Sample]  # of the board's sensors during the run
+    before: BoardState  # says what these are
+
+
+def facts(runs: Sequence[Watched]) -> dict[str, Any]:
+    """What is known of a cell's runs, for the store; nothing of none."""
+    if not runs:
+        return {}
+    conditions = merged([run.conditions for run in runs])
+    return {
+        "throttled": conditions.throttled,
+        "attempts": max(run.attempts for run in runs),
+        "conditions": vars(conditions)
+        | {
+            "cooling": [vars(run.cooling) for run in runs],
+            "governor": [vars(run.governor) for run in runs],
+        },
+    }
+
+
+def run_watched(
+    board: Board,
+    argv: Sequence[str],
+    protocol: Protocol,
+    environment: Mapping[str, str],
+    log: str,
+    *,
+    reruns: int,
+    cores: Collection[int],
+    most_output: int = MOST_OUTPUT,
+) -> Watched:
+    """Runs `argv`, which uses these cores, to its end under the protocol's conditions, and again while it is
+    throttled, at most `reruns` times. `log` is a file on the board that is free to use; it is removed.
+
+    What fails is not run again: its status is the caller's to judge. Raises RunEndedError as `Board.run`
+    does, and BoardFaultError where anything but `argv` fails.
+    """
+    core = _another_core(board, cores)
+    interval = max(INTERVAL_SECONDS, protocol.min_seconds / MOST_SAMPLES)
+    command = sampled(argv, log, board.sensors, interval, core)
+    for attempt in range(1, reruns + 2):
+        with boards_fault():
+            cooling = wait_until_cool(board, board.sensors, protocol.cool_below, protocol.cool_seconds)
+        with boards_fault(but=RunEndedError), held_governor(board, board.sensors, STEADY) as governor:
+            with boards_fault():
+                before = read_state(board, board.sensors)
+            with metered(board.sensors.meter) as energy:
+                begun = time.monotonic()
+                ended = board.run(
+                    command, timeout=protocol.timeout, environment=environment, most_output=most_output
+                )
+                seconds = time.monotonic() - begun
+            ended = by_shell(ended.status, ended.stdout, ended.stderr)
+            with boards_fault():
+                # A run that is not ended by its timeout cannot have more.
+                most = MOST_SAMPLES + int(protocol.timeout / interval)
+                samples, after = take_samples(board, log, most), read_state(board, board.sensors)
+            conditions = assess(samples, before, after, governor, energy)
+        found = Watched(
+            completed=ended,
+            conditions=conditions,
+            cooling=cooling,
+            governor=governor,
+            attempts=attempt,
+            seconds=seconds,
+            samples=samples,
+            before=before,
+        )
+        if ended.status != 0 or not conditions.throttled:
+            break
+        console.log(f"{board.name} was throttled: {'; '.join(conditions.reasons)}")
+    return found
+
+
+def _another_core(board: Board, used: Collection[int]) -> int | None:
+    """For the sampler: the last one that is not used; None where all are."""
+    count = board.target.board.cores if board.target.board else 1
+    return max(set(range(count)) - set(used), default=None)

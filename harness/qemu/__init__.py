@@ -1,0 +1,1 @@
+"""Programs under QEMU: profiles, counts of instructions, descriptions of processors."""

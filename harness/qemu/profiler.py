@@ -1,0 +1,126 @@
+"""Runs programs under QEMU with a plugin that profiles their blocks of instructions and cache misses.
+
+Debian's emulator for binfmt_misc is static and takes no plugins, so the host's dynamic `qemu-aarch64`, with
+the libraries and the loader it needs, is gathered in a folder that emulated boards see read-only. There it is
+started by its own loader, and nothing of the board's system is in its way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import console
+from harness.qemu.plugin import compile_plugin, has_plugin_option
+from harness.resources import cache_directory, resource
+from harness.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from harness.config.targets import Target
+
+MOUNT_POINT = "/opt/qemu"
+PLUGIN = "block_profile"
+
+_LIBRARY = re.compile(r"^\s*(?:(?P<name>\S+) => )?(?P<path>/\S+) \(0x", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockProfiler:
+    """The emulator with its plugin, gathered in a folder."""
+
+    folder: Path
+
+    def command(
+        self, target: Target, argv: Sequence[str], environment: Mapping[str, str], output: str
+    ) -> list[str]:
+        """The command line, on a board that has the folder at MOUNT_POINT, that runs `argv` and writes its
+        profile to `output`. Commas in paths are QEMU's separators: there must be none."""
+        options = [f"out={output}"]
+        if target.board is not None:
+            options += [f"cache={cache.kib}/{cache.ways}" for cache in target.board.caches]
+        return [
+            *(f"{MOUNT_POINT}/loader", "--library-path", f"{MOUNT_POINT}/lib", f"{MOUNT_POINT}/qemu-aarch64"),
+            *("-cpu", str(target.qemu_cpu)),
+            *("-plugin", ",".join([f"{MOUNT_POINT}/{PLUGIN}.so", *options]), "-d", "plugin"),
+            # The program's alone: QEMU's own loader is not to see an LD_LIBRARY_PATH.
+            *(word for name, value in environment.items() for word in ("-E", f"{name}={value}")),
+            *argv,
+        ]
+
+
+def profiling_missing() -> list[str]:
+    """What to install for emulated programs to be profiled, a line each."""
+    emulator = shutil.which("qemu-aarch64")
+    if emulator is None:
+        return ["nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"]
+    if not _takes_plugins(Path(emulator)):
+        reason = f"nothing is profiled: {emulator} takes no plugins: Debian 12's qemu-user has one that does"
+        return [f"{reason}, Debian 13's has none; put one of QEMU 7.2 or newer, not static, first in PATH"]
+    return []
+
+
+def prepare_profiler() -> BlockProfiler | None:
+    """The profiler, gathered and compiled where that is not done; None where `profiling_missing` says why."""
+    if profiling_missing():
+        return None
+    emulator = Path(str(shutil.which("qemu-aarch64"))).resolve()
+    source = resource("device_images", "qemu_plugin", f"{PLUGIN}.c")
+    libraries = _libraries(emulator)
+    inputs = [emulator, source, *libraries.values()]
+    folder = cache_directory() / "qemu" / _key(inputs)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            console.progress("preparing QEMU's profiler", None),
+            temporary_folder("qemu", within=folder.parent) as fresh,
+        ):
+            made = fresh / "made"
+            _gather(made, emulator, libraries, source)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # another harness was first
+                    raise
+    return BlockProfiler(folder=folder)
+
+
+def _key(files: Sequence[Path]) -> str:
+    """Changes when one of the files is replaced."""
+    digest = hashlib.sha256(b"profiler 1")
+    for file in files:
+        status = file.stat()
+        digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _takes_plugins(emulator: Path) -> bool:
+    """Whether it was built with them, and loads libraries at all."""
+    return has_plugin_option(emulator) and bool(_libraries(emulator))
+
+
+@cache
+def _libraries(program: Path) -> dict[str, Path]:
+    """What the program loads, by the name it asks for; the loader is `loader`. Empty for a static one."""
+    result = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        return {}
+    found = {match["name"] or "loader": Path(match["path"]) for match in _LIBRARY.finditer(result.stdout)}
+    return found if "loader" in found else {}
+
+
+def _gather(folder: Path, emulator: Path, libraries: dict[str, Path], source: Path) -> None:
+    (folder / "lib").mkdir(parents=True)
+    shutil.copy(emulator, folder / "qemu-aarch64")
+    for name, path in libraries.items():
+        shutil.copy(path, folder / "loader" if name == "loader" else folder / "lib" / name)
+    compile_plugin(source, folder / f"{PLUGIN}.so", emulator)
+    for path in (folder, *folder.rglob("*")):  # a private umask must not hide it from the board's user
+        path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))

@@ -1,0 +1,1 @@
+"""Results: one SQLite file for each results folder."""

@@ -1,0 +1,199 @@
+"""What is in a store, read and checked: where it is not what a harness writes, an error names the file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, Self, get_args
+
+from harness.errors import ConfigurationError
+from harness.store.database import PatientConnection
+from harness.store.errors import damaged, no_store, store_errors
+from harness.store.records import LayerRow, Outcome, Place, Status, Table
+from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns
+
+_PLACE = {
+    "cell": str,
+    "accuracy": str | None,
+    **dict.fromkeys(("model", "policy", "target", "runtime", "toolchain"), str),
+    "threads": int,
+    "options": str,
+    "emulated": int,
+    **dict.fromkeys(("step", "note"), str),
+}
+_LAYER = {
+    "index": int,
+    **dict.fromkeys(("type", "precision", "executed", "isa", "algorithm"), str),
+    **dict.fromkeys(("nanoseconds", "conversion_nanoseconds", "bytes"), int),
+    "predicted_nanoseconds": int | None,
+}
+
+
+class StoreReader:
+    """The results of one folder. Its methods may be called from any thread.
+
+    They raise ConfigurationError where the file holds something else than a harness writes, and StoreError
+    where the storage fails.
+    """
+
+    def __init__(self, folder: Path, database: PatientConnection) -> None:
+        self.folder = folder
+        self.path = folder / FILE_NAME
+        self._database = database
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def damaged(self, reason: str) -> ConfigurationError:
+        """The error to raise where a result is not what a harness writes."""
+        return damaged(self.folder, reason)
+
+    def outcome(self, table: Table, key: str) -> Outcome | None:
+        """What is known under a key, without samples and layers; None where that is nothing."""
+        rows = self._rows(
+            f"SELECT status, error, result FROM {table} WHERE key = ?",
+            (key,),
+            {"status": str, "error": str, "result": str},
+        )
+        if not rows:
+            return None
+        status, error, result = rows[0]
+        if status not in get_args(Status):
+            raise self.damaged(f"the status {status!r} of a result is unknown")
+        return Outcome(status=status, error=error, result=self._object(result))
+
+    def samples_ns(self, key: str) -> list[int]:
+        """The raw samples of a cell."""
+        rows = self._rows(
+            "SELECT nanoseconds FROM samples JOIN cells USING (revision) WHERE key = ? ORDER BY position",
+            (key,),
+            {"nanoseconds": int},
+        )
+        if any(nanoseconds <= 0 for (nanoseconds,) in rows):
+            raise self.damaged("a sample is not longer than 0 ns")
+        return [nanoseconds for (nanoseconds,) in rows]
+
+    def layers(self, key: str) -> list[LayerRow]:
+        """The profile of a cell."""
+        columns = ", ".join(f'"{column}"' for column in _LAYER)
+        rows = self._rows(
+            f'SELECT {columns} FROM layers JOIN cells USING (revision) WHERE key = ? ORDER BY "index"',
+            (key,),
+            _LAYER,
+        )
+        return [LayerRow(*row) for row in rows]
+
+    def has_results(self, target: str) -> bool:
+        """Whether any cell of a target was ever measured."""
+        return bool(
+            self._rows(
+                "SELECT 1 AS found FROM plan JOIN cells ON cells.key = plan.cell "
+                "WHERE plan.target = ? AND cells.status = 'done' LIMIT 1",
+                (target,),
+                {"found": int},
+            )
+        )
+
+    def last_run(self) -> tuple[int, str] | None:
+        """The number and the sweep's name of the last run that got as far as a plan."""
+        rows = self._rows(
+            "SELECT id, sweep FROM runs WHERE id IN (SELECT run FROM plan) ORDER BY id DESC LIMIT 1",
+            (),
+            {"id": int, "sweep": str},
+        )
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def places(self, run: int) -> list[Place]:
+        """The cells of a run."""
+        rows = self._rows(
+            f"SELECT {', '.join(_PLACE)} FROM plan WHERE run = ? ORDER BY position", (run,), _PLACE
+        )
+        named = [dict(zip(Place.__dataclass_fields__, row, strict=True)) for row in rows]
+        return [Place(**(row | {"emulated": bool(row["emulated"])})) for row in named]
+
+    def environment(self, run: int) -> dict[str, str]:
+        """What was known of the machine when a run began."""
+        rows = self._rows(
+            "SELECT name, value FROM environment WHERE run = ?", (run,), {"name": str, "value": str}
+        )
+        return dict(rows)
+
+    def _rows(
+        self, query: str, values: Sequence[object], kinds: Mapping[str, type | UnionType]
+    ) -> list[tuple[Any, ...]]:
+        """What a query finds, each column of the kind that it should have: SQLite keeps anything anywhere."""
+        with self._access():
+            rows = self._database.execute(query, values).fetchall()
+        wanted = tuple(kinds.values())
+        for row in rows:
+            if not all(map(isinstance, row, wanted)):
+                column, value = next(
+                    (column, value)
+                    for (column, kind), value in zip(kinds.items(), row, strict=True)
+                    if not isinstance(value, kind)
+                )
+                raise self.damaged(f"the column {column} holds a value of the type {type(value).__name__}")
+        return rows
+
+    def _object(self, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text, parse_float=_finite, parse_constant=_finite)
+            if "\\ud" in text.lower():  # halves of characters, which nothing could print
+                found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"a result is not JSON ({error})") from None
+        if not isinstance(found, dict):
+            raise self.damaged("a result is not a JSON object")
+        return found
+
+    @contextlib.contextmanager
+    def _access(self) -> Iterator[None]:
+        with self._lock, store_errors(self.folder):
+            yield
+
+
+def checked_format(folder: Path, database: sqlite3.Connection) -> int:
+    """The format of what is in a database, 0 where that is nothing. Raises ConfigurationError where it is no
+    store of a harness, or a later one's, and passes SQLite's errors on."""
+    database.execute("BEGIN")
+    try:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        named = database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        known = version in UPGRADES or version == VERSION
+        missing = missing_columns(database, version) if version and known else []
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+    if not known:
+        newer = version > VERSION
+        raise ConfigurationError(
+            f"{folder / FILE_NAME}: has format {version}, this version of harness reads format {VERSION}",
+            cure="A newer harness wrote it: update this one, or name another folder."
+            if newer
+            else "Name another folder.",
+        )
+    if (version == 0) == bool(named):
+        raise no_store(folder, "another program's database")
+    if missing:
+        raise no_store(folder, f"another program's database: it lacks {', '.join(missing[:3])}")
+    return int(version)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value

@@ -1,0 +1,277 @@
+"""The results of a sweep: one SQLite file that several processes may use at once and that survives SIGKILL.
+
+A result has a key: the hash of everything that determines it. Who works on a result claims its key first; the
+result and the end of the claim are one transaction, so that a result is there whole or not at all. A claim
+whose owner is gone counts for nothing (harness/store/owners.py).
+
+Every result gets a revision when it is written. A run remembers the last revision before it began: what it
+finds with a later one was done by another process in the meantime, and is not done again even where the run
+is to do everything afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import console
+from harness.store.database import connect
+from harness.store.errors import StoreError, store_errors
+from harness.store.owners import Owner, is_alive, remove_dead
+from harness.store.reader import StoreReader, checked_format
+from harness.store.records import LayerRow, Outcome, Place, Run, Status, Table
+from harness.store.schema import FILE_NAME, VERSION, upgrade
+from harness.store.views import make_views, views_are_current
+
+__all__ = ["FILE_NAME", "Claim", "LayerRow", "Outcome", "Place", "Run", "Status", "Store", "Table"]
+
+CLOSING_SECONDS = 1.0  # that closing waits for another process
+
+
+class Claim(enum.Enum):
+    """What came of an attempt to take up a piece of work."""
+
+    MINE = enum.auto()
+    BUSY = enum.auto()  # a living process works on it
+    SETTLED = enum.auto()  # there is nothing left to do
+
+
+class Store(StoreReader):
+    """The store of one results folder, which is made where it is missing. Its methods may be called from any
+    thread. The database may be another `file` than the folder's, as a copy of it."""
+
+    def __init__(self, folder: Path, *, file: Path | None = None) -> None:
+        with store_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            database = connect(file or folder / FILE_NAME)
+        super().__init__(folder, database)
+        self._owners = folder / "owners"
+        self._owner: Owner | None = None
+        self._durable: bool | None = None  # whether the next transaction is; not known yet
+        try:
+            with store_errors(folder):
+                self._open()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.hurry()
+        self.close()
+
+    def hurry(self) -> None:
+        """From now on no lock of another process is waited for: what meets one raises StoreError at once."""
+        self._database.hurry()
+
+    def close(self) -> None:
+        """Gives up this process's claims, and clears away what dead processes left."""
+        with self._lock:
+            try:
+                if self._owner:
+                    # Without it the claims count for nothing, even where there is no room to remove them.
+                    self._owner.close()
+                    self._owner = None
+                    self._database.patience = CLOSING_SECONDS
+                    with contextlib.suppress(StoreError):
+                        self._clear()
+            finally:
+                self._database.close()
+
+    def _clear(self) -> None:
+        with self._transaction():
+            owners = self._database.execute("SELECT DISTINCT owner FROM claims").fetchall()
+            dead = [row for row in owners if not is_alive(self._owners, row[0])]
+            self._database.executemany("DELETE FROM claims WHERE owner = ?", dead)
+            remove_dead(self._owners)
+
+    def begin_run(
+        self,
+        *,
+        sweep: str,
+        file: str,
+        fresh: bool,
+        environment: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Notes that a sweep begins."""
+        with self._transaction():
+            baseline = self._last_revision()
+            run = self._database.execute(
+                "INSERT INTO runs (sweep, file, started, baseline, fresh) VALUES (?, ?, ?, ?, ?)",
+                (sweep, file, time.time(), baseline, fresh),
+            ).lastrowid
+            self._database.executemany(
+                "INSERT INTO environment VALUES (?, ?, ?)",
+                [(run, name, value) for name, value in (environment or {}).items()],
+            )
+        assert run is not None
+        return Run(id=run, baseline=baseline, fresh=fresh)
+
+    def plan(self, run: Run, places: Sequence[Place]) -> None:
+        """Notes which cells a run consists of."""
+        with self._transaction():
+            self._database.executemany(
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(run.id, position, place.key, place.accuracy_key, place.model, place.policy),
+                        *(place.target, place.runtime, place.toolchain, place.threads),
+                        *(place.options, place.emulated, place.step, place.note),
+                    )
+                    for position, place in enumerate(places)
+                ],
+            )
+
+    def finish_run(self, run: Run) -> None:
+        """Notes that a sweep came to its end."""
+        with self._transaction():
+            self._database.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), run.id))
+
+    def add_artifacts(self, run: Run, hashes: Mapping[str, str]) -> None:
+        """Notes the hashes of the files that go into a run."""
+        with self._transaction():
+            self._database.executemany(
+                "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?)",
+                [(run.id, name, sha256) for name, sha256 in hashes.items()],
+            )
+
+    def settled(self, table: Table, key: str, run: Run) -> bool:
+        """Whether nothing is left to do for a key in this run."""
+        return self.settled_together([(table, key)], run)[0]
+
+    def settled_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[bool]:
+        """The same for several keys."""
+        with self._access():
+            return [self._settled(table, key, run) for table, key in work]
+
+    def claim(self, table: Table, key: str, run: Run) -> Claim:
+        """Tries to take up the work for a key. Claims of dead owners are taken over."""
+        return self.claim_together([(table, key)], run)[0]
+
+    def claim_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[Claim]:
+        """The same for several keys in one transaction, each for itself."""
+        with self._transaction(durable=False):
+            return [self._claim(table, key, run) for table, key in work]
+
+    def release(self, key: str) -> None:
+        """Gives up a claim without a result."""
+        with self._transaction(durable=False):
+            self._release(key)
+
+    def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
+        """Writes all that is known of a cell and ends its claim, in one transaction."""
+        result = _dump(outcome.result)  # before other threads have to wait for it
+        with self._transaction():
+            revision = self._replace("cells", key)
+            self._database.execute(
+                "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (revision, key, outcome.status, outcome.error, result, run.id, time.time()),
+            )
+            self._database.executemany(
+                "INSERT INTO samples VALUES (?, ?, ?)",
+                [(revision, position, sample) for position, sample in enumerate(outcome.samples_ns)],
+            )
+            self._database.executemany(
+                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(revision, row.index, row.type, row.precision, row.executed, row.isa),
+                        *(row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
+                    )
+                    for row in outcome.layers
+                ],
+            )
+
+    def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
+        """The same for what is computed on the host."""
+        result = _dump(outcome.result)
+        with self._transaction():
+            revision = self._replace("evaluations", key)
+            self._database.execute(
+                "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (revision, key, kind, outcome.status, outcome.error, result, run.id, time.time()),
+            )
+
+    def _settled(self, table: Table, key: str, run: Run) -> bool:
+        row = self._database.execute(f"SELECT status, revision FROM {table} WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return False
+        status, revision = row
+        return bool(revision > run.baseline or (status == "done" and not run.fresh))
+
+    def _claim(self, table: Table, key: str, run: Run) -> Claim:
+        if self._settled(table, key, run):
+            return Claim.SETTLED
+        if self._owner is None:
+            self._owner = Owner(self._owners)
+        row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
+        if row and (row[0] == self._owner.name or is_alive(self._owners, row[0])):
+            return Claim.BUSY
+        self._database.execute(
+            "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (key, self._owner.name, time.time())
+        )
+        return Claim.MINE
+
+    def _release(self, key: str) -> None:
+        self._database.execute("DELETE FROM claims WHERE key = ?", (key,))
+
+    def _replace(self, table: Table, key: str) -> int:
+        """Removes the claim and all that is known of a key; the revision of what is written instead."""
+        revision = self._last_revision() + 1
+        self._release(key)
+        self._database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+        return revision
+
+    def _last_revision(self) -> int:
+        (revision,) = self._database.execute(
+            "SELECT max((SELECT coalesce(max(revision), 0) FROM cells), "
+            "(SELECT coalesce(max(revision), 0) FROM evaluations))"
+        ).fetchone()
+        return int(revision)
+
+    @contextlib.contextmanager
+    def _transaction(self, *, durable: bool = True) -> Iterator[None]:
+        """What is done in the block is done whole or not at all, and then survives the end of this process;
+        where `durable`, also a power cut. After that no claim counts: its owner is gone."""
+        with self._access():
+            if durable is not self._durable:
+                self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:  # SQLite may have ended it, as where the disk is full
+                    self._database.execute("ROLLBACK")
+                raise
+
+    def _open(self) -> None:
+        version = checked_format(self.folder, self._database)  # before anything is written there
+        self._database.execute("PRAGMA journal_mode = WAL")
+        if version < VERSION or not views_are_current(self._database):
+            with self._transaction():
+                self._convert()
+        self._database.execute("PRAGMA foreign_keys = ON")
+
+    def _convert(self) -> None:
+        """Makes what is there that of today's format; another process may have done so meanwhile."""
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        shown = console.progress(f"converting results of format {version}", None)
+        with shown if 0 < version < VERSION else contextlib.nullcontext():
+            try:
+                upgrade(self._database, version)
+            except sqlite3.IntegrityError as error:
+                raise self.damaged(str(error)) from None
+        if not views_are_current(self._database):
+            make_views(self._database)
+
+
+def _dump(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, allow_nan=False, sort_keys=True)

@@ -1,0 +1,271 @@
+"""The files that cells are made of, in the results folder, and the keys of what is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import console
+from harness.config.darknet_cfg import read_cfg
+from harness.config.policy import BUILT_IN, apply
+from harness.config.random_weights import SEED, write_random_weights
+from harness.config.sweep import Calibration, Model, Options, Sweep, Variant
+from harness.errors import ConfigurationError, HarnessError
+from harness.file_digest import file_digest
+from harness.files import write_atomically
+from harness.measure import fingerprint
+from harness.measure.cell import Cell
+from harness.runtimes.engine import HostEngine
+from harness.store.store import Outcome, Store
+from harness.sweep import evaluation
+from harness.sweep.preparation import Engine
+from harness.sweep.worker import Job, at_once
+
+
+class Materials:
+    """Cfgs, calibration files, sample images and host results of one sweep."""
+
+    def __init__(self, sweep: Sweep, store: Store, engine: Engine) -> None:
+        self.sweep = sweep
+        self.store = store
+        self.folder = store.folder
+        self.engine = engine
+        self.host = HostEngine(engine.path)
+        self.file_hash = cache(file_digest)
+        self.dataset_hash = cache(fingerprint.of_dataset)
+        self.cfg = cache(self._write_cfg)
+        self._warned: set[str] = set()
+        self._info = cache(self.host.info)
+        self._multiply_adds = cache(self._count_multiply_adds)
+        for model in sweep.models:
+            self._write_random_weights(model)
+
+    def check(self, model: Model) -> None:
+        """Lets the engine read the cfg, and looks at the weights' size and the labels.
+
+        Raises ConfigurationError with the file and line of what is wrong.
+        """
+        info = self._info(model.cfg)
+        # The engine counts the larger header, whose number of images seen has 64 bits instead of 32.
+        expected = int(info["weights_bytes"])
+        found = model.weights.stat().st_size
+        if found not in (expected, expected - 4):
+            raise ConfigurationError(
+                f"{model.weights}: has {found} bytes, {model.cfg} takes {expected} "
+                f"({expected - 4} with the older header)",
+                cure="The file is damaged or belongs to another cfg.",
+            )
+        if model.dataset is not None:
+            from harness.accuracy.dataset import read_dataset
+            from harness.accuracy.model import load_model
+
+            loaded = load_model(self.host, model.cfg, model.weights)
+            if not loaded.outputs.detects:  # of a detector the cfg alone has told how many classes there are
+                read_dataset(model.dataset, classes=loaded.classes, labels=model.labels)
+
+    def multiply_adds(self, model: Model) -> int:
+        """Of one image."""
+        return self._multiply_adds(model.cfg)
+
+    def _count_multiply_adds(self, cfg: Path) -> int:
+        return sum(int(layer["macs"]) for layer in self._info(cfg)["layers"])
+
+    def _write_random_weights(self, model: Model) -> None:
+        if model.random_weights and not model.weights.is_file():
+            layers = self._info(model.cfg)["layers"]
+            model.weights.parent.mkdir(parents=True, exist_ok=True)
+            write_random_weights(model.weights, layers, SEED)
+
+    def _write_cfg(self, variant: Variant) -> Path:
+        """The cfg of a policy, for the engine and for whoever wants to rerun a cell by hand."""
+        path = self.folder / "cfgs" / variant.model.name / f"{variant.policy}.cfg"
+        data = variant.cfg_text.encode("latin-1")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_bytes() != data:
+            write_atomically(path, data)
+        return path
+
+    def calibration(self, variant: Variant) -> Path | None:
+        """The calibration file of a variant. Raises HarnessError where its ranges could not be recorded."""
+        model = variant.model
+        if not variant.int8:
+            return None
+        if isinstance(model.calibration, Path):
+            return model.calibration
+        if not variant.needs_calibration:
+            return None
+        key = self._calibration_key(model, model.calibration)
+        outcome = self.store.outcome("evaluations", key)
+        if outcome is not None and outcome.status == "failed":
+            raise HarnessError(f"calibration: {outcome.error}")
+        path = self._calibration_path(model, key)
+        if not path.is_file():
+            evaluation.record_ranges(self.host, model, model.calibration, path)
+        return path
+
+    def calibration_job(self, model: Model) -> Job | None:
+        """The work to record a model's ranges; None where that is not asked for."""
+        settings = model.calibration
+        if not isinstance(settings, Calibration):
+            return None
+        key = self._calibration_key(model, settings)
+        path = self._calibration_path(model, key)
+
+        def perform() -> Outcome:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            evaluation.record_ranges(self.host, model, settings, path)
+            return Outcome(status="done", result={"file": path.name, "sha256": file_digest(path)})
+
+        return Job(
+            name=f"ranges of {model.name}",
+            table="evaluations",
+            key=key,
+            kind="calibration",
+            perform=at_once(perform),
+        )
+
+    def accuracy_job(self, variant: Variant, options: Options) -> Job | None:
+        """The work to evaluate a variant; None where its model has no data set."""
+        model = variant.model
+        if model.dataset is None:
+            return None
+
+        def perform() -> Outcome:
+            result = evaluation.accuracy(
+                self.host, model, self.cfg(variant), self.calibration(variant), options
+            )
+            self._warn_of_overlap(model, result)
+            return Outcome(status="done", result=result)
+
+        key = self._key(
+            "accuracy",
+            variant,
+            options,
+            dataset=self.dataset_hash(model.dataset),
+            labels=self.file_hash(model.labels) if model.labels else "",
+            resize=model.resize,
+            limit=model.limit,
+        )
+        return Job(
+            name=f"accuracy of {model.name} {variant.policy}",
+            table="evaluations",
+            key=key,
+            kind="accuracy",
+            perform=at_once(perform),
+        )
+
+    def _warn_of_overlap(self, model: Model, result: dict[str, Any]) -> None:
+        """Once for each model, not for each of its policies."""
+        from harness.accuracy.overlap import overlap_sentence
+
+        if (common := result.get("calibration_overlap")) and model.name not in self._warned:
+            self._warned.add(model.name)
+            cure = "give its calibration a dataset of other pictures"
+            console.warn(f"{model.name}: {overlap_sentence(common, result['images'])}: {cure}")
+
+    def digests_job(self, variant: Variant, options: Options) -> Job:
+        """The work to compute on the host what boards are compared with."""
+
+        def perform() -> Outcome:
+            found = evaluation.digests(
+                self.host,
+                variant.model,
+                self.cfg(variant),
+                self.calibration(variant),
+                options,
+                self.samples(variant.model),
+            )
+            return Outcome(status="done", result={"digests": found})
+
+        return Job(
+            name=f"digests of {variant.model.name} {variant.policy}",
+            table="evaluations",
+            key=self._key("digests", variant, options, samples=self.samples_hash(variant.model)),
+            kind="digests",
+            perform=at_once(perform),
+        )
+
+    def digests(self, variant: Variant, options: Options) -> list[str]:
+        """The host's digests; none where they could not be computed."""
+        outcome = self.store.outcome("evaluations", self.digests_job(variant, options).key)
+        return list(outcome.result.get("digests", [])) if outcome else []
+
+    def samples(self, model: Model) -> Path:
+        """The sample images of a model, as the engine reads them."""
+        path = self.folder / "samples" / f"{model.name}-{self.samples_hash(model)[:12]}.npy"
+        if not path.is_file():
+            evaluation.write_samples(self.host, model, self.sweep.emulated.images, path)
+        return path
+
+    def samples_hash(self, model: Model) -> str:
+        """What determines the sample images; "" where none are asked for."""
+        if not self.sweep.emulated.images:
+            return ""
+        return fingerprint.of_values(
+            {
+                "cfg": self.file_hash(model.cfg),
+                "dataset": self.dataset_hash(model.dataset) if model.dataset else evaluation.RANDOM_SEED,
+                "images": self.sweep.emulated.images,
+                "resize": model.resize,
+            }
+        )
+
+    def libraries(self, cell: Cell) -> list[Path]:
+        """What the engine loads on the board: libtensorflow, where that converts. It is made if missing."""
+        if cell.options.quantizer != "tensorflow":
+            return []
+        from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
+
+        sdk = tensorflow_sdk(cell.target)
+        return [sdk.folder / "lib" / name for name in LIBRARIES]
+
+    def libraries_hash(self, cell: Cell) -> str:
+        """What determines these libraries; "" where none are needed."""
+        if cell.options.quantizer != "tensorflow":
+            return ""
+        from harness.sdk.pin import read_pin
+
+        return read_pin(cell.target).sha256
+
+    def calibration_hash(self, variant: Variant) -> str:
+        """The hash of a variant's calibration file; "" where it has none or it could not be made."""
+        try:
+            path = self.calibration(variant)
+        except HarnessError:
+            return ""
+        return self.file_hash(path) if path else ""
+
+    def _key(self, kind: str, variant: Variant, options: Options, **more: object) -> str:
+        return fingerprint.of_values(
+            {
+                "kind": kind,
+                "engine": self.engine.sha256,
+                "cfg": fingerprint.of_text(variant.cfg_text),
+                "weights": self.file_hash(variant.model.weights),
+                "calibration": self.calibration_hash(variant),
+                "bn_epsilon": options.bn_epsilon,
+                **more,
+            }
+        )
+
+    def _calibration_key(self, model: Model, settings: Calibration) -> str:
+        dataset = model.calibration_dataset
+        assert dataset is not None
+        # Ranges are recorded in fp32: a model's own precision keys do not matter.
+        text = apply(BUILT_IN["fp32"], read_cfg(model.cfg).text, str(model.cfg))
+        return fingerprint.of_values(
+            {
+                "kind": "calibration",
+                "engine": self.engine.sha256,
+                "cfg": fingerprint.of_text(text),
+                "weights": self.file_hash(model.weights),
+                "dataset": self.dataset_hash(dataset, "train"),
+                "resize": model.resize,
+                **{key: value for key, value in asdict(settings).items() if key != "dataset"},
+            }
+        )
+
+    def _calibration_path(self, model: Model, key: str) -> Path:
+        return self.folder / "calibrations" / f"{model.name}-{key[:12]}.json"

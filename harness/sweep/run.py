@@ -1,0 +1,383 @@
+"""Runs a sweep: prepares everything, then works off what the store does not have yet.
+
+Cells of one target are spread over its boards, one at a time on each (harness/sweep/schedule.py); boards and
+the evaluation of accuracy work side by side, except that a measurement on this machine waits until it has the
+machine to itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from harness import console
+from harness.boards.ssh.board import SshBoard
+from harness.boards.ssh.lock import held
+from harness.config.sweep import Sweep
+from harness.config.targets import Target
+from harness.errors import HarnessError
+from harness.locks import Interrupted
+from harness.measure.cell import Cell, Inputs, cell_key
+from harness.measure.cell_run import Files, measure
+from harness.prediction.predictor import PredictionError, find_predictor
+from harness.qemu.profiler import profiling_missing
+from harness.store.store import Outcome, Place, Run, Store, Table
+from harness.sweep.board_activity import Backlog, Lane, Left, State
+from harness.sweep.board_service import BoardService
+from harness.sweep.environment import environment, processor
+from harness.sweep.fleet import Fleet
+from harness.sweep.inputs import Materials
+from harness.sweep.plan import Keyed, cells, in_turns
+from harness.sweep.preflight import check_files
+from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
+from harness.sweep.schedule import Schedule, Task
+from harness.sweep.worker import Job, Work, Worker
+
+if TYPE_CHECKING:
+    from harness.boards.base import Board
+
+Item = TypeVar("Item")
+Watch = Callable[[Sequence[Lane], Left], console.View]
+
+
+class Finished(NamedTuple):
+    """A run that came to its end."""
+
+    run: int  # its number in the store
+    not_repeated: int  # cells of a fresh run that could not be measured again, and have their earlier results
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    fleet: Fleet,
+    *,
+    fresh: bool = False,
+    debug: bool = False,
+    watch: Watch | None = None,
+) -> Finished:
+    """Runs what is missing of a sweep, and keeps it in the store of `folder`.
+
+    With `fresh` everything counts as missing; the view that `watch` makes of all boards is shown meanwhile.
+    Raises HarnessError where nothing can be measured at all; cells that fail are kept with their cause, and
+    the sweep goes on.
+    """
+    with Store(folder) as store:
+        run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=environment())
+        worker = Worker(store, run, debug=debug)
+        with Boards(worker, fleet.open) as boards:
+            try:
+                execution = _Execution(sweep, store, run, worker, boards, fleet, watch=watch)
+                execution.run_all()
+            finally:
+                worker.stop.set()
+        store.finish_run(run)
+        settled = store.settled_together([("cells", key) for key in execution.keys], run)
+        return Finished(run.id, settled.count(False))
+
+
+@cache
+def _prediction(target: Target) -> str:
+    """What is known of an emulated cell besides its results: what predictions depend on, or that there are
+    none. When that changes, as when LLVM was installed, the cell is run again."""
+    if profiling_missing():
+        return "no profile"
+    try:
+        return find_predictor(target).fingerprint
+    except PredictionError:
+        return "no prediction"
+
+
+class _Execution:
+    def __init__(
+        self,
+        sweep: Sweep,
+        store: Store,
+        run: Run,
+        worker: Worker,
+        boards: Boards,
+        fleet: Fleet,
+        *,
+        watch: Watch | None,
+    ) -> None:
+        self.sweep = sweep
+        self.store = store
+        self.run = run
+        self.worker = worker
+        self.boards = boards
+        self.fleet = fleet
+        self.watch = watch
+        self.cells = cells(sweep, fleet.is_emulated)
+        self.keys: Sequence[str] = ()  # of all cells
+
+    def run_all(self) -> None:
+        check_files(self.sweep)
+        wanted = self._possible_targets()
+        if not wanted:
+            self._skip_all()
+            return
+        engines = build_engines(product(wanted, self.sweep.toolchains), self.worker)
+        host = engines[OWN]
+        assert isinstance(host, Engine)
+        self.materials = Materials(self.sweep, self.store, host)
+        for model in self.sweep.models:
+            self.materials.check(model)
+        self._calibrate()
+        keys = self.keys = [self._key(cell, engines) for cell in self.cells]
+        accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
+        self._plan(keys, accuracies)
+        self._note_artifacts(engines)
+        impossible = self._give_up(keys, engines)
+        # By key: cells that come to the same are measured once.
+        pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
+        evaluations = {
+            job.key: job for job, key in zip(accuracies, keys, strict=True) if job and key not in impossible
+        }
+        open_evaluations = self._unsettled("evaluations", evaluations)
+        open_cells = self._unsettled("cells", pending)
+        if open_cells or open_evaluations:
+            self._work(open_cells, list(open_evaluations.values()), engines)
+        elif not impossible:
+            console.log("everything is measured already")
+
+    @cached_property
+    def missing(self) -> str:
+        """What has to be installed before emulated boards can run, "" for nothing. It is asked only where one
+        is needed, and then said once."""
+        missing = "; ".join(self.fleet.missing())
+        if missing:
+            console.warn(f"emulated boards are left out: {missing}")
+        return missing
+
+    def _possible_targets(self) -> list[Target]:
+        """Those with cells that can be measured, or that have been measured before."""
+        wanted = []
+        for target in self.sweep.targets:
+            measured = self.store.has_results(target.name)
+            possible = measured or not self.fleet.is_emulated(target) or not self.missing
+            if possible:
+                wanted.append(target)
+                if not measured:
+                    for board in self.fleet.boards(target):
+                        self.boards.open(board)  # an image may take minutes: meanwhile the engine is built
+        return wanted
+
+    def _skip_all(self) -> None:
+        """Notes that no cell of the sweep can be measured here: for that nothing has to be built."""
+        keys = self.keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
+        self._plan(keys, [None] * len(keys))
+        for key in dict.fromkeys(keys):
+            self.store.complete_cell(
+                self.run, key, Outcome(status="skipped", error=f"not emulated here: {self.missing}")
+            )
+
+    def _calibrate(self) -> None:
+        models = {
+            cell.model.name: cell.model for cell in self.cells if cell.variant.needs_calibration
+        }.values()
+        self._settle(job for job in map(self.materials.calibration_job, models) if job)
+
+    def _key(self, cell: Cell, engines: Engines) -> str:
+        engine = engines.get((cell.target.name, cell.build))
+        return cell_key(
+            cell,
+            Inputs(
+                engine=engine.sha256 if isinstance(engine, Engine) else "",
+                weights=self.materials.file_hash(cell.model.weights),
+                calibration=self.materials.calibration_hash(cell.variant),
+                libraries=self.materials.libraries_hash(cell),
+                samples=self.materials.samples_hash(cell.model),
+                machine=processor() if cell.target.is_host else "",
+                prediction=_prediction(cell.target) if cell.emulated else "",
+            ),
+        )
+
+    def _plan(self, keys: Sequence[str], accuracies: Sequence[Job | None]) -> None:
+        self.store.plan(
+            self.run,
+            [
+                Place(
+                    key=key,
+                    accuracy_key=accuracy.key if accuracy else None,
+                    model=cell.model.name,
+                    policy=cell.policy,
+                    target=cell.target.name,
+                    runtime=cell.runtime,
+                    toolchain=cell.build.name,
+                    threads=cell.threads,
+                    options=cell.options.name,
+                    emulated=cell.emulated,
+                    step=cell.step.name,
+                    note=cell.step.note,
+                )
+                for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
+            ],
+        )
+
+    def _note_artifacts(self, engines: Engines) -> None:
+        hashes = {
+            f"engine for {target} by {build.name}": engine.sha256
+            for (target, build), engine in engines.items()
+            if isinstance(engine, Engine)
+        }
+        for model in self.sweep.models:
+            hashes[str(model.cfg)] = self.materials.file_hash(model.cfg)
+            hashes[str(model.weights)] = self.materials.file_hash(model.weights)
+            if model.dataset:
+                hashes[str(model.dataset)] = self.materials.dataset_hash(model.dataset)
+        for cell in self.cells:
+            if digest := self.materials.calibration_hash(cell.variant):
+                hashes[str(self.materials.calibration(cell.variant))] = digest
+        self.store.add_artifacts(self.run, hashes)
+
+    def _give_up(self, keys: Sequence[str], engines: Engines) -> set[str]:
+        """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
+        impossible = set()
+        for cell, key in zip(self.cells, keys, strict=True):
+            engine = engines.get((cell.target.name, cell.build))
+            if isinstance(engine, HarnessError):
+                outcome = Outcome(status="failed", error=str(engine))
+            elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
+                outcome = Outcome(status="skipped", error=f"not emulated here: {self.missing}")
+            else:
+                continue
+            impossible.add(key)
+            earlier = self.store.outcome("cells", key)
+            if earlier is None or earlier.status != "done":
+                self.store.complete_cell(self.run, key, outcome)
+        return impossible
+
+    def _unsettled(self, table: Table, items: Mapping[str, Item]) -> dict[str, Item]:
+        """Those, by their keys, for which something is left to do in this run."""
+        settled = self.store.settled_together([(table, key) for key in items], self.run)
+        return {key: item for (key, item), ended in zip(items.items(), settled, strict=True) if not ended}
+
+    def _settle(self, jobs: Iterable[Job]) -> None:
+        """Does jobs one after another that others depend on."""
+        if open_jobs := self._unsettled("evaluations", {job.key: job for job in jobs}):
+            with console.progress("preparing", total=len(open_jobs)) as bar:
+
+                def advance(job: Job) -> None:
+                    bar.describe(job.name)
+                    bar.advance()
+
+                self.worker.work(open_jobs.values(), advance)
+
+    def _work(
+        self,
+        pending: Mapping[str, Cell],
+        evaluations: Sequence[Job],
+        engines: Engines,
+    ) -> None:
+        targets = {
+            board: target.name for target in self._targets(pending) for board in self.fleet.boards(target)
+        }
+        for board in targets:
+            self.boards.open(board)
+        if self.sweep.emulated.images:
+            self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
+        tasks = [
+            Task(items, items[0][1].target.name, sum(self._cost(cell) for _, cell in items))
+            for items in in_turns(pending, Counter(targets.values()))
+        ]
+        total = len(pending) + len(evaluations)
+        lanes = [Lane(board, target) for board, target in targets.items()]
+        evaluation = [Lane("evaluation")] if evaluations else []
+        backlog = Backlog({key: (cell.target.name, self._cost(cell)) for key, cell in pending.items()})
+        with (
+            console.progress("measuring", total=total) as bar,
+            ThreadPoolExecutor(len(lanes) + len(evaluation)) as pool,
+        ):
+
+            def advance(job: Job) -> None:
+                backlog.end(job.key)
+                bar.describe(job.name)
+                bar.advance()
+
+            def abandon(task: Task[Keyed], error: HarnessError) -> None:
+                for keyed in task.items:
+                    job = self._cell_job(keyed, engines, "")
+                    self.worker.give_up(job, error)
+                    advance(job)
+
+            told = {board: pauses for board in targets if (pauses := self.fleet.pauses(board)) is not None}
+            service = BoardService(
+                worker=self.worker,
+                boards=self.boards,
+                fleet=self.fleet,
+                schedule=Schedule(tasks, targets, abandon, told),
+                job_for=lambda keyed, board: self._cell_job(keyed, engines, board),
+                cost=self._cost,
+                advance=advance,
+            )
+            view = self.watch([*evaluation, *lanes], backlog.left) if self.watch else None
+            with console.live(view) if view else contextlib.nullcontext():
+                futures = [pool.submit(service.serve, lane) for lane in lanes]
+                futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in evaluation]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:
+                    if not all(future.done() for future in futures):
+                        self.worker.stop.set()
+                        self.store.hurry()
+                        self.boards.close(Interrupted)  # ends what runs there
+            for future in futures:
+                future.result()
+
+    @staticmethod
+    def _targets(pending: Mapping[str, Cell]) -> list[Target]:
+        return list(dict.fromkeys(cell.target for cell in pending.values()))
+
+    def _cost(self, cell: Cell) -> float:
+        return self.materials.multiply_adds(cell.model) / cell.threads
+
+    def _evaluate(self, lane: Lane, evaluations: Iterable[Job], advance: Callable[[Job], None]) -> None:
+        with console.telling(lane.tell):
+            self.worker.work(map(lane.watched, evaluations), advance)
+        lane.enter(State.FINISHED)
+
+    def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
+        """Keeps other harnesses from measuring on a device."""
+        if not isinstance(board, SshBoard):
+            return contextlib.nullcontext()
+
+        def pause(seconds: float) -> None:
+            if self.worker.stop.wait(seconds):
+                raise Interrupted
+
+        return held(board, timeout=board.wait_seconds, pause=pause)
+
+    def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
+        key, cell = keyed
+        device = "" if cell.emulated or cell.target.is_host else board
+        engine = engines[cell.target.name, cell.build]
+        assert isinstance(engine, Engine)
+
+        def perform() -> Work:
+            files = Files(
+                engine=engine.path,
+                cfg=self.materials.cfg(cell.variant),
+                weights=cell.model.weights,
+                calibration=self.materials.calibration(cell.variant),
+                samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
+                libraries=self.materials.libraries(cell),
+                multiply_adds=self.materials.multiply_adds(cell.model),
+            )
+            expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
+            return (yield from measure(self.boards.get(board), cell, files, expected))
+
+        return Job(
+            name=cell.name,
+            table="cells",
+            key=key,
+            perform=perform,
+            alone=cell.target.is_host,
+            board=device,
+            turn=lambda: self._alone_on(self.boards.get(device)) if device else contextlib.nullcontext(),
+        )
