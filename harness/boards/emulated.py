@@ -16,15 +16,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness import console
 from harness.boards.base import Completed
 from harness.boards.ssh.board import SshAddress, SshBoard
 from harness.boards.ssh.host_keys import HostKey, parse_host_key
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.images import docker_engine
-from harness.images.docker_engine import short
+from harness.images.container import OWNER_LABEL, remove, remove_stale
 from harness.images.image import PLATFORM, build_image
-from harness.images.process_identity import is_dead, own_identity
+from harness.images.process_identity import own_identity
 from harness.qemu.cpu_description import MOUNT_POINT as CPU_DESCRIPTION
 from harness.qemu.cpu_description import prepare_cpu_description
 from harness.qemu.profiler import MOUNT_POINT, BlockProfiler, prepare_profiler
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from harness.config.targets import Target
 
-OWNER_LABEL = "harness.owner"
 SSH_PORT = "2222/tcp"
 START_SECONDS = 60.0
 _USER = 1000
@@ -159,7 +157,7 @@ class EmulatedBoard(SshBoard):
         container, self._container = self._container, None
         client, self._client = self._client, None
         if container is not None:
-            _remove(container)
+            remove(container)
         if client is not None:
             client.close()
 
@@ -197,32 +195,6 @@ def _greets(port: int) -> bool:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False
-
-
-def remove_stale(client: DockerClient) -> int:
-    """Removes containers whose harness is gone, as after SIGKILL; returns how many."""
-    removed = 0
-    for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
-        if is_dead(container.labels.get(OWNER_LABEL, "")):
-            console.log(f"removing {container.name}, left behind by a harness that is gone")
-            _remove(container)
-            removed += 1
-    return removed
-
-
-def _remove(container: Any) -> None:
-    from docker.errors import APIError, DockerException, NotFound
-    from requests.exceptions import RequestException
-
-    try:
-        container.remove(force=True, v=True)
-    except NotFound:
-        return
-    except APIError as error:
-        if error.status_code != 409:  # somebody else removes it at this moment
-            console.warn(f"the container {container.name} is left: {short(error)}")
-    except (DockerException, RequestException) as error:
-        console.warn(f"the container {container.name} is left: {short(error)}")
 
 
 def _make_key() -> tuple[HostKey, bytes]:

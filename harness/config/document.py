@@ -145,12 +145,16 @@ def nearest_file(path: Path) -> Path | None:
     return path.with_name(near) if near else None
 
 
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # YAML 1.1's line breaks
+
+
 class _Builder:
     """Makes the nodes of a document from a parser's events, and stops at what no configuration holds."""
 
     def __init__(self, text: str, file: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
         self._file = file
+        self._lines = len(_BREAK.split(text))
         self._values = 0
         self._depth = 0
 
@@ -169,10 +173,9 @@ class _Builder:
     def _error(self, event: Any, message: str) -> ConfigurationError:
         return ConfigurationError(f"{self._file}:{self._line(event)}: {message}")
 
-    @staticmethod
-    def _line(event: Any) -> int:
-        line: int = event.start_mark.line
-        return line + 1
+    def _line(self, event: Any) -> int:
+        # libyaml places what is missing after `?` on the line behind the text.
+        return min(int(event.start_mark.line) + 1, self._lines)
 
     def _check(self, event: Any) -> None:
         self._values += 1

@@ -24,7 +24,7 @@ from harness.doctor.requirements import (
     system_program,
 )
 from harness.errors import HarnessError
-from harness.images.availability import BINFMT
+from harness.qemu.binfmt import BINFMT
 from harness.resources import cache_directory
 
 _START_SECONDS = 90.0  # the Docker Engine's first start makes its folders

@@ -127,7 +127,7 @@ def docker_answers() -> str | None:
 
 def arm64_runs() -> str | None:
     """How the kernel starts arm64 programs, or None where it does not."""
-    from harness.images.availability import arm64_programs_run
+    from harness.qemu.binfmt import arm64_programs_run
 
     if not arm64_programs_run():
         return None

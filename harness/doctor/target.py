@@ -22,7 +22,7 @@ from harness.doctor.requirements import (
     requirement_named,
 )
 from harness.errors import HarnessError, TargetMismatchError
-from harness.images.availability import arm64_interpreter
+from harness.qemu.binfmt import arm64_interpreter
 from harness.sdk.wheel import tensorflow_sdk
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A program that runs to its end in a container of an arm64 image, for days if it takes them."""
+"""Containers: a program that runs to its end in one, and those whose harness is gone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness import console
-from harness.boards.emulated import OWNER_LABEL
 from harness.images import docker_engine
-from harness.images.docker_engine import DockerError
+from harness.images.docker_engine import DockerError, short
 from harness.images.image import PLATFORM, PROXIES, Image
-from harness.images.process_identity import own_identity
+from harness.images.process_identity import is_dead, own_identity
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+OWNER_LABEL = "harness.owner"  # whose value names the process that a container belongs to
 SILENCE_SECONDS = 7 * 24 * 3600  # for clients: a linker under emulation says nothing for very long
 STOP_SECONDS = 60  # for an interrupted program to write down how far it has come
 
@@ -83,3 +83,30 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield from (f"{line}\n" for line in lines)
     if rest:
         yield rest
+
+
+def remove_stale(client: DockerClient) -> int:
+    """Removes containers whose harness is gone, as after SIGKILL; returns how many."""
+    removed = 0
+    for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
+        if is_dead(container.labels.get(OWNER_LABEL, "")):
+            console.log(f"removing {container.name}, left behind by a harness that is gone")
+            remove(container)
+            removed += 1
+    return removed
+
+
+def remove(container: Any) -> None:
+    """Removes a container; says so where it cannot."""
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # somebody else removes it at this moment
+            console.warn(f"the container {container.name} is left: {short(error)}")
+    except (DockerException, RequestException) as error:
+        console.warn(f"the container {container.name} is left: {short(error)}")

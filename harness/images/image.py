@@ -21,10 +21,10 @@ from harness.build.lock import exclusive
 from harness.build.log import BuildLog, build_log
 from harness.errors import BuildError
 from harness.images import docker_engine
-from harness.images.availability import ARM64_CURE, arm64_programs_run
 from harness.images.bootstrap import ReleaseGoneError, base_tag, bootstrap
 from harness.images.docker_engine import DockerError, refused, short
 from harness.images.recipe import Base, Recipe, dockerfile, read_recipe, sshd_config
+from harness.qemu.binfmt import ARM64_CURE, arm64_programs_run
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.boards.emulated import remove_stale
 from harness.build.toolchain import Place, Toolchain, Tools, load_toolchain
 from harness.images import docker_engine
-from harness.images.container import run_in_container
+from harness.images.container import remove_stale, run_in_container
 from harness.images.image import Image, build_image
 
 if TYPE_CHECKING:

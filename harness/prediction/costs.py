@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import console
+from harness.database import connect
 from harness.errors import HarnessError
 from harness.prediction.core_model import CoreModel
 from harness.prediction.llvm import Llvm
 from harness.resources import cache_directory
-from harness.store.database import connect
 
 _PATIENCE_SECONDS = 3.0  # for another process: what is kept here can be calculated again
 _AT_ONCE = 500  # blocks between two signs of life

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Self
 
 from harness import console
-from harness.boards.emulated import remove_stale
 from harness.build.elf import version_key
 from harness.build.log import BuildLog
 from harness.config.targets import Target
@@ -32,7 +31,7 @@ from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.images import docker_engine
-from harness.images.container import SILENCE_SECONDS, run_in_container
+from harness.images.container import SILENCE_SECONDS, remove_stale, run_in_container
 from harness.images.image import Image, build_image
 from harness.images.recipe import Recipe, read_recipe
 from harness.models.download import Advice, download

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.database import error_code, is_busy
 from harness.errors import ConfigurationError, HarnessError, cure_of
-from harness.store.database import error_code, is_busy
 from harness.store.schema import FILE_NAME
 
 _AGAIN = "Results that are there are kept: the same command goes on with what is missing."

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.database import PatientConnection, connect, error_code
 from harness.errors import ConfigurationError
-from harness.store.database import PatientConnection, connect, error_code
 from harness.store.errors import no_store, store_errors
 from harness.store.reader import StoreReader, checked_format
 from harness.store.schema import FILE_NAME, VERSION

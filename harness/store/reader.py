@@ -12,8 +12,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Self, get_args
 
+from harness.database import PatientConnection
 from harness.errors import ConfigurationError
-from harness.store.database import PatientConnection
 from harness.store.errors import damaged, no_store, store_errors
 from harness.store.records import LayerRow, Outcome, Place, Status, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns

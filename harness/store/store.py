@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import console
-from harness.store.database import connect
+from harness.database import connect
 from harness.store.errors import StoreError, store_errors
 from harness.store.owners import Owner, is_alive, remove_dead
 from harness.store.reader import StoreReader, checked_format

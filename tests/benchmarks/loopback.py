@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from board import ARM64_LIBRARIES
 from ssh_server import running_server
 
-from harness.images.availability import ARM64_CURE, arm64_programs_run
+from harness.qemu.binfmt import ARM64_CURE, arm64_programs_run
 from harness.resources import cache_directory
 
 TARGET = "pi4"

@@ -10,7 +10,6 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.boards.emulated import OWNER_LABEL
 from harness.build import engine as building
 from harness.build import manifest as manifests
 from harness.build import program as programs
@@ -19,6 +18,7 @@ from harness.build.toolchain import Toolchain
 from harness.config.targets import load_target
 from harness.errors import BuildError, TargetMismatchError
 from harness.images.availability import emulation_missing
+from harness.images.container import OWNER_LABEL
 from harness.images.native_compiler import image_compiler
 from harness.images.process_identity import own_identity
 

@@ -17,11 +17,12 @@ import pytest
 from started_processes import running
 
 from harness.boards.base import RunTimeoutError
-from harness.boards.emulated import OWNER_LABEL, EmulatedBoard, remove_stale
+from harness.boards.emulated import EmulatedBoard
 from harness.boards.ssh.board import SshBoard
 from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError
 from harness.images.availability import emulation_missing
+from harness.images.container import OWNER_LABEL, remove_stale
 from harness.prediction.profile import read_profile
 from harness.qemu.profiler import profiling_missing
 

@@ -26,11 +26,11 @@ import pytest
 from sdk_user import compile_against
 from started_processes import running
 
-from harness.boards.emulated import OWNER_LABEL
 from harness.build.elf import read_needs
 from harness.config.targets import Target, load_target
 from harness.errors import BuildError
 from harness.images.availability import emulation_missing
+from harness.images.container import OWNER_LABEL
 from harness.images.docker_engine import DockerError
 from harness.images.image import build_image
 from harness.images.recipe import read_recipe

@@ -10,6 +10,7 @@ import pytest
 
 from harness.images import availability
 from harness.images.docker_engine import connect
+from harness.qemu import binfmt
 
 QEMU = """enabled
 interpreter /usr/bin/qemu-aarch64-static
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def _on_x86(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(availability, "host_architecture", lambda: "x86_64")
+    monkeypatch.setattr(binfmt, "host_architecture", lambda: "x86_64")
     yield
     gc.collect()  # here, where the warning is expected
 
@@ -49,16 +50,16 @@ def test_entries_of_binfmt_misc(tmp_path: Path, entry: str, runs: bool) -> None:
     (tmp_path / "register").write_text("")
     (tmp_path / "status").write_text("enabled\n")
     (tmp_path / "entry").write_text(entry)
-    assert availability.arm64_programs_run(tmp_path) is runs
+    assert binfmt.arm64_programs_run(tmp_path) is runs
 
 
 def test_nothing_is_mounted(tmp_path: Path) -> None:
-    assert not availability.arm64_programs_run(tmp_path / "absent")
+    assert not binfmt.arm64_programs_run(tmp_path / "absent")
 
 
 def test_an_arm64_machine_needs_no_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(availability, "host_architecture", lambda: "aarch64")
-    assert availability.arm64_programs_run(tmp_path / "absent")
+    monkeypatch.setattr(binfmt, "host_architecture", lambda: "aarch64")
+    assert binfmt.arm64_programs_run(tmp_path / "absent")
 
 
 def test_a_docker_engine_that_does_not_answer_is_one_line_with_the_cure(

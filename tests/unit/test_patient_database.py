@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.database import connect
+from harness.database import connect
 from harness.store.errors import StoreError
 from harness.store.store import FILE_NAME, Claim, Outcome, Store
 
