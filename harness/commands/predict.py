@@ -176,7 +176,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         values = found.coefficients
         print(f"  {key}:\n    compute: {values.compute:.3f}\n    memory: {values.memory:.3f}")
         print(f"    fitted_on: {json.dumps(values.fitted_on)}")
-        print(f"    median_error: {values.median_error:.3f}\n    error_90: {values.error_90:.3f}")
+        print(f"    median_error: {values.median_error:.3f}\n    error_p90: {values.error_p90:.3f}")
     return 0
 
 

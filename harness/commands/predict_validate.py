@@ -135,7 +135,7 @@ def _summary(board: BoardValidation) -> list[str]:
     one, four = board.one_thread.coefficients, board.four_threads.coefficients
     return [
         *(board.target, f"{one.compute:.3f}", f"{one.memory:.3f}"),
-        *(percent(one.median_error), percent(one.error_90), percent(median(board.other_boards))),
+        *(percent(one.median_error), percent(one.error_p90), percent(median(board.other_boards))),
         *(percent(median(board.int8)), percent(four.median_error)),
         *(f"{four.compute:.3f}", f"{four.memory:.3f}"),
     ]

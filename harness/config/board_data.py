@@ -46,13 +46,13 @@ class Coefficients:
     memory: float  # times bytes over the bandwidth
     fitted_on: str = ""  # which measurements; "": on none of this board
     median_error: float | None = None
-    error_90: float | None = None  # that nine of ten predictions stay within
+    error_p90: float | None = None  # that nine of ten predictions stay within
     like: str = ""  # the target that they are borrowed from; "": they are this board's own
 
     @property
     def validated(self) -> bool:
         """Whether its error is known."""
-        return self.error_90 is not None
+        return self.error_p90 is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ _COEFFICIENTS = Record(
         "memory": Field(shape=Number(least=0, most=100), help="of bytes", required=True),
         "fitted_on": Field(shape=Text(expected="a line of text"), help="the measurements"),
         "median_error": Field(shape=_ERROR, help="median error, a fraction"),
-        "error_90": Field(shape=_ERROR, help="error that nine of ten stay within, a fraction"),
+        "error_p90": Field(shape=_ERROR, help="error that nine of ten stay within, a fraction"),
     },
 )
 

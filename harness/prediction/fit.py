@@ -61,7 +61,7 @@ def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fit
             memory=float(memory),
             fitted_on=fitted_on,
             median_error=float(np.median(sizes)),
-            error_90=float(np.quantile(sizes, 0.9, method="higher")),
+            error_p90=float(np.quantile(sizes, 0.9, method="higher")),
         ),
         errors={measured.name: error for measured, error in zip(measurements, errors, strict=True)},
     )

@@ -90,7 +90,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         milliseconds=compute + memory,
         compute_ms=compute,
         memory_ms=memory,
-        error=UNVALIDATED_ERROR if coefficients.error_90 is None else coefficients.error_90,
+        error=UNVALIDATED_ERROR if coefficients.error_p90 is None else coefficients.error_p90,
         # Between one thread and all cores nothing was compared.
         validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
         coefficients_of=coefficients.like,
@@ -113,16 +113,16 @@ def coefficients_for(board: BoardData, threads: int) -> Coefficients:
     if share == 0:
         return one
     if every is None:
-        return replace(one, error_90=None)
+        return replace(one, error_p90=None)
     if share == 1:
         return every
-    errors = [part.error_90 for part in (one, every)]
+    errors = [part.error_p90 for part in (one, every)]
     return replace(
         one,
         compute=(1 - share) * one.compute + share * every.compute,
         memory=(1 - share) * one.memory + share * every.memory,
         like=one.like or every.like,
-        error_90=None if None in errors else max(error for error in errors if error is not None),
+        error_p90=None if None in errors else max(error for error in errors if error is not None),
     )
 
 

@@ -19,9 +19,9 @@ BOARD = BoardData(
     caches=(Cache(kib=32, ways=4), Cache(kib=512, ways=16, shared=True)),
     midr=0x410FD034,
     core_model="cortex-a53",
-    coefficients=Coefficients(compute=1.0, memory=0.5, fitted_on="a test", median_error=0.05, error_90=0.1),
+    coefficients=Coefficients(compute=1.0, memory=0.5, fitted_on="a test", median_error=0.05, error_p90=0.1),
     coefficients_all_cores=Coefficients(
-        compute=1.5, memory=1.0, fitted_on="a test", median_error=0.1, error_90=0.2
+        compute=1.5, memory=1.0, fitted_on="a test", median_error=0.1, error_p90=0.2
     ),
 )
 

@@ -27,7 +27,7 @@ EXACT = [measured(str(i), 1e6 * (i + 1), 1000 * (i * i + 3)) for i in range(6)]
 def test_what_follows_the_model_is_found_again() -> None:
     found = fit(EXACT, BOARD, 1, "a test")
     assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
-    assert found.coefficients.error_90 == pytest.approx(0, abs=1e-9)
+    assert found.coefficients.error_p90 == pytest.approx(0, abs=1e-9)
     assert found.coefficients.fitted_on == "a test"
     assert set(found.errors) == {measurement.name for measurement in EXACT}
 
@@ -38,7 +38,7 @@ def test_one_time_that_is_far_off_does_not_pull_at_the_others() -> None:
     assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
     assert found.errors["off"] == pytest.approx(off_prediction(off) / 40.0 - 1)
     assert found.coefficients.median_error == pytest.approx(0, abs=1e-9)
-    assert found.coefficients.error_90 == pytest.approx(abs(found.errors["off"]))
+    assert found.coefficients.error_p90 == pytest.approx(abs(found.errors["off"]))
 
 
 def off_prediction(off: Measurement) -> float:

@@ -103,7 +103,7 @@ def test_coefficients_of_some_cores_lie_between_those_of_one_and_of_all() -> Non
     assert coefficients_for(board, 1) == board.coefficients
     assert coefficients_for(board, 3) == board.coefficients_all_cores
     between = coefficients_for(board, 2)
-    assert (between.compute, between.memory, between.error_90) == pytest.approx((1.25, 0.75, 0.2))
+    assert (between.compute, between.memory, between.error_p90) == pytest.approx((1.25, 0.75, 0.2))
 
 
 def test_threads_without_coefficients_of_their_own_are_unvalidated() -> None:
