@@ -1,4 +1,4 @@
-"""`harness predict`: what a board would take, from an emulated run; and how far that is to be trusted."""
+"""`harness predict`: a board's milliseconds, from an emulated run, and their error."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from harness.prediction.engine_run import LayerDescription
     from harness.prediction.model import Prediction
 
-TIMEOUT = 3600.0
-# The options that only one kind of work takes, by the option that asks for that kind; nothing: a prediction.
-_TAKEN_BY = {
-    "": (
-        *("cfg", "weights", "policy", "threads", "layers", "loops"),
-        *("calibration", "isa", "algorithm", "prefer"),
-    ),
-    "calibrate": ("results",),
-    "validate": ("profiles", "plot"),
-}
+_OPTIONS_OF_A_PREDICTION = (
+    "cfg",
+    "weights",
+    "policy",
+    "threads",
+    "layers",
+    "calibration",
+    "isa",
+    "algorithm",
+    "prefer",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,13 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="number of threads; can be repeated (default: 1)",
     )
     parser.add_argument("--layers", action="store_true", help="also show a row for each layer")
-    parser.add_argument(
-        "--loops",
-        type=Path,
-        metavar="DIR",
-        help="also show a row for each inner loop that multiplies and adds, with its share of the core's "
-        "peak, and write its assembly to this folder, with the command that analyses it",
-    )
     engine = parser.add_argument_group("engine")
     engine.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
     engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
@@ -64,43 +58,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     engine.add_argument(
         "--prefer", choices=("speed", "memory"), help="prefer fast or small algorithms (default: speed)"
     )
-    other = parser.add_argument_group("instead of a prediction").add_mutually_exclusive_group()
-    other.add_argument(
+    fitting = parser.add_argument_group("fitting (instead of a prediction)")
+    fitting.add_argument(
         "--calibrate",
         type=Path,
         metavar="SWEEP.yaml",
-        help="fit the coefficients of a target to the times of a sweep that was measured on its board",
+        help="fit a target's coefficients to a sweep measured on its board",
     )
-    other.add_argument(
-        "--validate",
-        type=Path,
-        metavar="NETS",
-        help="compare predictions with the times that ncnn publishes; NETS is a folder with the .param files "
-        "of ncnn's networks; takes half an hour",
+    fitting.add_argument(
+        "--results", type=Path, metavar="DIR", help="results folder of that sweep (default: results/NAME)"
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="results folder of the sweep (default: results/<its name>)",
-    )
-    parser.add_argument(
-        "--profiles",
-        type=Path,
-        metavar="DIR",
-        help="keep the validation's profiles in this folder, and use them again",
-    )
-    parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw the validation as a scatter plot")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness.config.targets import load_target
 
-    _refuse_what_does_nothing(arguments)
-    if arguments.validate:
-        from harness.commands.predict_validate import run as validate
-
-        return validate(arguments)
+    _refuse_options_without_effect(arguments)
     if arguments.calibrate:
         return _calibrate(arguments)
     if not (arguments.cfg and arguments.weights and arguments.target):
@@ -123,13 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
-    asked = next((work for work in _TAKEN_BY if work and getattr(arguments, work)), "")
-    for work, names in _TAKEN_BY.items():
-        for name in names if work != asked else ():
+def _refuse_options_without_effect(arguments: argparse.Namespace) -> None:
+    without = () if arguments.calibrate else ("results",)
+    beside = _OPTIONS_OF_A_PREDICTION if arguments.calibrate else ()
+    for names, where in ((without, "without --calibrate"), (beside, "with --calibrate")):
+        for name in names:
             if getattr(arguments, name):
-                where = f"with --{asked}" if asked else f"without --{work}"
-                raise ConfigurationError(f"--{name} does nothing {where}", cure="Leave it out.")
+                raise ConfigurationError(f"--{name} has no effect {where}", cure="Leave it out.")
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
@@ -181,47 +154,20 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _predict(target: Target, cfg: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    from harness import console
-    from harness.boards.emulated import EmulatedBoard
-    from harness.build.engine import build_engine
-    from harness.errors import BuildError
-    from harness.images.availability import emulation_missing
-    from harness.prediction.engine_run import profile_engine
+    from harness.prediction.engine_run import profile_emulated
     from harness.prediction.predictor import find_predictor
     from harness.runtimes.engine import EngineOptions
 
     predictor = find_predictor(target)
-    if missing := emulation_missing(target):
-        raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
-    files = {"engine": build_engine(target).engine, "cfg": cfg, "weights": arguments.weights}
+    files = {"cfg": cfg, "weights": arguments.weights}
     if arguments.calibration:
         files["calibration"] = arguments.calibration
-    with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
-        paths = board.deploy(files)
-        options = EngineOptions(
-            isa=arguments.isa,
-            algorithm=arguments.algorithm,
-            prefer=arguments.prefer,
-            calibration=paths.get("calibration"),
-        )
-        profiled = profile_engine(board, paths, options, timeout=TIMEOUT)
-    if profiled is None:
-        from harness.qemu.profiler import profiling_missing
-
-        raise BuildError("; ".join(profiling_missing()))
-    profile, layers = profiled
-    rows = [
+    options = EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm, prefer=arguments.prefer)
+    profile, layers = profile_emulated(target, files, options)
+    return [
         _row(target, number, predictor.predict(profile, number), layers)
         for number in dict.fromkeys(arguments.threads or [1])
     ]
-    if arguments.loops:
-        from harness.prediction.loops import find_loops, write_loops
-
-        loops = find_loops(profile, predictor)
-        write_loops(loops, arguments.loops / target.name, predictor)
-        for row in rows:
-            row["loops"] = [asdict(loop) for loop in loops]
-    return rows
 
 
 def _row(
@@ -256,7 +202,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
     from harness.report.tables import figure
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("target", "threads", "predicted FPS", "predicted ms", "interval ms", "of it memory ms"):
+    for heading in ("target", "threads", "predicted FPS", "predicted ms", "interval ms", "memory ms"):
         table.add_column(heading, justify="left" if heading == "target" else "right")
     table.add_column("M instructions", justify="right")
     table.add_column("MB moved", justify="right")
@@ -272,17 +218,12 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
     output = console.stdout()
     output.print(table)
     output.print(
-        "Predicted from an emulated run; nothing here was measured on a board. Nine of ten measured times "
-        "are expected within the interval.",
+        "Predicted from an emulated run, not measured on a board. The interval holds 90 % of measured times.",
         soft_wrap=True,
     )
     for target, lender in {row["target"]: row["prediction_coefficients_of"] for row in rows}.items():
         if lender:
             output.print(console.text(borrowed_note(lender, target)), soft_wrap=True)
-    for row in rows:
-        # The same for every number of threads.
-        if row["threads"] == rows[0]["threads"] and "loops" in row:
-            _print_loops(row)
     for row in rows if layers else ():
         print_layers(
             f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}",
@@ -295,24 +236,3 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
                 for layer in row["layers"]
             ],
         )
-
-
-def _print_loops(row: Mapping[str, Any]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from harness import console
-    from harness.report.tables import figure
-
-    table = Table(box=box.SIMPLE_HEAD, title=f"{row['target']}, inner loops", title_justify="left")
-    table.add_column("loop", justify="right")
-    table.add_column("layers")
-    for heading in ("of all cycles %", "instructions", "multiply-adds", "cycles", "of the core's peak %"):
-        table.add_column(heading, justify="right")
-    for number, loop in enumerate(row["loops"]):
-        table.add_row(
-            *(str(number), ", ".join(map(str, loop["layers"])), figure(loop["share"], 0.01)),
-            *(str(len(loop["assembly"])), figure(loop["multiply_adds"]), figure(loop["cycles"])),
-            figure(loop["peak"], 0.01),
-        )
-    console.stdout().print(table)

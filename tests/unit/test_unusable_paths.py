@@ -40,7 +40,6 @@ COMMANDS = [
     "predict --cfg c --weights w --target {}.yaml",
     "predict --calibrate {} --target pi4",
     "predict --calibrate sweep.yaml --results {} --target pi4",
-    "predict --validate {} --target pi4",
 ]
 
 

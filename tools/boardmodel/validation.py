@@ -15,15 +15,15 @@ from harness import console
 from harness.errors import HarnessError
 from harness.files import write_atomically
 from harness.prediction.fit import Fit, Measurement, errors_of, fit, fit_together
-from harness.prediction.ncnn_run import ncnn_board
 from harness.prediction.predictor import Predictor, find_predictor
 from harness.prediction.profile import read_profile
 from harness.temporary import temporary_folder
+from tools.boardmodel.ncnn_run import ncnn_board
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
     from harness.prediction.model import Work
-    from harness.prediction.published import PublishedBoard
+    from tools.boardmodel.published import PublishedBoard
 
 FOUR = 4
 CLOSE = 0.20  # what counts as close, as a fraction of the measured time

@@ -14,9 +14,9 @@ from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.prediction.core_model import CoreModel, load_core_model
 from harness.prediction.llvm import Llvm
-from harness.prediction.loops import find_loops, write_loops
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED, Profile, read_profile
+from tools.boardmodel.loops import find_loops, write_loops
 
 FMLA, SADALP, HALF, BRANCH = range(4)
 TEXTS = {
@@ -48,8 +48,8 @@ def a_cycle_an_instruction(blocks: Sequence[bytes], core: CoreModel, llvm: Llvm)
 
 @pytest.fixture
 def predictor(monkeypatch: pytest.MonkeyPatch) -> Predictor:
-    for module in ("loops", "predictor"):
-        monkeypatch.setattr(f"harness.prediction.{module}.block_cycles", a_cycle_an_instruction)
+    for module in ("tools.boardmodel.loops", "harness.prediction.predictor"):
+        monkeypatch.setattr(f"{module}.block_cycles", a_cycle_an_instruction)
     return Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Assembler())
 
 
@@ -83,12 +83,12 @@ def test_a_body_that_was_cut_in_two_is_one_loop(tmp_path: Path, predictor: Predi
     assert loop.share == pytest.approx(1.0)
 
 
-def test_what_is_no_loop_of_multiply_adds_is_none(tmp_path: Path, predictor: Predictor) -> None:
+def test_other_blocks_are_not_reported_as_loops(tmp_path: Path, predictor: Predictor) -> None:
     blocks = [
         (0, code(FMLA, FMLA), 90),  # no branch
         (64, NOP * 3 + code(back(3)), 90),  # no multiply-add
         (128, code(FMLA, 0x54000021), 90),  # a branch ahead
-        (256, code(FMLA, back(40)), 90),  # a way back through what did not run
+        (256, code(FMLA, back(40)), 90),  # a loop with blocks that did not run
     ]
     assert find_loops(profile_of(tmp_path, blocks), predictor) == []
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from harness.boards.emulated import EmulatedBoard
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.profile import Profile, read_profile
-from harness.resources import resource
 from harness.sdk.wheels import fetch_wheel
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
-    from harness.prediction.published import PublishedBoard
+    from tools.boardmodel.published import PublishedBoard
 
 # What runs on the board is a Python program: the image that has Python 3.11, and its C library.
 IMAGE, GLIBC = "python", "2.36"
@@ -56,7 +55,7 @@ def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
     target = replace(published.target, image=IMAGE, glibc=GLIBC)
     with temporary_folder("wheel") as folder, EmulatedBoard(target) as board:
         wheel = fetch_wheel(published.wheel, folder)
-        script = resource("device_images", "python", "ncnn_inference.py")
+        script = Path(__file__).with_name("ncnn_inference.py")
         paths = board.deploy({"wheel": wheel, "script": script})
         packages = f"{paths['wheel']}.unpacked"
         unpacked = board.run(

@@ -1,47 +1,62 @@
-"""`harness predict --validate`: predictions held against published times, as a table and a drawing."""
+"""`python -m tools.boardmodel validate`: predictions compared with published times, as a table and a plot."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box
+from rich.table import Table
 
 from harness import console
+from harness.config.targets import load_target
+from harness.errors import ConfigurationError
+from harness.prediction.predictor import find_predictor
+from harness.report.tables import figure
+from harness.temporary import temporary_folder
+from tools.boardmodel import published
+from tools.boardmodel.ncnn_run import find_params
+from tools.boardmodel.scatter import draw
+from tools.boardmodel.validation import (
+    CLOSE,
+    BoardValidation,
+    median,
+    profile_networks,
+    share_close,
+    validate,
+)
 
-if TYPE_CHECKING:
-    from rich.table import Table
 
-    from harness.prediction.validation import BoardValidation
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "networks", type=Path, metavar="NETS", help="folder with the .param files of ncnn's benchmark/"
+    )
+    parser.add_argument(
+        "--profiles", type=Path, metavar="DIR", help="keep profiles in this folder, and reuse those in it"
+    )
+    parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw a scatter plot")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from harness.config.targets import load_target
-    from harness.errors import ConfigurationError
-    from harness.prediction.ncnn_run import find_params
-    from harness.prediction.predictor import find_predictor
-    from harness.prediction.published import read_benchmark
-    from harness.prediction.validation import profile_networks, share_close, validate
-
-    benchmark = read_benchmark()
+    benchmark = published.read_benchmark()
     wanted = {load_target(name).name for name in arguments.target}
     boards = [board for board in benchmark.boards if not wanted or board.target.name in wanted]
     if not boards:
         known = ", ".join(board.target.name for board in benchmark.boards)
         raise ConfigurationError(
-            "nothing is published for these targets", cure=f"There are times of {known}."
+            "no times are published for these targets", cure=f"Targets with published times: {known}."
         )
-    params = find_params(arguments.validate, benchmark.inputs)
+    params = find_params(arguments.networks, benchmark.inputs)
     for board in boards:
-        find_predictor(board.target, fitted=False)  # half an hour of profiling must not end for want of it
-    with _kept(arguments.profiles) as kept:
-        profile_networks(boards, params, benchmark.inputs, kept)
-        validations = validate(boards, kept)
+        find_predictor(board.target, fitted=False)  # fails before the profiling, which takes half an hour
+    with _profiles_folder(arguments.profiles) as profiles:
+        profile_networks(boards, params, benchmark.inputs, profiles)
+        validations = validate(boards, profiles)
     if arguments.plot:
-        from harness.report.scatter import draw
-
         draw(validations, arguments.plot)
     if arguments.json:
         console.emit_json(
@@ -53,20 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _kept(folder: Path | None) -> Any:
+def _profiles_folder(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    from harness.temporary import temporary_folder
-
     with temporary_folder("profiles") as fresh:
         yield fresh
 
 
 def _data(board: BoardValidation) -> dict[str, Any]:
-    from harness.prediction.validation import median
-
     return {
         "target": board.target,
         "one_thread": asdict(board.one_thread),
@@ -79,16 +90,11 @@ def _data(board: BoardValidation) -> dict[str, Any]:
 
 
 def _print(validations: Sequence[BoardValidation], close: float) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from harness.prediction.validation import CLOSE
-
     output = console.stdout()
     output.print(_points(validations))
     table = Table(box=box.SIMPLE_HEAD, title="median error, %", title_justify="left")
     for heading in (
-        *("board", "compute", "memory", "network left out", "nine of ten", "other boards' fit"),
+        *("board", "compute", "memory", "network left out", "p90 error", "other boards' fit"),
         *("int8 from float", "four threads", "compute", "memory"),
     ):
         table.add_column(heading, justify="left" if heading == "board" else "right")
@@ -96,18 +102,13 @@ def _print(validations: Sequence[BoardValidation], close: float) -> None:
         table.add_row(*_summary(board))
     output.print(table)
     output.print(
-        f"{100 * close:.1f} % of all points, one thread and their network left out, are within "
+        f"{100 * close:.1f} % of the points (one thread, network left out of the fit) are within "
         f"{100 * CLOSE:.0f} %.",
         soft_wrap=True,
     )
 
 
 def _points(validations: Sequence[BoardValidation]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    from harness.report.tables import figure
-
     title = "ms: published > predicted with the network left out (ratio), one thread"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("network")
@@ -127,8 +128,6 @@ def _points(validations: Sequence[BoardValidation]) -> Table:
 
 
 def _summary(board: BoardValidation) -> list[str]:
-    from harness.prediction.validation import median
-
     def percent(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.1f}"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import ConfigurationError
-from harness.prediction.validation import CLOSE, FOUR
+from tools.boardmodel.validation import CLOSE, FOUR
 
 if TYPE_CHECKING:
-    from harness.prediction.validation import BoardValidation
+    from tools.boardmodel.validation import BoardValidation
 
 
 def draw(validations: Sequence[BoardValidation], path: Path) -> None:
@@ -19,7 +19,7 @@ def draw(validations: Sequence[BoardValidation], path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigurationError("drawing needs matplotlib", cure="pip install 'harness[plot]'") from None
+        raise ConfigurationError("drawing needs matplotlib", cure="pip install matplotlib") from None
 
     mpl.rcParams["svg.hashsalt"] = "harness"  # the same drawing for the same points
     figure = Figure(figsize=(7, 6), layout="constrained")

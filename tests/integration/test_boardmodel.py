@@ -1,0 +1,126 @@
+"""python -m tools.boardmodel: predictions compared with published times, and inner loops with the peak."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config.random_weights import SEED, write_random_weights
+from harness.images.availability import emulation_missing
+from harness.prediction.llvm import find_llvm
+from harness.prediction.predictor import find_predictor
+from harness.prediction.profile import read_profile
+from harness.qemu.profiler import profiling_missing
+from harness.runtimes.engine import HostEngine
+from tools.boardmodel import published
+from tools.boardmodel.__main__ import main
+
+pytestmark = [pytest.mark.engine, pytest.mark.emulation]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulation() -> None:
+    if missing := [*emulation_missing(), *profiling_missing()]:
+        pytest.skip("; ".join(missing))
+    if find_llvm() is None:
+        pytest.skip("needs llvm-mca")
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.data
+def test_published_times_are_predicted(
+    capsys: pytest.CaptureFixture[str], shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of the smaller networks on one board; all of them take an hour."""
+    networks = ("squeezenet", "shufflenet_v2", "yolo-fastestv2", "FastestDet")
+    whole = published.read_benchmark()
+    board = next(board for board in whole.boards if board.target.name == "pi5")
+
+    def only(times: Any) -> dict[str, float]:
+        return {name: times[name] for name in networks}
+
+    few = replace(board, one_thread_ms=only(board.one_thread_ms), four_threads_ms=only(board.four_threads_ms))
+    inputs = {name: whole.inputs[name] for name in networks}
+    monkeypatch.setattr(published, "read_benchmark", lambda: replace(whole, inputs=inputs, boards=(few,)))
+    nets = shared_data.parent / "tools" / "boardmodel" / "nets"
+    words = ["validate", str(nets), "--profiles", str(tmp_path / "kept"), "--plot", str(tmp_path / "p.svg")]
+    found = output(capsys, *words)
+    (row,) = found["boards"]
+    assert set(row["one_thread"]["errors"]) == set(networks)
+    assert row["one_thread"]["coefficients"]["median_error"] < 0.2
+    assert (tmp_path / "p.svg").read_text().lstrip().startswith("<?xml")
+    profiles = sorted(path.name for path in (tmp_path / "kept" / "pi5").iterdir())
+    assert profiles == sorted(f"{name}.profile" for name in networks)
+    # With the shipped coefficients every prediction is within a third of the published time.
+    predictor = find_predictor(few.target)
+    for name in networks:
+        predicted = predictor.predict(read_profile(tmp_path / "kept" / "pi5" / f"{name}.profile"))
+        assert predicted.milliseconds == pytest.approx(few.one_thread_ms[name], rel=0.33)
+    assert output(capsys, *words) == found  # from the profiles kept
+
+
+def test_missing_networks_are_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["validate", str(tmp_path)]) == 2
+    assert "has no squeezenet.param and 23 more" in capsys.readouterr().err
+
+
+def layers_of(precision: str) -> str:
+    """A 3x3 and a 1x1 convolution, whose products are what the time goes to."""
+    keys = f"{precision}=1\n" + ("quantize=1\n" if precision == "int8" else "")
+    sizes = [(96, 3), (128, 1)]
+    return "[net]\nwidth=26\nheight=26\nchannels=64\n" + "".join(
+        f"[convolutional]\nfilters={filters}\nsize={size}\npad=1\nactivation=leaky\n{keys}"
+        for filters, size in sizes
+    )
+
+
+# The Pi 3 and the Pi 4 differ in core, not in kernels; only the Pi 5 has arithmetic on halves.
+@pytest.mark.parametrize(
+    ("target", "precision"),
+    [
+        *((target, precision) for target in ("pi3", "pi4", "jetson-nano") for precision in ("fp32", "int8")),
+        *(("pi5", precision) for precision in ("fp32", "fp16", "int8")),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["chosen", "gemm"])
+def test_inner_loops_come_near_their_core_s_peak(
+    target: str,
+    precision: str,
+    algorithm: str,
+    host_engine: HostEngine,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    cfg, weights = tmp_path / "layers.cfg", tmp_path / "layers.weights"
+    cfg.write_text(layers_of(precision))
+    write_random_weights(weights, host_engine.info(cfg)["layers"], SEED)
+    words = [
+        "loops",
+        "--cfg",
+        str(cfg),
+        "--weights",
+        str(weights),
+        "--target",
+        target,
+        "--out",
+        str(tmp_path),
+    ]
+    words += [] if algorithm == "chosen" else ["--algorithm", algorithm]
+    (row,) = output(capsys, *words)["targets"]
+    heavy = [loop for loop in row["loops"] if loop["share"] > 0.1]
+    assert sum(loop["share"] for loop in heavy) > 0.4
+    assert heavy[0]["peak"] >= 0.85, "\n".join(heavy[0]["assembly"])
+    # What is left over of a row of pixels takes narrower tiles, with fewer multiply-adds to a load.
+    for loop in heavy[1:]:
+        assert loop["peak"] >= 0.8, "\n".join(loop["assembly"])
+    command = (tmp_path / target / "loop-0.s").read_text().splitlines()[0]
+    assert "llvm-mca" in command
+    assert "-mcpu=" in command

@@ -1,0 +1,1 @@
+"""Programs for maintainers. None of them is installed with `harness`."""

@@ -1,0 +1,1 @@
+"""Checks the model that predicts a board's speed: docs/prediction.md describes the model."""

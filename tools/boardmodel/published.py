@@ -1,0 +1,52 @@
+"""Times that ncnn publishes for real boards: ncnn.yaml in this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.config.targets import Target, load_target
+from harness.sdk.wheels import WheelPin
+
+_FILE = Path(__file__).with_name("ncnn.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedBoard:
+    """Times measured on one kind of board."""
+
+    target: Target
+    wheel: WheelPin  # the version of ncnn nearest to the date of the measurement
+    one_thread_ms: Mapping[str, float]  # by network
+    four_threads_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Networks, and the boards on which they were timed."""
+
+    inputs: Mapping[str, int]  # width and height of the input in pixels, by network
+    boards: tuple[PublishedBoard, ...]
+
+
+def read_benchmark() -> Benchmark:
+    """The benchmark in this folder."""
+    document = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return Benchmark(
+        inputs=document["inputs"],
+        boards=tuple(_board(name, board) for name, board in document["boards"].items()),
+    )
+
+
+def _board(target: str, board: Mapping[str, Any]) -> PublishedBoard:
+    times = {network: (float(one), float(four)) for network, (one, four) in board["published_ms"].items()}
+    return PublishedBoard(
+        target=load_target(target),
+        wheel=WheelPin(**board["wheel"]),
+        one_thread_ms={network: one for network, (one, _) in times.items()},
+        four_threads_ms={network: four for network, (_, four) in times.items()},
+    )
