@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback without asking for it
         if known := explained(error):
             _show(f"error: {known}", debug=options.debug)
-            return _failed(options, known.exit_status, known.message, hint=known.cure, where=known.where)
+            return _failed(options, known.exit_status, known.message, hint=known.hint, where=known.where)
         unexpected = f"unexpected {type(error).__name__}: {error}"
         _show(f"error: {unexpected}", debug=options.debug)
         hint = "this is a fault of harness; --debug shows where it arose"
@@ -111,7 +111,7 @@ def _run(words: Sequence[str], options: argparse.Namespace) -> int:
     """Reads the words into `options` and runs the command that they name."""
     for word in words:
         if not is_utf8(word):  # JSON and the store could not hold it
-            raise ConfigurationError(f"the argument {word} is not UTF-8", cure="Rename the file.")
+            raise ConfigurationError(f"the argument {word} is not UTF-8", hint="Rename the file.")
     chosen = next((word for word in words if not word.startswith("-")), None)
     read = _parser(chosen).parse_args(words)
     vars(options).update(vars(read))

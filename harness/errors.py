@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-_CURES = {
+_HINTS = {
     errno.ENOENT: "Is its name right, and is its folder there?",
     errno.ENAMETOOLONG: "Choose a shorter one: a name has at most 255 bytes, a whole path 4095.",
     errno.ELOOP: "A symbolic link on the way leads back to itself: mend it, or name another path.",
@@ -29,22 +29,22 @@ _PLACE = re.compile(r"(?:(?!: )[^\n])+?:[0-9]+(?=: )|layer [0-9]+\b|[^\s:]*[/.][
 
 
 class HarnessError(Exception):
-    """What was wrong and where (`message`), and what to do about it (`cure`).
+    """What was wrong and where (`message`), and what to do about it (`hint`).
 
     `where` is the place alone, for programs: FILE:LINE, a file, a board or a layer; "" where nothing has one.
     """
 
     exit_status = 1
 
-    def __init__(self, message: str, *, cure: str = "", where: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.cure = cure
+        self.hint = hint
         place = _PLACE.match(message)
         self.where = where or (place[0] if place else "")
 
     def __str__(self) -> str:
-        return f"{self.message}\n  {self.cure}" if self.cure else self.message
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
 class ConfigurationError(HarnessError):
@@ -107,14 +107,14 @@ class ThrottledError(HarnessError):
     exit_status = 8
 
 
-def cure_of(error: OSError) -> str:
+def hint_of(error: OSError) -> str:
     """What to do about a file that the system refuses; "" where what it says is all there is to say."""
-    return _CURES.get(error.errno or 0, "")
+    return _HINTS.get(error.errno or 0, "")
 
 
 def file_error(path: Path | str, error: OSError, *, doing: str = "cannot be read") -> ConfigurationError:
     """The error to raise about a file that the system refuses."""
-    return ConfigurationError(f"{path}: {doing}: {error.strerror}", cure=cure_of(error), where=str(path))
+    return ConfigurationError(f"{path}: {doing}: {error.strerror}", hint=hint_of(error), where=str(path))
 
 
 def explained(error: Exception) -> HarnessError | None:

@@ -23,10 +23,10 @@ def read_json(path: Path, *, limit: int, what: str) -> Any:
     except RecursionError:
         raise ConfigurationError(
             f"{path}: not {what}: its lists and objects are nested too deeply",
-            cure="Check that it is the right file.",
+            hint="Check that it is the right file.",
         ) from None
     except ValueError:  # Python reads integers of some thousand digits, and no more
         raise ConfigurationError(
             f"{path}: not {what}: it holds a number of thousands of digits",
-            cure="Check that it is the right file.",
+            hint="Check that it is the right file.",
         ) from None

@@ -76,6 +76,6 @@ def _user(number: int) -> str:
 def _unfit(path: Path, why: str) -> ConfigurationError:
     return ConfigurationError(
         f"the cache folder {path} {why}",
-        cure="harness runs programs from its cache folder: set HARNESS_CACHE to a folder that only you can "
+        hint="harness runs programs from its cache folder: set HARNESS_CACHE to a folder that only you can "
         "write to.",
     )

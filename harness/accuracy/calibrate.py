@@ -147,7 +147,7 @@ class _Ends:
             if not (np.isfinite(low).all() and np.isfinite(high).all()):
                 raise ConfigurationError(
                     f"layer {layer} gives values that are not finite",
-                    cure="the weights do not belong to this cfg, or --bn-epsilon is needed",
+                    hint="the weights do not belong to this cfg, or --bn-epsilon is needed",
                 )
             if layer in self.channels:
                 before = self.channels[layer]

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from harness.accuracy.truth import Dataset, Picture, Truth
-from harness.errors import ConfigurationError, cure_of
+from harness.errors import ConfigurationError, hint_of
 from harness.json_file import read_json
 
 _LARGEST_FILE = 2 << 30  # bytes; COCO's own files of boxes have up to 450 MB
@@ -73,12 +73,12 @@ class _Entry:
     place: str  # for example annotations[3]
     data: Mapping[str, Any]
 
-    def wrong(self, key: str, what: str, cure: str = "Correct the entry, or take it out.") -> NoReturn:
-        raise ConfigurationError(f"{self.file}: {self.place}.{key}: {what}", cure=cure)
+    def wrong(self, key: str, what: str, hint: str = "Correct the entry, or take it out.") -> NoReturn:
+        raise ConfigurationError(f"{self.file}: {self.place}.{key}: {what}", hint=hint)
 
     def get(self, key: str) -> Any:
         if key not in self.data:
-            raise ConfigurationError(f"{self.file}: {self.place} has no {key}", cure=_FORMAT)
+            raise ConfigurationError(f"{self.file}: {self.place} has no {key}", hint=_FORMAT)
         return self.data[key]
 
     def id(self, key: str) -> int:
@@ -149,12 +149,12 @@ class _Entry:
 def _entries(path: Path, data: Any, key: str) -> Iterator[_Entry]:
     found = data.get(key) if isinstance(data, dict) else None
     if not isinstance(found, list):
-        raise ConfigurationError(f"{path}: not COCO's detection format: it has no list {key}", cure=_FORMAT)
+        raise ConfigurationError(f"{path}: not COCO's detection format: it has no list {key}", hint=_FORMAT)
     for number, entry in enumerate(found):
         place = f"{key}[{number}]"
         if not isinstance(entry, dict):
             raise ConfigurationError(
-                f"{path}: {place}: expected an object, found {_shown(entry)}", cure=_FORMAT
+                f"{path}: {place}: expected an object, found {_shown(entry)}", hint=_FORMAT
             )
         yield _Entry(path, place, entry)
 
@@ -195,7 +195,7 @@ def _find(annotations: Path, name: str) -> Path:
                 return place / name
         except OSError as error:
             raise ConfigurationError(
-                f"{annotations}: the picture {name} cannot be read: {error.strerror}", cure=cure_of(error)
+                f"{annotations}: the picture {name} cannot be read: {error.strerror}", hint=hint_of(error)
             ) from None
     raise ConfigurationError(
         f"{annotations}: the picture {name} is not beside it, nor in "

@@ -66,7 +66,7 @@ class DataYaml:
         count = self._node.entries.get("nc")
         if count is not None and names and count.scalar != len(names):
             raise count.error(
-                f"nc is {count.source}, but names has {len(names)}", cure="Correct one of them."
+                f"nc is {count.source}, but names has {len(names)}", hint="Correct one of them."
             )
         return names
 
@@ -76,7 +76,7 @@ class DataYaml:
             has = f"it has {' and '.join(self.splits)}" if self.splits else "it has none"
             raise ConfigurationError(
                 f"{self.file}: has no split {split}; {has}",
-                cure=f"Choose another one, as in {self.file}:train." if self.splits else "",
+                hint=f"Choose another one, as in {self.file}:train." if self.splits else "",
             )
         node = self._entries[split]
         found: set[Path] = set()
@@ -118,7 +118,7 @@ class DataYaml:
                 return place
         raise node.error(
             f"{places[0]}: the pictures of the split {split} are not there",
-            cure="Correct path or the split. Nothing is downloaded.",
+            hint="Correct path or the split. Nothing is downloaded.",
         )
 
     def _root(self) -> Path:
@@ -156,7 +156,7 @@ def _names(node: Node) -> list[str]:
             wrong = next((key for key in node.entries if key not in expected), "")
             raise node.error(
                 f"expected the classes 0 to {len(expected) - 1}, found {wrong[:40]}",
-                cure="Number them from 0 on and leave none out.",
+                hint="Number them from 0 on and leave none out.",
                 key=wrong,
             )
         items = tuple(node.entries[key] for key in expected)

@@ -66,10 +66,10 @@ def with_chosen_split(path: Path, split: str) -> Path:
     """
     file, named = _found(path)
     if file.suffix not in YAML_SUFFIXES or file.is_dir():
-        raise ConfigurationError(f"{path}: only a data.yaml has a split {split}", cure="Leave out --split.")
+        raise ConfigurationError(f"{path}: only a data.yaml has a split {split}", hint="Leave out --split.")
     if named and named != split:
         raise ConfigurationError(
-            f"{path}: names another split than --split {split}", cure="Keep one of them."
+            f"{path}: names another split than --split {split}", hint="Keep one of them."
         )
     return with_split(file, split)
 
@@ -95,13 +95,13 @@ def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None 
     if len(found) > 1:
         raise ConfigurationError(
             f"{file}: holds {len(found)} JSON files",
-            cure=f"Name one, as in --dataset {likely_annotations(found)}",
+            hint=f"Name one, as in --dataset {likely_annotations(found)}",
         )
     paths = _pictures_below(images if images.is_dir() else file)
     if not paths:
         raise ConfigurationError(
             f"{file}: holds no pictures",
-            cure="A dataset is a folder with images/ and labels/, a data.yaml, COCO JSON, or pictures named "
+            hint="A dataset is a folder with images/ and labels/, a data.yaml, COCO JSON, or pictures named "
             "by WordNet id.",
         )
     if all(_wordnet_id(picture) for picture in paths):
@@ -132,7 +132,7 @@ def _found(path: Path) -> tuple[Path, str]:
     except (FileNotFoundError, NotADirectoryError):
         near = nearest_file(file)
         raise ConfigurationError(
-            f"{file}: there is no such dataset", cure=f"Did you mean {near}?" if near else ""
+            f"{file}: there is no such dataset", hint=f"Did you mean {near}?" if near else ""
         ) from None
     except OSError as error:
         raise file_error(file, error) from None
@@ -151,13 +151,13 @@ def _pictures_below(folder: Path) -> list[Path]:
         if path.is_dir():
             continue
         if not is_utf8(str(path)):  # results and reports could not hold it
-            raise ConfigurationError(f"{path}: its name is not UTF-8", cure="Rename the picture.")
+            raise ConfigurationError(f"{path}: its name is not UTF-8", hint="Rename the picture.")
         try:
             kind = kind_of(path.stat().st_mode)
         except OSError as error:
             raise file_error(path, error) from None
         if kind != "file":
-            raise ConfigurationError(f"{path}: is a {kind}, not a picture", cure="Take it out.")
+            raise ConfigurationError(f"{path}: is a {kind}, not a picture", hint="Take it out.")
         pictures.append(path)
     return pictures
 
@@ -189,7 +189,7 @@ def _imagenet(path: Path, paths: list[Path], classes: int | None, labels: Path |
     if chosen is None:
         raise ConfigurationError(
             f"{path}: its pictures are named by WordNet id, and no list says which output is which",
-            cure=f"give one with --labels, or put {LABEL_LISTS[0]} (an id a line, in output order) there",
+            hint=f"give one with --labels, or put {LABEL_LISTS[0]} (an id a line, in output order) there",
         )
     ids = read_names(chosen)
     order = {name.split()[0]: index for index, name in enumerate(ids) if name.strip()}

@@ -58,7 +58,7 @@ def decode(
         raise ConfigurationError(
             f"layer {head.layer} ({head.kind}): {len(head.anchors)} anchors and {head.classes} classes "
             f"want {head.channels} channels, layer {head.source} gives {channels}",
-            cure=f"set filters={head.channels} in the layer before, or correct mask= and classes=",
+            hint=f"set filters={head.channels} in the layer before, or correct mask= and classes=",
         )
     count = len(head.anchors)
     entries = tensor.reshape(count, 5 + head.classes, rows, columns).transpose(2, 3, 0, 1)

@@ -53,7 +53,7 @@ def picture_format(path: Path) -> str:
     name = Image.registered_extensions().get(path.suffix.lower(), "")
     if name not in Image.SAVE:
         raise ConfigurationError(
-            f'{path}: there is no picture format "{path.suffix}"', cure="use .png or .jpg"
+            f'{path}: there is no picture format "{path.suffix}"', hint="use .png or .jpg"
         )
     return name
 

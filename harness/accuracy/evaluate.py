@@ -135,7 +135,7 @@ def _check_kind(cfg: Path, data: Dataset, outputs: Outputs, agreement: bool) -> 
     }
     raise ConfigurationError(
         f"{data.path}: has {has[data.kind]}; {cfg} wants {has[wanted]}",
-        cure="agreement with fp32 needs no labels: --agreement" if data.kind == "pictures" else "",
+        hint="agreement with fp32 needs no labels: --agreement" if data.kind == "pictures" else "",
     )
 
 

@@ -80,7 +80,7 @@ def detected_classes(cfg: Path) -> int:
     if not outputs.detects:
         raise ConfigurationError(
             f"{cfg}: has no yolo or region layer, so it finds no boxes",
-            cure="it is a classifier: harness eval gives its top-1 and top-5",
+            hint="it is a classifier: harness eval gives its top-1 and top-5",
         )
     return outputs.heads[0].classes
 

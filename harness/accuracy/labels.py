@@ -31,7 +31,7 @@ def labelled_dataset(path: Path, pairs: Iterable[tuple[Path, Path]], classes: in
     if not any(picture.labelled for picture in pictures):
         raise ConfigurationError(
             f"{path}: no picture has a label file; that of the first one would be {pairs[0][1]}",
-            cure="Labels of pictures in images/ belong into labels/ beside it, in text files of their names.",
+            hint="Labels of pictures in images/ belong into labels/ beside it, in text files of their names.",
         )
     return Dataset(path=path, kind="boxes", pictures=pictures)
 
@@ -78,7 +78,7 @@ def _label(where: str, words: list[str], classes: int | None) -> tuple[int, list
     if len(words) != 5:
         raise ConfigurationError(
             f"{where}: a label has 5 numbers (class, centre x, centre y, width, height), not {len(words)}",
-            cure="Labels of outlines and key points are not read." if len(words) > 5 else "",
+            hint="Labels of outlines and key points are not read." if len(words) > 5 else "",
         )
     try:
         # Python reads 1_000 and digits of other scripts as numbers; no other reader of labels does.

@@ -27,7 +27,7 @@ def overlap(calibration: Path, pictures: Iterable[Path]) -> int | None:
     if not isinstance(data, dict):
         raise ConfigurationError(
             f"{calibration}: not a calibration file: it holds no object",
-            cure="harness calibrate writes one.",
+            hint="harness calibrate writes one.",
         )
     recorded = data.get("pictures")
     if recorded is None:

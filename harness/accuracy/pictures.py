@@ -71,7 +71,7 @@ def read_picture(path: Path, channels: int = 3) -> Pixels:
         if width * height > MOST_PIXELS:
             raise ConfigurationError(
                 f"{path}: has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million",
-                cure="Scale the picture down, or cut it into several.",
+                hint="Scale the picture down, or cut it into several.",
             )
         with _one_large if width * height > _LARGE else contextlib.nullcontext():
             # Of the formats above, MPO is JPEG with more pictures after the first.
@@ -89,7 +89,7 @@ def _decoding(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - of damaged data Pillow raises whatever it runs into
         raise ConfigurationError(
-            f"{path}: not a readable picture ({_reason(error)})", cure="Replace it or take it out."
+            f"{path}: not a readable picture ({_reason(error)})", hint="Replace it or take it out."
         ) from None
 
 
@@ -150,7 +150,7 @@ def _conversion(path: Path, picture: Image.Image, channels: int) -> Callable[[Im
     kind = what.get(picture.mode, "numbers of another range than 0 to 65535")
     raise ConfigurationError(
         f"{path}: its pixels are {kind}, and the file does not say which value is white",
-        cure="Save the picture with 8 bits a value.",
+        hint="Save the picture with 8 bits a value.",
     )
 
 

@@ -43,7 +43,7 @@ class TooMuchOutputError(RunEndedError):
     def __init__(self, program: str, board: str, most_output: int) -> None:
         super().__init__(
             f"{program}: printed more than {most_output >> 20} MB on {board}",
-            cure="Run it there by hand, and look at what it prints.",
+            hint="Run it there by hand, and look at what it prints.",
         )
 
 
@@ -57,7 +57,7 @@ def library_path(libraries: Iterable[str]) -> dict[str, str]:
         if set(folder) & set(":;$"):
             raise ConfigurationError(
                 f"{printable(folder)}: no library can be loaded from a folder with : ; or $ in its name",
-                cure="Give the board another folder in the boards file.",
+                hint="Give the board another folder in the boards file.",
             )
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
@@ -140,7 +140,7 @@ class Board(Protocol):
         """Runs a program that makes marks, as `mpe bench --mark` does, under an emulator of the board's own
         kind, and counts the instructions between them.
 
-        None where nothing does that. Raises HarnessError with the cure where it should, but cannot be done.
+        None where nothing does that. Raises HarnessError with the hint where it should, but cannot be done.
         """
         ...
 

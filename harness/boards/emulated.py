@@ -66,7 +66,7 @@ class EmulatedBoard(SshBoard):
         if not target.qemu_cpu or not re.fullmatch(r"[a-z0-9._,=-]+", target.qemu_cpu):
             raise ConfigurationError(
                 f"the target {target.name} names no core that QEMU emulates",
-                cure="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
+                hint="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
             )
         self.container_name = docker_engine.container_name(target.name)
         self._client: DockerClient | None = None
@@ -149,7 +149,7 @@ class EmulatedBoard(SshBoard):
         said = self._container.logs(tail=5).decode("utf-8", "replace").strip()
         return BoardUnreachableError(
             f"{self.name}: the container does not serve SSH: {what}" + (f"; it said: {said}" if said else ""),
-            cure="`harness doctor` says whether programs for arm64 can run here.",
+            hint="`harness doctor` says whether programs for arm64 can run here.",
         )
 
     def _disconnect(self, *, hurry: bool = False) -> None:
@@ -183,7 +183,7 @@ class EmulatedBoard(SshBoard):
             if not written:
                 raise HarnessError(
                     f"{self.name}: no profile was written: {said or 'the program made no marks'}",
-                    cure="Only a program that makes marks, as `mpe bench --mark` does, can be profiled.",
+                    hint="Only a program that makes marks, as `mpe bench --mark` does, can be profiled.",
                 )
             self.fetch(path, output)
         return result

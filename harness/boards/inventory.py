@@ -120,7 +120,7 @@ def check_target(entry: BoardEntry, target: Target) -> None:
     if entry.target != target:
         raise ConfigurationError(
             f"the board {entry.name} is of another target that is called {target.name}, too",
-            cure="Name the same target file here and in the boards file.",
+            hint="Name the same target file here and in the boards file.",
         )
 
 
@@ -151,7 +151,7 @@ def _entry(
     if target.is_host:
         raise node.error(
             f"the target {target.name} is the machine that harness runs on, which is never reached over SSH",
-            cure="Leave this board out: a sweep over host measures this machine. Another PC needs a target "
+            hint="Leave this board out: a sweep over host measures this machine. Another PC needs a target "
             "file of its own, with its architecture and glibc.",
             key="target",
         )
@@ -184,7 +184,7 @@ def _file(
         if entry.place is not None and labgrid is None:
             raise node.error(
                 f"the board {entry.name} has a place, and the file no coordinator",
-                cure="Add labgrid: {coordinator: HOST:PORT}.",
+                hint="Add labgrid: {coordinator: HOST:PORT}.",
                 key="boards",
             )
     return tuple(
@@ -195,7 +195,7 @@ def _file(
 
 def _address(node: Node, what: str, **values: object) -> SshAddress:
     if "host_key" in values and "known_hosts" in values:
-        raise node.error(f"{what} has both host_key and known_hosts", cure="Keep one of them.")
+        raise node.error(f"{what} has both host_key and known_hosts", hint="Keep one of them.")
     if "host_key" in values:
         try:
             values["host_key"] = parse_host_key(str(values["host_key"]))
@@ -206,8 +206,8 @@ def _address(node: Node, what: str, **values: object) -> SshAddress:
     for key in ("key", "known_hosts"):
         path = values.get(key)
         if isinstance(path, Path) and not stat.S_ISREG(node.mode(path, key=key)):
-            cure = _record_the_key(values) if key == "known_hosts" else ""
-            raise node.error(f"there is no file {path}", cure=cure, key=key)
+            hint = _record_the_key(values) if key == "known_hosts" else ""
+            raise node.error(f"there is no file {path}", hint=hint, key=key)
     return SshAddress(**values)  # type: ignore[arg-type]
 
 
@@ -295,16 +295,16 @@ _HOST = {
 }
 
 
-def _of_a_host(cure: str) -> bool:
-    """Whether what a misnomer's cure names is a key of hosts, too."""
-    return not cure.startswith("Did") or cure.removeprefix("Did you mean ").removesuffix("?") in _HOST
+def _of_a_host(hint: str) -> bool:
+    """Whether what a misnomer's hint names is a key of hosts, too."""
+    return not hint.startswith("Did") or hint.removeprefix("Did you mean ").removesuffix("?") in _HOST
 
 
 _JUMP: Record[SshAddress] = Record(
     what="a jump host",
     make=lambda node, **values: _address(node, "the jump host", **values),
     fields=_HOST,
-    misnomers={word: cure for word, cure in _MISNOMERS.items() if _of_a_host(cure)},
+    misnomers={word: hint for word, hint in _MISNOMERS.items() if _of_a_host(hint)},
 )
 
 _SENSORS: Record[BoardPaths] = Record(

@@ -41,19 +41,19 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
         except OSError as error:
             raise HarnessError(
                 f"{doing} cannot be started: {error.strerror}",
-                cure=f"`{key}` in the boards file is a list of words, the first a program here.",
+                hint=f"`{key}` in the boards file is a list of words, the first a program here.",
             ) from None
         try:
             status = _status(process, seconds, (output, errors))
         except _FloodedError:
             raise HarnessError(
                 f"{doing} printed more than {_MOST_OUTPUT >> 20} MB",
-                cure=f"Try the command that stands under `{key}` in the boards file by hand.",
+                hint=f"Try the command that stands under `{key}` in the boards file by hand.",
             ) from None
         except subprocess.TimeoutExpired:
             raise HarnessError(
                 f"{doing} did not end within {seconds:g} s",
-                cure=f"Give it more `seconds` under `{key}` in the boards file.",
+                hint=f"Give it more `seconds` under `{key}` in the boards file.",
             ) from None
         finally:
             if process.returncode is None:
@@ -66,7 +66,7 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
             console.warn(f"{doing} said: {one_line(said[-1])}")
             raise HarnessError(
                 f"{doing} failed with status {status}",
-                cure=f"Try the command that stands under `{key}` in the boards file by hand.",
+                hint=f"Try the command that stands under `{key}` in the boards file by hand.",
             )
     return printed
 
@@ -109,7 +109,7 @@ class CommandWords:
         if node.kind != "list" or not node.items or any(item.kind not in scalars for item in node.items):
             raise node.error(
                 f"expected a command as a list of words, found {_KINDS.get(node.kind, f'a {node.kind}')}",
-                cure=f"For example {self.example}.",
+                hint=f"For example {self.example}.",
             )
         words = tuple(item.source for item in node.items)
         for item in node.items:
@@ -120,7 +120,7 @@ class CommandWords:
         if not any(self.place in word for word in words):
             raise node.error(
                 f"no word of the command holds {self.place}",
-                cure=f"{self.place} is replaced by {self.replaced_by}.",
+                hint=f"{self.place} is replaced by {self.replaced_by}.",
             )
         return words
 

@@ -111,14 +111,14 @@ def _own_glibc() -> str | None:
 
 
 def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collection[str] = ()) -> None:
-    """Raises TargetMismatchError that names the symbol, the library and the cure.
+    """Raises TargetMismatchError that names the symbol, the library and the hint.
 
     `beside` are libraries that come along.
     """
     if needs.architecture != target.architecture:
         raise TargetMismatchError(
             f"{program} is built for {needs.architecture}, and {target.name} is {target.architecture}",
-            cure=f"Build it with `harness build --target {target.name}`.",
+            hint=f"Build it with `harness build --target {target.name}`.",
         )
     limits = {
         "GLIBC": ("glibc", _own_glibc() if target.is_host else target.glibc),
@@ -134,7 +134,7 @@ def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collect
         raise TargetMismatchError(
             f"{program} needs {title} {need.version} ({family}_{need.version}) for {symbols} of "
             f"{need.library}, and {target.name} has {limit}",
-            cure=f"Build with `harness build --target {target.name} --toolchain zig`, "
+            hint=f"Build with `harness build --target {target.name} --toolchain zig`, "
             f"which links against glibc {target.glibc} and needs no libstdc++.",
         )
     if target.is_host:  # which libraries are here the self-test finds out
@@ -145,5 +145,5 @@ def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collect
             continue
         raise TargetMismatchError(
             f"{program} needs the library {library}, which {target.name} does not have",
-            cure="Link it statically, or build with --toolchain zig.",
+            hint="Link it statically, or build with --toolchain zig.",
         )

@@ -98,14 +98,14 @@ def _files_in(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise BuildError(
             f"{error.filename or folder}: {error.strerror}",
-            cure="Builds write to the cache folder: make room there, or set HARNESS_CACHE to another folder.",
+            hint="Builds write to the cache folder: make room there, or set HARNESS_CACHE to another folder.",
         ) from error
 
 
 def _build(target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], result: Path) -> bool:
     """Puts the program through the target's gates. Returns whether it was compiled for that."""
     folder = result.parent
-    check_path(folder, cure="Set HARNESS_CACHE to another folder, or rename the target's own file.")
+    check_path(folder, hint="Set HARNESS_CACHE to another folder, or rename the target's own file.")
     with temporary_folder("build", within=folder) as temporary:
         (fresh := temporary / "finished").mkdir()
         record = provide_program(target, toolchain, flags, sources, fresh, folder / "build.log")

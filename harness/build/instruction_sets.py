@@ -103,7 +103,7 @@ def check_instruction_sets(flags: Mapping[str, str], target: Target) -> None:
                 raise TargetMismatchError(
                     f"engine/{file} may use {entry.name}, which {target.name}'s core {target.cpu or ''} "
                     f"does not have: it is compiled with {_march(words)}",
-                    cure="Remove that flag, or build for a target with this instruction set. Only the "
+                    hint="Remove that flag, or build for a target with this instruction set. Only the "
                     "kernels in engine/src/kernels/ are compiled for several sets.",
                 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import console
-from harness.errors import BuildError, cure_of
+from harness.errors import BuildError, hint_of
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
     except OSError as error:
         raise BuildError(
             f"{path}: cannot be written: {error.strerror}",
-            cure=f"{cure_of(error)} Or set HARNESS_CACHE to another folder.".strip(),
+            hint=f"{hint_of(error)} Or set HARNESS_CACHE to another folder.".strip(),
         ) from None
     with stream:
         try:

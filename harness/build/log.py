@@ -98,7 +98,7 @@ def build_log(path: Path, title: str, *, append: bool = False, room: str = "") -
     except OSError as error:
         if not room:
             raise
-        raise BuildError(f"{error.filename or path.parent}: {error.strerror or error}", cure=room) from error
+        raise BuildError(f"{error.filename or path.parent}: {error.strerror or error}", hint=room) from error
     console.log(f"✓ {title} ({time.monotonic() - started:.0f} s)")
 
 
@@ -111,6 +111,6 @@ def _quoted(log: BuildLog) -> Iterator[None]:
         tail = log.tail()
         if tail and tail.removeprefix(_MARK) not in error.message:  # as a single line often is
             error.message = f"{error.message.rstrip(':.')}:\n{tail}"
-        if log.begun and log.name not in error.cure:
-            error.cure = f"{error.cure} The whole log is in {log.name}.".strip()
+        if log.begun and log.name not in error.hint:
+            error.hint = f"{error.hint} The whole log is in {log.name}.".strip()
         raise

@@ -27,7 +27,7 @@ def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
         if path.is_file() and path.relative_to(root).parts[0] not in _NOT_BUILT and path.name[0] != "."
     )
     if not files:
-        raise BuildError(f"{root}: the engine's sources are missing", cure="Install harness again.")
+        raise BuildError(f"{root}: the engine's sources are missing", hint="Install harness again.")
     sources = {f"engine/{path.relative_to(root).as_posix()}": path.read_bytes() for path in files}
     return sources | {f"toolchains/{file.name}": file.read_bytes() for file in toolchain.files}
 

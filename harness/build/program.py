@@ -105,7 +105,7 @@ def _build(
 ) -> None:
     started = time.monotonic()
     folder = program.parent
-    check_path(folder, cure="Set HARNESS_CACHE to another folder.")
+    check_path(folder, hint="Set HARNESS_CACHE to another folder.")
     title = f"engine {target.name} with {toolchain.version(target)}"
     with (
         build_log(log, title) as printed,
@@ -194,7 +194,7 @@ def _run(
         free = shutil.disk_usage(folder).free
         raise BuildError(
             f"{target.name}: {Path(command[0]).name} failed with status {status}",
-            cure=f"Only {free / 1e6:.0f} MB are free in {folder}: make room, or set HARNESS_CACHE to another "
+            hint=f"Only {free / 1e6:.0f} MB are free in {folder}: make room, or set HARNESS_CACHE to another "
             "folder."
             if free < _ROOM
             else "",

@@ -114,7 +114,7 @@ def _inferences(engine: Path, target: Target, emulator: Emulator, folder: Path) 
             raise BuildError(
                 f"{target.name}: the engine's int8 kernels and its reference loops disagree "
                 f"({emulator.description})",
-                cure="The engine or its compiler is at fault: please report this with the manifest.",
+                hint="The engine or its compiler is at fault: please report this with the manifest.",
             )
     return ["fp32", "fp16", "int8"]
 
@@ -158,7 +158,7 @@ def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str])
         raise TargetMismatchError(
             f"{target.name}: {shown} executed {_illegal_instruction(command, emulator)} which the core "
             f"{target.cpu or ''} does not have",
-            cure="A source file outside engine/src/kernels/ was compiled with flags for newer cores.",
+            hint="A source file outside engine/src/kernels/ was compiled with flags for newer cores.",
         )
     if "version `GLIBC_" in done.stderr:
         raise _LoaderTooOldError(done.stderr.strip().splitlines()[-1])

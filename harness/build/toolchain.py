@@ -102,7 +102,7 @@ class HostToolchain(ABC):
     def tools(self, target: Target, folder: Path) -> Iterator[Tools]:  # noqa: ARG002 - all of the disk
         cmake, ninja = build_tool("cmake"), build_tool("ninja")
         for program in (cmake, ninja):
-            check_path(program, cure=f"Install {program.name} below another folder.")
+            check_path(program, hint=f"Install {program.name} below another folder.")
         yield HostTools(
             compiler=self.version(target),
             cmake=str(cmake),
@@ -179,11 +179,11 @@ class Zig(HostToolchain):
         executable = Path(ziglang.__file__).parent / "zig"
         if not executable.is_file():
             raise BuildError(
-                f"{executable}: Zig's compiler is missing", cure="Run `pip install --force ziglang`."
+                f"{executable}: Zig's compiler is missing", hint="Run `pip install --force ziglang`."
             )
-        check_path(executable, also="'", cure="Install ziglang below another folder.")
+        check_path(executable, also="'", hint="Install ziglang below another folder.")
         # Its linker replaces every % in the name of what it writes.
-        check_path(cache_directory(), also="%", cure="Set HARNESS_CACHE to another folder.")
+        check_path(cache_directory(), also="%", hint="Set HARNESS_CACHE to another folder.")
         return {"ZIG_EXECUTABLE": str(executable)} | self.compiles_for(target)
 
     def environment(self) -> dict[str, str]:
@@ -211,14 +211,14 @@ class SystemCompiler(HostToolchain):
         program = self.program if native else self.cross_program.format(architecture=target.architecture)
         path = shutil.which(program)
         if path is None:
-            cure = (
+            hint = (
                 f"On Debian or Ubuntu: `apt-get install {self.packages}`; or"
                 if self.packages
                 else "Install it, or"
             )
             raise BuildError(
                 f"{program}, the compiler of the toolchain {self.name} for {target.name}, is not installed",
-                cure=f"{cure} build with `--toolchain zig`.",
+                hint=f"{hint} build with `--toolchain zig`.",
             )
         return path
 
@@ -243,9 +243,9 @@ class SystemCompiler(HostToolchain):
 
     def definitions(self, target: Target) -> dict[str, str]:
         executable = self.executable(target)
-        check_path(Path(executable), cure="Install the compiler below another folder.")
+        check_path(Path(executable), hint="Install the compiler below another folder.")
         if target.sysroot:
-            check_path(Path(target.sysroot), cure="Give the target's sysroot another name.")
+            check_path(Path(target.sysroot), hint="Give the target's sysroot another name.")
         return {"CXX_EXECUTABLE": executable} | self.compiles_for(target)
 
 
@@ -288,12 +288,12 @@ def load_toolchain(name: str) -> HostToolchain:
         raise ConfigurationError(f"unknown toolchain {name}: {suggestion(name, TOOLCHAINS)}") from None
 
 
-def check_path(path: Path, *, cure: str, also: str = "") -> None:
+def check_path(path: Path, *, hint: str, also: str = "") -> None:
     """Raises BuildError for a path that CMake, Ninja or a compiler would take for something else."""
     found = {letter for letter in str(path) if letter in _UNUSABLE + also or not letter.isprintable()}
     if found:
         shown = " ".join(map(printable, sorted(found)))
-        raise BuildError(f"{printable(str(path))}: no build can have {shown} in its paths", cure=cure)
+        raise BuildError(f"{printable(str(path))}: no build can have {shown} in its paths", hint=hint)
 
 
 def package_version(name: str) -> str:
@@ -302,7 +302,7 @@ def package_version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         raise BuildError(
-            f"the Python package {name} is not installed", cure=f"Run `pip install {name}`."
+            f"the Python package {name} is not installed", hint=f"Run `pip install {name}`."
         ) from None
 
 
@@ -321,5 +321,5 @@ def build_tool(package: str) -> Path:
             return program
     raise BuildError(
         f"the Python package {package} is here, but its program is not",
-        cure=f"Run `pip install --force-reinstall {package}`.",
+        hint=f"Run `pip install --force-reinstall {package}`.",
     )

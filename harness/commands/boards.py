@@ -129,7 +129,7 @@ def _power(arguments: argparse.Namespace) -> int:
     if entry.power is None:
         raise ConfigurationError(
             f"{arguments.boards}: the board {entry.name} has no power command",
-            cure='Give it one, for example power: [uhubctl, -l, 1-1, -p, 2, -a, "{action}"].',
+            hint='Give it one, for example power: [uhubctl, -l, 1-1, -p, 2, -a, "{action}"].',
         )
     entry.power.switch(arguments.switch)
     if arguments.json:
@@ -145,7 +145,7 @@ def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
     from harness.config.document import suggestion
 
     if file is None:
-        raise ConfigurationError("no boards file is given", cure="Give it with --boards FILE.")
+        raise ConfigurationError("no boards file is given", hint="Give it with --boards FILE.")
     known = {entry.name: entry for entry in read_boards(file)}
     for name in names:
         if name not in known:

@@ -89,7 +89,7 @@ def _print(result: Probed) -> None:
         table.add_row(console.text(key), console.text(value))
     table.add_row("status", console.text(f"{result.status}\n{result.detail}".strip()))
     for mismatch in result.mismatches:
-        table.add_row("mismatch", console.text(f"{mismatch.message}\n  {mismatch.cure}"))
+        table.add_row("mismatch", console.text(f"{mismatch.message}\n  {mismatch.hint}"))
     console.stdout().print(table)
 
 

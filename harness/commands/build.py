@@ -114,7 +114,7 @@ def _has_sdk(target: Target, provider: str | None) -> bool:
 
 
 def _error(error: HarnessError) -> dict[str, object]:
-    return {"status": error.exit_status, "message": error.message, "hint": error.cure or None}
+    return {"status": error.exit_status, "message": error.message, "hint": error.hint or None}
 
 
 def _check_compiler(arguments: argparse.Namespace) -> None:
@@ -128,7 +128,7 @@ def _check_compiler(arguments: argparse.Namespace) -> None:
     elif arguments.place == "image" and arguments.toolchain not in (None, "gcc"):
         raise ConfigurationError(
             f"--toolchain {arguments.toolchain} does not go with --in image: the images have GCC",
-            cure="Leave --toolchain out, or build with --in host.",
+            hint="Leave --toolchain out, or build with --in host.",
         )
 
 
@@ -147,7 +147,7 @@ def _provider(extras: list[str], name: str | None) -> Callable[[Target], Sdk] | 
         if name:
             raise ConfigurationError(
                 f"--sdk {name} selects a source of libtensorflow, but --with tensorflow is missing",
-                cure="Add --with tensorflow.",
+                hint="Add --with tensorflow.",
             )
         return None
     if name == "bazel":

@@ -117,7 +117,7 @@ def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
         return {images[0]: out}
     if out.exists() and not out.is_dir():
         raise ConfigurationError(
-            f"{out}: is a file, and the pictures are drawn into a folder", cure="Name a folder with --draw."
+            f"{out}: is a file, and the pictures are drawn into a folder", hint="Name a folder with --draw."
         )
     targets = {image: out / f"{image.stem}.png" for image in images}
     if len(set(targets.values())) < len(targets):

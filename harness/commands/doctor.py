@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.boards and not arguments.target:
         raise ConfigurationError(
             "--boards says on which devices a target is checked, and there is no --target",
-            cure="`harness boards --boards FILE` asks every device of a file whether it answers.",
+            hint="`harness boards --boards FILE` asks every device of a file whether it answers.",
         )
     installed: list[str] = []
     findings = examine(tests=arguments.tests) if arguments.install or not arguments.target else []
@@ -122,7 +122,7 @@ def _row(finding: Finding) -> dict[str, object]:
         "purpose": requirement.purpose,
         "ok": finding.ok,
         "found": finding.found,
-        "cure": finding.cure or None,
+        "hint": finding.hint or None,
     }
 
 
@@ -145,6 +145,6 @@ def _print(findings: Sequence[Finding]) -> None:
         mark = "✓" if finding.ok else "-" if finding.skipped or finding.left_out else "✕"
         first, *more = (finding.found or finding.reason).splitlines()
         print(f"{mark} {finding.requirement.name}: {printable(first)}")
-        for line in (*more, *finding.cure.splitlines()):
+        for line in (*more, *finding.hint.splitlines()):
             print(f"    {printable(line)}")
     sys.stdout.flush()

@@ -75,7 +75,7 @@ def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
         instead = "--policy '{default: int8, quantize: 1}'" if arguments.policy else "quantize=1 in the cfg"
         raise ConfigurationError(
             f"{where}: layer {layer.index} ({layer.kind}){others}: int8 needs recorded ranges",
-            cure="Give them with --calibration (a file of `harness calibrate`), or have ranges measured "
+            hint="Give them with --calibration (a file of `harness calibrate`), or have ranges measured "
             f"at run time: {instead}.",
         )
 

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (arguments.cfg and arguments.weights and arguments.target):
         raise ConfigurationError(
             "nothing to predict",
-            cure="Name a network and a board: --cfg C --weights W --target pi4.",
+            hint="Name a network and a board: --cfg C --weights W --target pi4.",
         )
     from harness import console
     from harness.prediction.llvm import find_llvm
@@ -102,7 +102,7 @@ def _refuse_options_without_effect(arguments: argparse.Namespace) -> None:
     for names, where in ((without, "without --calibrate"), (beside, "with --calibrate")):
         for name in names:
             if getattr(arguments, name):
-                raise ConfigurationError(f"--{name} has no effect {where}", cure="Leave it out.")
+                raise ConfigurationError(f"--{name} has no effect {where}", hint="Leave it out.")
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:
@@ -116,14 +116,14 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     from harness.sweep.measured_work import measured_work
 
     if len(arguments.target) != 1:
-        raise ConfigurationError("--calibrate needs the board's target", cure="Name one with --target.")
+        raise ConfigurationError("--calibrate needs the board's target", hint="Name one with --target.")
     target = load_target(arguments.target[0])
     predictor = find_predictor(target, fitted=False)
     sweep = read_sweep(arguments.calibrate)
     folder = arguments.results or default_folder(sweep)
     if not (folder / FILE_NAME).is_file():
         raise ConfigurationError(
-            f"{folder}: holds no results ({FILE_NAME})", cure="Name the folder with --results."
+            f"{folder}: holds no results ({FILE_NAME})", hint="Name the folder with --results."
         )
     with Store(folder) as store:
         measured = measured_work(sweep, store, target, predictor)
@@ -136,7 +136,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     }
     if not fits:
         raise ConfigurationError(
-            f"{folder}: has no times of one thread or of {cores}", cure=f"Measure with threads: [1, {cores}]."
+            f"{folder}: has no times of one thread or of {cores}", hint=f"Measure with threads: [1, {cores}]."
         )
     if arguments.json:
         rows = {key: asdict(found) for key, found in fits.items()}

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.watch and arguments.quiet:
         raise ConfigurationError(
             "--watch does not go with --quiet: one shows what the other leaves out",
-            cure="Leave one of them out.",
+            hint="Leave one of them out.",
         )
     sweep = read_sweep(arguments.matrix)
     if arguments.sustained is not None:
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         causes = sorted({row.error for row in report.failed})
         raise CellsFailedError(
             f"{len(report.failed)} of {len(report.rows)} cells failed:\n  " + "\n  ".join(causes),
-            cure="The others are kept; the same command tries the failed ones again.",
+            hint="The others are kept; the same command tries the failed ones again.",
         )
     if report.skipped:
         causes = sorted({row.error for row in report.skipped})
@@ -101,18 +101,18 @@ def run(arguments: argparse.Namespace) -> int:
             some = "no cell could be measured"
         raise CellsSkippedError(
             f"{some}:\n  " + "\n  ".join(causes),
-            cure="With that in place the same command measures them; `harness doctor` says what is missing.",
+            hint="With that in place the same command measures them; `harness doctor` says what is missing.",
         )
     if finished.not_repeated:
         raise CellsSkippedError(
             f"{finished.not_repeated} of {len(report.rows)} cells could not be measured again; the report "
             "shows their earlier results",
-            cure="The warnings above say why.",
+            hint="The warnings above say why.",
         )
     if report.throttled:
         raise ThrottledError(
             f"{len(report.throttled)} of {len(report.rows)} cells were measured on a throttled board",
-            cure="The report says why; cool or feed the board better, then measure again with --fresh.",
+            hint="The report says why; cool or feed the board better, then measure again with --fresh.",
         )
     return 0
 

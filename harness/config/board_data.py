@@ -91,7 +91,7 @@ def _borrowed(node: Node, name: str, key: str) -> Coefficients | None:
     if name not in boards:
         raise node.error(
             f"there are no coefficients of {name} to borrow",
-            cure=f"Targets that have some: {', '.join(sorted({target for target, _ in boards.values()}))}.",
+            hint=f"Targets that have some: {', '.join(sorted({target for target, _ in boards.values()}))}.",
         )
     target, board = boards[name]
     found: Coefficients | None = getattr(board, key)

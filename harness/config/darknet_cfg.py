@@ -126,7 +126,7 @@ def read_cfg(path: Path) -> DarknetCfg:
     except FileNotFoundError:
         near = nearest_file(path)
         raise ConfigurationError(
-            f"{path}: there is no such file", cure=f"Did you mean {near}?" if near else ""
+            f"{path}: there is no such file", hint=f"Did you mean {near}?" if near else ""
         ) from None
     except OSError as error:
         raise file_error(path, error) from error
@@ -147,7 +147,7 @@ def parse_cfg(text: str, file: str) -> DarknetCfg:
         if section.name not in _SECTIONS:
             near = suggestion(section.name, _SECTIONS)
             raise ConfigurationError(
-                f"{file}:{section.line}: unknown section [{section.name}]", cure=near[0].upper() + near[1:]
+                f"{file}:{section.line}: unknown section [{section.name}]", hint=near[0].upper() + near[1:]
             )
         layers.append(_layer(section, layers, size[0], file))
     if not layers:

@@ -40,7 +40,7 @@ class DataSetPath:
         if kind != "folder" and not (kind == "file" and file.suffix in (".json", *YAML_SUFFIXES)):
             raise node.error(
                 f"expected a {self.what}, but {file} is a {kind}",
-                cure="A data set is a folder, COCO JSON, or a data.yaml, also as data.yaml:train.",
+                hint="A data set is a folder, COCO JSON, or a data.yaml, also as data.yaml:train.",
             )
         return path
 

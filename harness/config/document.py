@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import yaml
 
-from harness.errors import ConfigurationError, cure_of, file_error
+from harness.errors import ConfigurationError, file_error, hint_of
 from harness.files import decoded, read_regular
 
 Kind = Literal["text", "integer", "number", "boolean", "nothing", "list", "mapping"]
@@ -53,11 +53,11 @@ class Node:
     entries: dict[str, Node] = field(default_factory=dict)
     key_lines: dict[str, int] = field(default_factory=dict)
 
-    def error(self, message: str, *, cure: str = "", key: str | None = None) -> ConfigurationError:
+    def error(self, message: str, *, hint: str = "", key: str | None = None) -> ConfigurationError:
         """The error to raise about this value, or about one of its keys."""
         line = self.line if key is None else self.key_lines.get(key, self.line)
         place = f"{self.file}:{line}"
-        return ConfigurationError(f"{place}: {message}", cure=cure, where=place)
+        return ConfigurationError(f"{place}: {message}", hint=hint, where=place)
 
     def mode(self, path: Path, *, key: str | None = None) -> int:
         """The mode of the file or folder at a path that stands here, 0 where there is none.
@@ -70,7 +70,7 @@ class Node:
             return 0
         except OSError as error:
             raise self.error(
-                f"{path}: cannot be read: {error.strerror}", cure=cure_of(error), key=key
+                f"{path}: cannot be read: {error.strerror}", hint=hint_of(error), key=key
             ) from None
 
     def describe(self) -> str:
@@ -107,8 +107,8 @@ def read_document(path: Path) -> Node:
         data = read_regular(path, limit=LARGEST_FILE, what=what)
     except FileNotFoundError:
         near = nearest_file(path)
-        cure = f"Did you mean {near}?" if near else ""
-        raise ConfigurationError(f"{path}: there is no such file", cure=cure, where=str(path)) from None
+        hint = f"Did you mean {near}?" if near else ""
+        raise ConfigurationError(f"{path}: there is no such file", hint=hint, where=str(path)) from None
     except OSError as error:
         raise file_error(path, error) from error
     return parse_document(decoded(data, path, what=what), str(path))

@@ -153,5 +153,5 @@ def _zip_kind(path: Path) -> Kind:
 def _other(path: Path, found: Kind, wanted: Kind) -> ConfigurationError:
     return ConfigurationError(
         f"{path}: is {found.name}; harness reads {wanted.name.partition(' ')[2]}s",
-        cure=found.hint,
+        hint=found.hint,
     )

@@ -43,7 +43,7 @@ def check_weights(network: DarknetCfg, weights: Path) -> None:
         raise ConfigurationError(
             f"{weights}: has {found} bytes, {network.file} takes {sizes[1]} "
             f"({sizes[0]} with the older header)",
-            cure="The file is damaged or belongs to another cfg.",
+            hint="The file is damaged or belongs to another cfg.",
         )
 
 
@@ -62,11 +62,11 @@ def check_calibration(network: DarknetCfg, calibration: Path) -> None:
     if isinstance(layers, int) and layers != len(network.layers):
         raise ConfigurationError(
             f"{calibration}: is of a network of {layers} layers, {network.file} has {len(network.layers)}",
-            cure="Record the ranges of this network with `harness calibrate`.",
+            hint="Record the ranges of this network with `harness calibrate`.",
         )
 
 
 def _no_calibration(path: Path, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{path}: is no calibration file: {reason}", cure="`harness calibrate` writes such files."
+        f"{path}: is no calibration file: {reason}", hint="`harness calibrate` writes such files."
     )

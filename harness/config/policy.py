@@ -129,14 +129,14 @@ def _numbered(selector: str, cfg: DarknetCfg) -> frozenset[int]:
     first, last = int(begin), int(end or begin)
     if first > last:
         raise ConfigurationError(
-            f"the range {selector} runs backwards", cure=f"Write {last}-{first} to name these layers."
+            f"the range {selector} runs backwards", hint=f"Write {last}-{first} to name these layers."
         )
     count = len(cfg.layers)
     if last >= count:
         nearest = cfg.weighted[-1]
         raise ConfigurationError(
             f"there is no layer {last} in {cfg.file}: it has layers 0 to {count - 1}",
-            cure=f"The nearest layer with a precision is {nearest.index} ({nearest.kind}).",
+            hint=f"The nearest layer with a precision is {nearest.index} ({nearest.kind}).",
         )
     indices = frozenset(layer.index for layer in cfg.weighted if first <= layer.index <= last)
     if not indices:
@@ -146,7 +146,7 @@ def _numbered(selector: str, cfg: DarknetCfg) -> frozenset[int]:
         if first != last:
             what = f"no layer from {first} to {last} of {cfg.file} has a precision of its own"
         raise ConfigurationError(
-            what, cure=f"The nearest layer that has one is {nearest.index} ({nearest.kind})."
+            what, hint=f"The nearest layer that has one is {nearest.index} ({nearest.kind})."
         )
     return indices
 
@@ -159,7 +159,7 @@ def _named(selector: str, cfg: DarknetCfg) -> frozenset[int]:
     near = suggestion(selector, known)
     if not near.startswith("did"):
         near = f"known are {', '.join(known[: len(PLACES) + len(KINDS)])}, and names like {next(iter(names))}"
-    raise ConfigurationError(f"there is no layer {selector} in {cfg.file}", cure=near[0].upper() + near[1:])
+    raise ConfigurationError(f"there is no layer {selector} in {cfg.file}", hint=near[0].upper() + near[1:])
 
 
 def settings(policy: Policy, cfg: DarknetCfg) -> Mapping[int, Setting]:
@@ -171,7 +171,7 @@ def settings(policy: Policy, cfg: DarknetCfg) -> Mapping[int, Setting]:
         except ConfigurationError as error:
             where = f"{rule.place}: " if rule.place else ""
             where += f"policy {policy.name}: " if policy.name else ""
-            raise ConfigurationError(where + error.message, cure=error.cure) from None
+            raise ConfigurationError(where + error.message, hint=error.hint) from None
         chosen.update(dict.fromkeys(indices, rule.setting))
     return chosen
 
@@ -248,7 +248,7 @@ def expand(entries: Iterable[Policy | OneLayerAtATime], cfg: DarknetCfg) -> tupl
             settings(found, cfg)
             if policies.setdefault(found.name, found) != found:
                 raise ConfigurationError(
-                    f"two policies are called {found.name}, and they differ", cure="Give one another name."
+                    f"two policies are called {found.name}, and they differ", hint="Give one another name."
                 )
     return tuple(policies.values())
 

@@ -202,7 +202,7 @@ def read_policy(text: str) -> Policy:
     if "each" in node.entries:
         raise node.error(
             "each gives a policy for every layer, and one policy is wanted here",
-            cure="`harness run` measures each of them; here write {layers: {5: int8}} for layer 5.",
+            hint="`harness run` measures each of them; here write {layers: {5: int8}} for layer 5.",
             key="each",
         )
     return _GIVEN.read(node)

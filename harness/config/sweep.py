@@ -183,6 +183,6 @@ def _variant(model: Model, policy: Policy, cfg: DarknetCfg) -> Variant:
         raise ConfigurationError(
             f"{model.place}: policy {policy.name} needs recorded ranges for int8, and model {model.name} has "
             "neither calibration nor dataset",
-            cure="Give a dataset, or the calibration file that harness calibrate writes.",
+            hint="Give a dataset, or the calibration file that harness calibrate writes.",
         )
     return Variant(model=model, policy=policy.name, cfg_text=text, int8=use.any, needs_calibration=use.static)

@@ -214,7 +214,7 @@ class _Cores:
         except ValueError as error:
             raise node.error(
                 f'expected {self._line.expected}, found "{text[:40]}": {error}',
-                cure="Give cores and ranges with commas between them, as 0-3 or 0,2.",
+                hint="Give cores and ranges with commas between them, as 0-3 or 0,2.",
             ) from None
         return text
 
@@ -273,7 +273,7 @@ def _protocol_of(kind: Callable[..., P]) -> Callable[..., P]:
             raise node.error(
                 f"a round is to take {seconds:g} s or more (min_seconds by rounds), and is ended after "
                 f"{protocol.timeout:g} s (timeout)",
-                cure="Raise timeout, or the number of rounds, or lower min_seconds.",
+                hint="Raise timeout, or the number of rounds, or lower min_seconds.",
                 key="timeout" if "timeout" in node.entries else "min_seconds",
             )
         return protocol

@@ -53,7 +53,7 @@ def host_architecture() -> Architecture:
     if platform.system() != "Linux" or machine not in ARCHITECTURES:
         raise ConfigurationError(
             f"the engine runs on Linux on x86_64 and aarch64, and this is {platform.system()} on {machine}",
-            cure="Run harness on such a machine, or in a virtual one.",
+            hint="Run harness on such a machine, or in a virtual one.",
         )
     return machine
 
@@ -158,7 +158,7 @@ def load_target(name: str) -> Target:
         return known[name]
     raise ConfigurationError(
         f"unknown target {name}: {suggestion(name, known)}",
-        cure="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
+        hint="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
     )
 
 
@@ -176,7 +176,7 @@ class TargetShape:
             taken = "is that of a target that ships" if own.name in known else "cannot be printed"
             raise node.error(
                 f"a target is called after its file, and the name {own.name!r} {taken}",
-                cure="Give the file another name.",
+                hint="Give the file another name.",
             )
         return own
 

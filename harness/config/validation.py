@@ -126,7 +126,7 @@ class Choice:
         _expect(node, ("text", "integer", "number", "boolean"), f"a {self.what}: one of {', '.join(names)}")
         if node.source not in names:
             raise node.error(
-                f"unknown {self.what} {node.source}", cure=_sentence(suggestion(node.source, names))
+                f"unknown {self.what} {node.source}", hint=_sentence(suggestion(node.source, names))
             )
         return node.source
 
@@ -157,7 +157,7 @@ def existing_kind(node: Node, path: Path, what: str) -> str:
     mode = node.mode(path)
     if not mode:
         near = nearest_file(path)
-        raise node.error(f"there is no {what} {path}", cure=f"Did you mean {near}?" if near else "")
+        raise node.error(f"there is no {what} {path}", hint=f"Did you mean {near}?" if near else "")
     return kind_of(mode)
 
 
@@ -236,15 +236,15 @@ class Record(Generic[T]):
     what: str
     fields: Mapping[str, Field]
     make: Callable[..., T]
-    misnomers: Mapping[str, str] = field(default_factory=dict)  # keys that people try: a cure each
+    misnomers: Mapping[str, str] = field(default_factory=dict)  # keys that people try: a hint each
 
     def read(self, node: Node) -> T:
         _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
         values: dict[str, object] = {}
         for key, value in node.entries.items():
             if key not in self.fields:
-                cure = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
-                raise node.error(f"unknown key {key} in {self.what}", cure=cure, key=key)
+                hint = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
+                raise node.error(f"unknown key {key} in {self.what}", hint=hint, key=key)
             values[key] = self.fields[key].shape.read(value)
         for key, known in self.fields.items():
             if known.required and key not in values:

@@ -39,8 +39,8 @@ _TAIL = 20  # lines of the compiler's output that a failure shows
 class WrongOutputError(TargetMismatchError):
     """A check ran on the board and printed something else."""
 
-    def __init__(self, message: str, *, printed: str, cure: str) -> None:
-        super().__init__(message, cure=cure)
+    def __init__(self, message: str, *, printed: str, hint: str) -> None:
+        super().__init__(message, hint=hint)
         self.printed = printed
 
 
@@ -52,7 +52,7 @@ class Check:
     purpose: str
     source: str
     prints: str
-    cure: str
+    hint: str
     sdk: str = ""  # what it is linked with beside the C library
 
     @property
@@ -77,7 +77,7 @@ _CHECK = Record(
         ),
         "sdk": Field(shape=Choice(what="SDK", names=lambda: ("tensorflow",)), help="what it is linked with"),
         "prints": Field(shape=Text(expected="text"), help="its whole output", required=True),
-        "cure": Field(shape=Text(expected="a line"), help="what to do where it fails", required=True),
+        "hint": Field(shape=Text(expected="a line"), help="what to do where it fails", required=True),
     },
 )
 _FILE = Record(
@@ -133,19 +133,19 @@ def run_check(check: Check, target: Target, board: Board) -> str:
         with console.progress(f"running {check.program} on {board.name}", None):
             done = board.run([paths[check.program]], timeout=RUN_SECONDS, environment=environment)
     except RunTimeoutError as error:
-        raise TargetMismatchError(error.message, cure=check.cure) from None
+        raise TargetMismatchError(error.message, hint=check.hint) from None
     expected = check.expected(target)
     if done.status != 0:
         raise TargetMismatchError(
             f"{check.program} {_end(done)} on {board.name} instead of printing:\n{expected}".rstrip(),
-            cure=check.cure,
+            hint=check.hint,
         )
     if done.stdout != expected:
         raise WrongOutputError(
             f"{check.program} printed on {board.name}:\n{done.stdout.rstrip()}\n"
             f"instead of:\n{expected.rstrip()}",
             printed=done.stdout,
-            cure=check.cure,
+            hint=check.hint,
         )
     return done.stdout
 

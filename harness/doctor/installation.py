@@ -132,12 +132,12 @@ def start_docker() -> None:
         while docker_answers() is None:
             if daemon is not None and daemon.poll() is not None:
                 raise InstallationError(
-                    f"dockerd ended with status {daemon.returncode}", cure=_log_end(_daemon_log())
+                    f"dockerd ended with status {daemon.returncode}", hint=_log_end(_daemon_log())
                 )
             if time.monotonic() > deadline:
                 raise InstallationError(
                     f"the Docker Engine does not answer after {_START_SECONDS:.0f} s",
-                    cure=_log_end(_daemon_log()),
+                    hint=_log_end(_daemon_log()),
                 )
             time.sleep(0.5)
 
@@ -146,7 +146,7 @@ def _start_daemon() -> subprocess.Popen[bytes]:
     """Starts dockerd in a session of its own, so that it outlives this command."""
     program = system_program("dockerd")
     if program is None:
-        raise InstallationError("dockerd is not installed", cure="`apt-get install docker.io iptables`")
+        raise InstallationError("dockerd is not installed", hint="`apt-get install docker.io iptables`")
     _daemon_log().parent.mkdir(parents=True, exist_ok=True)
     with _daemon_log().open("ab") as log:
         return subprocess.Popen(

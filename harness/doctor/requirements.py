@@ -23,7 +23,7 @@ class Requirement:
     name: str
     purpose: str
     find: Callable[[], str | None]  # what was found, or None; a HarnessError says more of what is wrong
-    cure: str
+    hint: str
     packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
     tests_only: bool = False
     needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
@@ -63,11 +63,11 @@ class Finding:
         return self.skipped or f"missing; it {self.requirement.purpose}"
 
     @property
-    def cure(self) -> str:
+    def hint(self) -> str:
         """What to do; empty where there is nothing to do."""
         if self.ok or self.skipped:
             return ""
-        return (self.error.cure if self.error else "") or self.requirement.cure
+        return (self.error.hint if self.error else "") or self.requirement.hint
 
     @property
     def exit_status(self) -> int:
@@ -203,13 +203,13 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name=COMPILER,
         purpose="builds the engine for every target",
         find=_compiler,
-        cure="`pip install --force-reinstall ziglang cmake ninja`",
+        hint="`pip install --force-reinstall ziglang cmake ninja`",
     ),
     Requirement(
         name=DOCKER_ENGINE,
         purpose="runs emulated boards",
         find=docker_answers,
-        cure=_APT.format("docker.io iptables")
+        hint=_APT.format("docker.io iptables")
         + ", then `systemctl start docker` (`dockerd &` without systemd); users other than root "
         "join the group docker",
         packages=("docker.io", "iptables"),
@@ -219,7 +219,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name=ARM64_PROGRAMS,
         purpose="starts arm64 programs in the containers of emulated boards",
         find=arm64_runs,
-        cure=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc "
+        hint=_APT.format("qemu-user-static binfmt-support") + "; where /proc/sys/fs/binfmt_misc "
         "is empty: `mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc` and "
         "`update-binfmts --enable qemu-aarch64`",
         packages=("qemu-user-static", "binfmt-support"),
@@ -229,7 +229,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="mmdebstrap",
         purpose="makes the images' base where no registry answers",
         find=_bootstrap,
-        cure=_APT.format("mmdebstrap debian-archive-keyring"),
+        hint=_APT.format("mmdebstrap debian-archive-keyring"),
         packages=("mmdebstrap", "debian-archive-keyring"),
         optional=True,
     ),
@@ -237,7 +237,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="QEMU with plugins",
         purpose="profiles what emulated boards execute",
         find=_profiler,
-        cure=_APT.format("qemu-user"),
+        hint=_APT.format("qemu-user"),
         packages=("qemu-user",),
         optional=True,
     ),
@@ -245,7 +245,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name=f"llvm-mca {llvm.VERSION_FOR_ALL_CORES} or newer",
         purpose="tells what instructions cost on a board's core, to predict its speed",
         find=_llvm,
-        cure=llvm.CURE,
+        hint=llvm.HINT,
         packages=("llvm-19",),
         optional=True,
     ),
@@ -253,7 +253,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="arm64 self-test",
         purpose="runs a fresh engine on the target's core before it is used",
         find=_self_test,
-        cure=_APT.format("qemu-user libc6-arm64-cross"),
+        hint=_APT.format("qemu-user libc6-arm64-cross"),
         packages=("qemu-user", "libc6-arm64-cross"),
         optional=True,
     ),
@@ -261,7 +261,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="g++",
         purpose="builds the engine's tests with sanitizers",
         find=_sanitizers,
-        cure=_APT.format("g++"),
+        hint=_APT.format("g++"),
         packages=("g++",),
         tests_only=True,
         optional=True,
@@ -270,7 +270,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="g++ for arm64",
         purpose="shows what the gate refuses, and compiles for --toolchain gcc and clang",
         find=lambda: shutil.which("aarch64-linux-gnu-g++"),
-        cure=_APT.format("g++-aarch64-linux-gnu"),
+        hint=_APT.format("g++-aarch64-linux-gnu"),
         packages=("g++-aarch64-linux-gnu",),
         tests_only=True,
         optional=True,
@@ -279,7 +279,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="clang with libFuzzer",
         purpose="fuzzes the engine's readers",
         find=_fuzzer,
-        cure=_APT.format("clang libclang-rt-dev"),
+        hint=_APT.format("clang libclang-rt-dev"),
         packages=("clang", "libclang-rt-dev"),
         tests_only=True,
         optional=True,
@@ -288,7 +288,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="Google Benchmark",
         purpose="measures single layers of the engine",
         find=_benchmark,
-        cure=_APT.format("libbenchmark-dev"),
+        hint=_APT.format("libbenchmark-dev"),
         packages=("libbenchmark-dev",),
         tests_only=True,
         optional=True,
@@ -297,7 +297,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="sshd",
         purpose="stands in for a board with an address",
         find=_ssh_server,
-        cure=_APT.format("openssh-server"),
+        hint=_APT.format("openssh-server"),
         packages=("openssh-server",),
         tests_only=True,
         optional=True,
@@ -306,7 +306,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="BusyBox",
         purpose="has the shell of small boards, for what is run on them",
         find=lambda: shutil.which("busybox"),
-        cure=_APT.format("busybox"),
+        hint=_APT.format("busybox"),
         packages=("busybox",),
         tests_only=True,
         optional=True,

@@ -56,14 +56,14 @@ def _requirements(target: Target, board: Board, connection: contextlib.ExitStack
         name=_BOARD,
         purpose="runs what is built for the target",
         find=lambda: _connect(target, board, connection),
-        cure="Is it switched on, and do the address, user and key in the boards file still hold?",
+        hint="Is it switched on, and do the address, user and key in the boards file still hold?",
         needs=(_IMAGE,) if board.emulated else (),
     )
     yield Requirement(
         name=_SDK,
         purpose="lets programs for the target use TensorFlow",
         find=lambda: _sdk(target),
-        cure="`harness build --with tensorflow` makes it.",
+        hint="`harness build --with tensorflow` makes it.",
     )
     for check in read_checks():
         yield from _check(check, target, board)
@@ -76,14 +76,14 @@ def _emulation(target: Target) -> Iterator[Requirement]:
         name=_QEMU,
         purpose="emulates the target's core",
         find=lambda: _emulated_core(target),
-        cure="Install a newer qemu-user-static, for example from Debian's backports.",
+        hint="Install a newer qemu-user-static, for example from Debian's backports.",
         needs=(ARM64_PROGRAMS,),
     )
     yield Requirement(
         name=_IMAGE,
         purpose="is the system of the emulated board",
         find=lambda: _image(target),
-        cure=f"`harness image --target {target.name}` builds it.",
+        hint=f"`harness image --target {target.name}` builds it.",
         needs=(DOCKER_ENGINE, ARM64_PROGRAMS, _QEMU),
     )
 
@@ -94,14 +94,14 @@ def _check(check: Check, target: Target, board: Board) -> Iterator[Requirement]:
         name=check.source,
         purpose="is a program for the target",
         find=lambda: _built(check, target),
-        cure="Run `harness doctor` to check the compiler.",
+        hint="Run `harness doctor` to check the compiler.",
         needs=(COMPILER, *((_SDK,) if check.sdk else ())),
     )
     yield Requirement(
         name=check.name,
         purpose=check.purpose,
         find=lambda: run_check(check, target, board),
-        cure=check.cure,
+        hint=check.hint,
         needs=(check.source, _BOARD),
         expected=check.expected(target),
     )
@@ -145,7 +145,7 @@ def _connect(target: Target, board: Board, connection: contextlib.ExitStack) -> 
         raise TargetMismatchError(
             f"{board.name} says that it is {machine or 'nothing'}, "
             f"and {target.name} is {target.architecture}",
-            cure="Is `target` right in the boards file, and the board's system a 64-bit one?",
+            hint="Is `target` right in the boards file, and the board's system a 64-bit one?",
         )
     return f"{board.name} answers: {machine}"
 

@@ -11,7 +11,7 @@ from harness.images import docker_engine
 from harness.images.docker_engine import DockerError
 from harness.images.image import image_present, registry_has
 from harness.images.recipe import read_recipe
-from harness.qemu.binfmt import ARM64_CURE, arm64_programs_run
+from harness.qemu.binfmt import ARM64_HINT, arm64_programs_run
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def emulation_missing(target: Target | None = None) -> list[str]:
     """What must be installed before `open_board` works for an emulated target (None: for all of them).
 
-    A line each, with the cure; empty: nothing. What only instruction counting needs is in
+    A line each, with the hint; empty: nothing. What only instruction counting needs is in
     `profiling_missing`. Takes less than a second, or a registry's time-out where mmdebstrap is missing.
 
-    The cures, in order: the Docker Engine (packages docker.io and iptables, and a running dockerd);
+    The hints, in order: the Docker Engine (packages docker.io and iptables, and a running dockerd);
     binfmt_misc mounted and qemu-aarch64 registered there (packages qemu-user-static and binfmt-support);
     and, where the image is not built yet and no registry answers, mmdebstrap and debian-archive-keyring.
     """
@@ -34,10 +34,10 @@ def emulation_missing(target: Target | None = None) -> list[str]:
     try:
         client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
     except DockerError as error:
-        missing.append(f"{error.message}: {error.cure}")
+        missing.append(f"{error.message}: {error.hint}")
     try:
         if not arm64_programs_run():
-            missing.append(f"arm64 programs do not run here: {ARM64_CURE}")
+            missing.append(f"arm64 programs do not run here: {ARM64_HINT}")
         if client is not None and not _base_to_be_had(client, [target] if target else all_targets()):
             missing.append(
                 "no registry answers for the base image, and nothing is here to make one: "

@@ -72,7 +72,7 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
         missing = "the keys of Debian's archive" if program else "mmdebstrap"
         raise BuildError(
             f"no registry has a base image, and making one needs {missing}",
-            cure="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
+            hint="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
     tag = base_tag(recipe, release)
     parent = cache_directory() / "images"
@@ -142,13 +142,13 @@ def _failure(release: Release, status: int, said: list[str]) -> BuildError:
     if line := line_with(_NO_ROOM):
         return BuildError(
             f"no room to make a base of Debian {release.suite}: {line}",
-            cure="mmdebstrap needs 1 GB in $TMPDIR (or /tmp) and 1 GB in the cache folder; set TMPDIR or "
+            hint="mmdebstrap needs 1 GB in $TMPDIR (or /tmp) and 1 GB in the cache folder; set TMPDIR or "
             "HARNESS_CACHE to use other folders.",
         )
     if line := line_with(_NO_NETWORK):
         return BuildError(
             f"Debian's archive cannot be reached: {line}",
-            cure=f"The first build of an image needs a container registry or {MIRROR}. Behind a proxy, set "
+            hint=f"The first build of an image needs a container registry or {MIRROR}. Behind a proxy, set "
             "http_proxy.",
         )
     if line := line_with(_NOT_SERVED):

@@ -45,11 +45,11 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
         if short(error) == _DENIED:
             raise DockerAccessError(
                 "this user may not use the Docker Engine: permission denied at its socket",
-                cure="Join the group docker (`sudo usermod -aG docker $USER`) and log in again, or use sudo.",
+                hint="Join the group docker (`sudo usermod -aG docker $USER`) and log in again, or use sudo.",
             ) from None
         raise DockerError(
             f"the Docker Engine does not answer: {short(error)}",
-            cure="On Debian or Ubuntu: `apt-get install docker.io iptables`, then start it (`systemctl start "
+            hint="On Debian or Ubuntu: `apt-get install docker.io iptables`, then start it (`systemctl start "
             "docker`, or `dockerd &` without systemd); the user must be root or in the group docker.",
         ) from None
     return client
@@ -76,13 +76,13 @@ def answering(doing: str) -> Iterator[None]:
 def refused(what: str, error: BaseException | str) -> BuildError:
     """The error for a build that the engine refused: `what` happened, and why."""
     text = error if isinstance(error, str) else short(error)
-    cure = ""
+    hint = ""
     if "no space left on device" in text.lower():
-        cure = (
+        hint = (
             "Make room in the Docker Engine's own folder (`docker info` shows it as Docker Root Dir); "
             "`docker system df` shows what uses the space."
         )
-    return BuildError(f"{what}: {text.strip()}", cure=cure)
+    return BuildError(f"{what}: {text.strip()}", hint=hint)
 
 
 def short(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from harness.images import docker_engine
 from harness.images.bootstrap import ReleaseGoneError, base_tag, bootstrap
 from harness.images.docker_engine import DockerError, refused, short
 from harness.images.recipe import Base, Recipe, dockerfile, read_recipe, sshd_config
-from harness.qemu.binfmt import ARM64_CURE, arm64_programs_run
+from harness.qemu.binfmt import ARM64_HINT, arm64_programs_run
 from harness.resources import cache_directory
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _find(client: DockerClient, recipe: Recipe, target: Target) -> Image | None:
 
 def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) -> None:
     if not arm64_programs_run():
-        raise BuildError("arm64 programs do not run here, and an image build runs some", cure=ARM64_CURE)
+        raise BuildError("arm64 programs do not run here, and an image build runs some", hint=ARM64_HINT)
     with build_log(log_path(recipe), f"image {recipe.name}", room=_ROOM) as log:
         base, described = _base(client, recipe, fresh, log)
         _build_on(client, recipe, target, base, described, fresh, log)
@@ -223,7 +223,7 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
     raise BuildError(
         f"no registry has the base of the image {recipe.name}, and no release of Debian is old enough to "
         "make one from",
-        cure=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
+        hint=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
     )
 
 

@@ -109,14 +109,14 @@ def read_recipe(target: Target, *, building: bool = False) -> Recipe:
     if not target.image or not target.glibc:
         raise ConfigurationError(
             f"the target {target.name} has no image",
-            cure="Images are for emulated arm64 targets, such as pi4.",
+            hint="Images are for emulated arm64 targets, such as pi4.",
         )
     file = resource("device_images", target.image, "image.yaml")
     if Path(target.image).name != target.image or not file.is_file():
         known = sorted(path.parent.name for path in resource("device_images").glob("*/image.yaml"))
         raise ConfigurationError(
             f"the target {target.name} names the image {target.image}, and there is no such image",
-            cure=f"Its key `image` is one of {', '.join(known)}.",
+            hint=f"Its key `image` is one of {', '.join(known)}.",
         )
     sheet = _SHAPE.read(read_document(file))
     debian = read_debian()

@@ -64,7 +64,7 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
         if board.emulated:
             raise HarnessError(
                 "tune: an emulated core's times say nothing of the board's",
-                cure="Leave it out for emulated targets: a model of costs chooses then.",
+                hint="Leave it out for emulated targets: a model of costs chooses then.",
             )
         # Beside the engine: another build of it has other kernels.
         options = replace(options, tune=f"{paths['engine']}.tuning.json")
@@ -219,7 +219,7 @@ def _compare(
         raise HarnessError(
             f"{board.name} computes other bits than the host: digest {digests[image][:16]} of sample image "
             f"{image}, on the host {expected[image][:16]}",
-            cure="int8 results must be the same on every processor: this is a fault of the engine.",
+            hint="int8 results must be the same on every processor: this is a fault of the engine.",
         )
     return {
         "digest": hashlib.sha256("\n".join(digests).encode()).hexdigest(),

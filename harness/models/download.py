@@ -78,7 +78,7 @@ def download(
     if not _is_address(url):
         raise ConfigurationError(
             f"{url}: not an http or https address",
-            cure="Write blanks and letters beyond ASCII as %20, %C3%BC and so on.",
+            hint="Write blanks and letters beyond ASCII as %20, %C3%BC and so on.",
         )
     wanted = _Wanted(url=url, size=size, sha256=sha256, advice=advice or Advice())
     with _file_errors(destination, wanted.advice):
@@ -123,7 +123,7 @@ class _Wanted:
             return
         raise ConfigurationError(
             f"{path}: exists and is not the published file",
-            cure=f"Move it away, or {self.advice.folder}.",
+            hint=f"Move it away, or {self.advice.folder}.",
         )
 
     def check_hash(self, file: IO[bytes]) -> None:
@@ -134,7 +134,7 @@ class _Wanted:
             raise _WrongContentError(found)
 
     def refused(self, why: str) -> BuildError:
-        return BuildError(f"{self.url}: {why}", cure=f"Try again, or {self.advice.address}.")
+        return BuildError(f"{self.url}: {why}", hint=f"Try again, or {self.advice.address}.")
 
 
 @contextlib.contextmanager
@@ -142,10 +142,10 @@ def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = f"Make the folder writable, or {advice.folder}."
+        hint = f"Make the folder writable, or {advice.folder}."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            cure = f"Make room, or {advice.folder}."
-        raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", cure=cure) from error
+            hint = f"Make room, or {advice.folder}."
+        raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 @contextlib.contextmanager
@@ -197,7 +197,7 @@ def _opened(part: Path, advice: Advice) -> IO[bytes]:
 def _foreign(part: Path, why: str, advice: Advice) -> BuildError:
     return BuildError(
         f"{part}: {why}, so the download cannot continue in it",
-        cure=f"Remove it, or {advice.folder}.",
+        hint=f"Remove it, or {advice.folder}.",
     )
 
 
@@ -243,7 +243,7 @@ def _fill(
     of = "" if wanted.size is None else f" of {wanted.size:,}"
     raise BuildError(
         f"{wanted.url}: {reason} ({arrived:,}{of} bytes are here)",
-        cure="Check the network and run the same command again: it continues the download.",
+        hint="Check the network and run the same command again: it continues the download.",
     )
 
 

@@ -95,6 +95,6 @@ def find_model(name: str) -> Model:
     models = {model.name: model for model in all_models()}
     if name not in models:
         near = nearest(name, models)
-        cure = f"Did you mean {near}?" if near else f"Known models: {', '.join(models)}."
-        raise ConfigurationError(f"there is no model {name}", cure=cure)
+        hint = f"Did you mean {near}?" if near else f"Known models: {', '.join(models)}."
+        raise ConfigurationError(f"there is no model {name}", hint=hint)
     return models[name]

@@ -80,7 +80,7 @@ class _Kept:
         except sqlite3.Error as error:
             raise HarnessError(
                 f"{self.path}: {error}",
-                cure="It only keeps what can be calculated again: remove it. Where SQLite finds its path too "
+                hint="It only keeps what can be calculated again: remove it. Where SQLite finds its path too "
                 "long, from some 500 bytes on, HARNESS_CACHE names another folder.",
             ) from None
 

@@ -47,7 +47,7 @@ def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fit
     if len(measurements) < LEAST_MEASUREMENTS:
         raise ConfigurationError(
             f"{len(measurements)} measured times are too few to find two coefficients and their error",
-            cure=f"Measure at least {LEAST_MEASUREMENTS} different networks or policies.",
+            hint=f"Measure at least {LEAST_MEASUREMENTS} different networks or policies.",
         )
     shares = _shares(measurements, board, threads)
     compute, memory = _least_errors(shares)

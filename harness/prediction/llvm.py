@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 
 LEAST_VERSION = 14
 VERSION_FOR_ALL_CORES = 16  # the newest that a core in toolchains/cores/ asks for
-CURE = "apt-get install llvm-19"
+HINT = "apt-get install llvm-19"
 _NEWEST_TRIED = 40
 _TRIPLE = "aarch64"
 # What any of the targets' cores executes; without them llvm-mc would not know some instructions.
@@ -50,7 +50,7 @@ class Llvm:
         lines = [line.strip().replace("\t", " ") for line in done.stdout.splitlines() if line[:1] == "\t"]
         shown = [line for line in lines if not line.startswith(".")]
         if len(shown) != len(valid):
-            raise HarnessError(f"{self.mc} showed {len(shown)} of {len(valid)} instructions", cure=CURE)
+            raise HarnessError(f"{self.mc} showed {len(shown)} of {len(valid)} instructions", hint=HINT)
         return dict.fromkeys(distinct, UNKNOWN) | dict(zip(valid, shown, strict=True))
 
     def loop_cycles(self, blocks: Sequence[Sequence[int]], cpu: str) -> list[float]:
@@ -112,4 +112,4 @@ def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise HarnessError(f"{command[0]} cannot be run: {error.strerror}", cure=CURE) from None
+        raise HarnessError(f"{command[0]} cannot be run: {error.strerror}", hint=HINT) from None

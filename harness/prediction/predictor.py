@@ -55,17 +55,17 @@ class Predictor:
 
 
 def find_predictor(target: Target, *, fitted: bool = True) -> Predictor:
-    """Raises PredictionError with the cure. `fitted`: the board's coefficients are needed too."""
+    """Raises PredictionError with the hint. `fitted`: the board's coefficients are needed too."""
     board = target.board
     if board is None:
         raise PredictionError(
             f"nothing is predicted for {target.name}: its file does not describe its board",
-            cure="Add the key board: clock, caches and memory; docs/prediction.md says how.",
+            hint="Add the key board: clock, caches and memory; docs/prediction.md says how.",
         )
     if fitted and board.coefficients is None:
         raise PredictionError(
             f"nothing is predicted for {target.name}: its board has no coefficients",
-            cure="`harness predict --calibrate` finds them from times that you measured.",
+            hint="`harness predict --calibrate` finds them from times that you measured.",
         )
     core = load_core_model(board.core_model)
     llvm = llvm_tools.find_llvm()
@@ -74,6 +74,6 @@ def find_predictor(target: Target, *, fitted: bool = True) -> Predictor:
         raise PredictionError(
             f"nothing is predicted for {target.name}: that takes llvm-mc and llvm-mca {core.least_llvm} or "
             f"newer, and {found}",
-            cure=llvm_tools.CURE,
+            hint=llvm_tools.HINT,
         )
     return Predictor(board=board, core=core, llvm=llvm)

@@ -147,5 +147,5 @@ class _Reader:
     def _error(self, what: str, *, back: int = 0) -> HarnessError:
         return HarnessError(
             f"{self.path}: at byte {self.offset - back}: {what}",
-            cure="The profile of an emulated run was not written to its end; run it again.",
+            hint="The profile of an emulated run was not written to its end; run it again.",
         )

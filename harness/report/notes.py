@@ -117,7 +117,7 @@ def percentile_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _condition_notes(rows: Sequence[Row]) -> list[str]:
-    """What disturbed measurements, with the cure."""
+    """What disturbed measurements, with the hint."""
     notes = []
     if throttled := [row for row in rows if row.throttled]:
         reasons = dict.fromkeys(reason for row in throttled for reason in (row.conditions or {})["reasons"])

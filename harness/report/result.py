@@ -77,7 +77,7 @@ class Row:
     prediction_error: float | None = None  # the fraction of which that interval is made
     prediction_validated: bool | None = None  # whether that error was found on this kind of board
     prediction_coefficients_of: str | None = None  # the target that they are borrowed from, if they are
-    prediction_missing: str | None = None  # why there is no prediction, and the cure
+    prediction_missing: str | None = None  # why there is no prediction, and the hint
     bytes_moved: int | None = None  # to and from memory in one inference
     conversion_ms: float | None = None  # of p50_ms, for converting between precisions
     isa: str | None = None

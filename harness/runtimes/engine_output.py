@@ -43,7 +43,7 @@ class ImplausibleResultError(CellsFailedError):
     def __init__(self, command: str, what: str) -> None:
         super().__init__(
             f"implausible result: {command}: {what}",
-            cure="Check the board's storage and memory, and what runs there in the engine's place.",
+            hint="Check the board's storage and memory, and what runs there in the engine's place.",
         )
 
 

@@ -45,7 +45,7 @@ _ROOM = "TensorFlow's build takes tens of GB in the cache folder; set HARNESS_CA
 _AGAIN = "Run the same command again to continue."
 
 # What a step's output says of why it failed, and what to do then.
-_CURES = (
+_HINTS = (
     (re.compile(r"No space left on device|Disk quota exceeded"), _ROOM),
     (
         re.compile(r"\(program cc1plus\)|Server terminated abruptly|Cannot allocate memory|OutOfMemory"),
@@ -143,7 +143,7 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
         raise BuildError(
             f"a library built on {image.base} may need its glibc {image.glibc}, and {target.name} has "
             f"{target.glibc}",
-            cure="Give the Docker Engine access to a registry with the target's own system, or use "
+            hint="Give the Docker Engine access to a registry with the target's own system, or use "
             "`--sdk wheel`.",
         )
     downloads = sdk_directory() / "downloads"
@@ -253,9 +253,9 @@ class _Inside:
         if status != 0:
             raise BuildError(
                 f"{command[0]} failed with status {status}: {_reason(said)}",
-                cure=" ".join(
+                hint=" ".join(
                     [
-                        *_cures(said),
+                        *_hints(said),
                         f"The whole log is in {log.name}. {self._file} says how it is built.",
                         _AGAIN,
                     ]
@@ -272,9 +272,9 @@ def _reason(said: Sequence[str]) -> str:
     return (of_bazel or of_others or spoken[-1:] or ["it printed nothing"])[0].strip()[:300]
 
 
-def _cures(said: Sequence[str]) -> list[str]:
+def _hints(said: Sequence[str]) -> list[str]:
     text = "\n".join(said)
-    return [cure for pattern, cure in _CURES if pattern.search(text)]
+    return [hint for pattern, hint in _HINTS if pattern.search(text)]
 
 
 def _prepare_tools(sources: Sources, program: Path, inside: _Inside, work: Path, log: BuildLog) -> None:
@@ -311,7 +311,7 @@ def _unpack(archive: Path, folder: Path, log: BuildLog) -> None:
         said = done.stderr.splitlines()
         raise BuildError(
             f"{archive}: cannot be unpacked: {_reason(said[:1])}",
-            cure=" ".join([*_cures(said), f"The whole log is in {log.name}.", _AGAIN]),
+            hint=" ".join([*_hints(said), f"The whole log is in {log.name}.", _AGAIN]),
         )
     partial.rename(folder)
 

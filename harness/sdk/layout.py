@@ -123,7 +123,7 @@ def _room(plan: Plan) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or plan.folder.parent
-        raise BuildError(f"{where}: {error.strerror or error}", cure=plan.room) from error
+        raise BuildError(f"{where}: {error.strerror or error}", hint=plan.room) from error
 
 
 def with_includes(present: Callable[[str], bool], read: Callable[[str], bytes]) -> list[str]:

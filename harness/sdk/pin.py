@@ -14,7 +14,7 @@ def read_pin(target: Target) -> WheelPin:
     if not target.tensorflow:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow pinned",
-            cure="Set the key tensorflow in its file to a version that toolchains/tensorflow/ pins.",
+            hint="Set the key tensorflow in its file to a version that toolchains/tensorflow/ pins.",
         )
     folder = resource("toolchains", "tensorflow")
     file = folder / f"{target.tensorflow}-{target.architecture}.yaml"
@@ -24,6 +24,6 @@ def read_pin(target: Target) -> WheelPin:
         raise ConfigurationError(
             f"the target {target.name} asks for TensorFlow {target.tensorflow}, and no wheel of it for "
             f"{target.architecture} is pinned",
-            cure=f"Pinned versions: {known}.",
+            hint=f"Pinned versions: {known}.",
         )
     return WHEEL_SHAPE.read(read_document(file))

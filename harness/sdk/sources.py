@@ -144,7 +144,7 @@ def read_sources(target: Target) -> Sources:
     if not target.tensorflow_bazel:
         raise ConfigurationError(
             f"the target {target.name} names no TensorFlow to build from sources",
-            cure="Set the key tensorflow_bazel in its file to the name of a file in toolchains/tensorflow/.",
+            hint="Set the key tensorflow_bazel in its file to the name of a file in toolchains/tensorflow/.",
         )
     return _SHAPE.read(read_document(sources_file(target)))
 

@@ -64,12 +64,12 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
         raise BuildError(
             f"{pin.package} {pin.version} for {pin.platform} cannot be fetched: "
             f"{(reasons or lines)[-1].strip()}",
-            cure=f"pip fetches it from its index: check the network and `pip config list`. {room}".strip(),
+            hint=f"pip fetches it from its index: check the network and `pip config list`. {room}".strip(),
         )
     found = file_digest(wheels[0])
     if found != pin.sha256:
         raise BuildError(
             f"{wheels[0].name}: the SHA-256 is {found}, not {pin.sha256} as pinned",
-            cure="The download is damaged, or the index serves another file: try again or use another index.",
+            hint="The download is damaged, or the index serves another file: try again or use another index.",
         )
     return wheels[0]

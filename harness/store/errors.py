@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.database import error_code, is_busy
-from harness.errors import ConfigurationError, HarnessError, cure_of
+from harness.errors import ConfigurationError, HarnessError, hint_of
 from harness.store.schema import FILE_NAME
 
 _AGAIN = "Results that are there are kept: the same command goes on with what is missing."
@@ -46,12 +46,12 @@ def _meaning(folder: Path, error: sqlite3.Error, reading: bool) -> HarnessError 
     if is_busy(error):
         return StoreError(
             f"{folder}: results cannot be read or written: another program has them locked",
-            cure=f"End that program: `fuser -v` with the file's name shows it. {_AGAIN}",
+            hint=f"End that program: `fuser -v` with the file's name shows it. {_AGAIN}",
         )
     kind = code & 0xFF
     if kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL):
         return StoreError(
-            f"{folder}: results cannot be read or written: {error}", cure=f"Check that storage. {_AGAIN}"
+            f"{folder}: results cannot be read or written: {error}", hint=f"Check that storage. {_AGAIN}"
         )
     if kind in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return _unusable(folder, error, reading)
@@ -68,7 +68,7 @@ def no_store(folder: Path, reason: str) -> ConfigurationError:
     """The error to raise about a file that no harness wrote."""
     return ConfigurationError(
         f"{folder / FILE_NAME}: is no store of results ({reason})",
-        cure="Name another folder, or move this file away.",
+        hint="Name another folder, or move this file away.",
     )
 
 
@@ -76,20 +76,20 @@ def damaged(folder: Path, reason: str) -> ConfigurationError:
     """The error to raise about a store that does not hold what a harness wrote."""
     return ConfigurationError(
         f"{folder / FILE_NAME}: is damaged: {reason}",
-        cure="Put back a copy of this file, or move it away and run the sweep again.",
+        hint="Put back a copy of this file, or move it away and run the sweep again.",
     )
 
 
 def _no_room(folder: Path) -> StoreError:
-    return StoreError(f"{folder}: no room there for results", cure=f"Free some space. {_AGAIN}")
+    return StoreError(f"{folder}: no room there for results", hint=f"Free some space. {_AGAIN}")
 
 
 def _unusable(folder: Path, error: OSError | sqlite3.Error, reading: bool) -> ConfigurationError:
-    cure = "Give a folder that can be written with --results."
+    hint = "Give a folder that can be written with --results."
     if isinstance(error, sqlite3.Error):
-        cure = "Name another folder; SQLite takes no path of more than some 500 bytes."
-    elif known := cure_of(error):
-        cure = known
+        hint = "Name another folder; SQLite takes no path of more than some 500 bytes."
+    elif known := hint_of(error):
+        hint = known
     reason = error.strerror if isinstance(error, OSError) else error
     what = "results cannot be read here" if reading else "no results can be kept here"
-    return ConfigurationError(f"{folder}: {what}: {reason}", cure=cure)
+    return ConfigurationError(f"{folder}: {what}: {reason}", hint=hint)

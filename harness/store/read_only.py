@@ -65,7 +65,7 @@ def _check_file(path: Path) -> None:
 
 def _nothing(folder: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{folder}: holds no results ({FILE_NAME})", cure="Name the folder that harness run reported."
+        f"{folder}: holds no results ({FILE_NAME})", hint="Name the folder that harness run reported."
     )
 
 

@@ -181,7 +181,7 @@ def checked_format(folder: Path, database: sqlite3.Connection) -> int:
         newer = version > VERSION
         raise ConfigurationError(
             f"{folder / FILE_NAME}: has format {version}, this version of harness reads format {VERSION}",
-            cure="A newer harness wrote it: update this one, or name another folder."
+            hint="A newer harness wrote it: update this one, or name another folder."
             if newer
             else "Name another folder.",
         )

@@ -33,7 +33,7 @@ class Fleet:
             if name == HOST or name.endswith(_EMULATED):
                 raise ConfigurationError(
                     f"{boards_file}: no board may be called {name}: this machine and emulated boards are",
-                    cure="Give it another name.",
+                    hint="Give it another name.",
                 )
 
     def is_emulated(self, target: Target) -> bool:

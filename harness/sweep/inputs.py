@@ -55,7 +55,7 @@ class Materials:
             raise ConfigurationError(
                 f"{model.weights}: has {found} bytes, {model.cfg} takes {expected} "
                 f"({expected - 4} with the older header)",
-                cure="The file is damaged or belongs to another cfg.",
+                hint="The file is damaged or belongs to another cfg.",
             )
         if model.dataset is not None:
             from harness.accuracy.dataset import read_dataset
@@ -162,8 +162,8 @@ class Materials:
 
         if (common := result.get("calibration_overlap")) and model.name not in self._warned:
             self._warned.add(model.name)
-            cure = "give its calibration a dataset of other pictures"
-            console.warn(f"{model.name}: {overlap_sentence(common, result['images'])}: {cure}")
+            hint = "give its calibration a dataset of other pictures"
+            console.warn(f"{model.name}: {overlap_sentence(common, result['images'])}: {hint}")
 
     def digests_job(self, variant: Variant, options: Options) -> Job:
         """The work to compute on the host what boards are compared with."""

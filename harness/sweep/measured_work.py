@@ -75,7 +75,7 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
     if not groups:
         raise ConfigurationError(
             f"{store.folder}: its last run measured nothing on a real {target.name}",
-            cure="Measure some networks and policies first: harness run --matrix … --boards FILE.",
+            hint="Measure some networks and policies first: harness run --matrix … --boards FILE.",
         )
     return list(groups.values())
 

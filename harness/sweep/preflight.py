@@ -21,7 +21,7 @@ def check_files(sweep: Sweep) -> None:
         try:
             _check(model)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{model.place}: {error.message}", cure=error.cure) from None
+            raise ConfigurationError(f"{model.place}: {error.message}", hint=error.hint) from None
 
 
 def _check(model: Model) -> None:

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from board import ARM64_LIBRARIES
 from ssh_server import running_server
 
-from harness.qemu.binfmt import ARM64_CURE, arm64_programs_run
+from harness.qemu.binfmt import ARM64_HINT, arm64_programs_run
 from harness.resources import cache_directory
 
 TARGET = "pi4"
@@ -29,7 +29,7 @@ def raspberry_pi(
     not run here.
     """
     if not arm64_programs_run():
-        raise SystemExit(f"arm64 programs do not run here: {ARM64_CURE}")
+        raise SystemExit(f"arm64 programs do not run here: {ARM64_HINT}")
     if not Path(ARM64_LIBRARIES).is_dir():
         raise SystemExit(f"there is no {ARM64_LIBRARIES}: apt-get install libc6-arm64-cross")
     folder.mkdir(parents=True)

@@ -74,7 +74,7 @@ def test_one_at_a_time_holds_it(address: SshAddress, capsys: pytest.CaptureFixtu
         ):
             pass
         assert error.value.exit_status == 5
-        assert str(error.value).count("\n") == 1  # before the cure
+        assert str(error.value).count("\n") == 1  # before the hint
         assert f"(process {os.getpid()}) has it since" in capsys.readouterr().err
         with held(second, timeout=0):
             pass

@@ -120,14 +120,14 @@ def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
 
 @pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize(
-    ("left_out", "cure"),
+    ("left_out", "hint"),
     [
         (r"llvm-mca?(-\d+)?", "apt-get install llvm-19"),
         (r"qemu-aarch64", "nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"),
     ],
 )
 def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(
-    tmp_path: Path, left_out: str, cure: str
+    tmp_path: Path, left_out: str, hint: str
 ) -> None:
     sweep = write_tiny_sweep(
         tmp_path,
@@ -146,8 +146,8 @@ def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(
     assert cell["status"] == "done"
     assert cell["p50_ms"] > 0
     assert cell["predicted_ms"] is None
-    assert cure in cell["prediction_missing"]
-    assert cure in (tmp_path / "results" / "report.html").read_text()
+    assert hint in cell["prediction_missing"]
+    assert hint in (tmp_path / "results" / "report.html").read_text()
     assert (cell["instructions"] is None) == (left_out == "qemu-aarch64")
     (cell,) = run(sweep)["cells"]
     assert cell["predicted_ms"] > 0

@@ -124,7 +124,7 @@ def test_with_a_full_disk_below_the_cache_folder(tmp_path: Path, monkeypatch: py
                 build_log(small / "log", "image test") as log,
             ):
                 bootstrap(client, recipe, release, log)
-            assert "HARNESS_CACHE" in caught.value.cure
+            assert "HARNESS_CACHE" in caught.value.hint
             assert files_in(small) == {"log"}
             grow(small, "400m")
             with build_log(small / "log", "image test") as log:
@@ -212,7 +212,7 @@ def test_with_a_full_disk_below_the_docker_engine(
     with build_log(tmp_path / "log", "image test") as log:
         with pytest.raises(BuildError, match=r"did not take the base: .*no space left on device") as caught:
             bootstrap(client, recipe, recipe.releases[0], log)
-        assert "Docker Root Dir" in caught.value.cure
+        assert "Docker Root Dir" in caught.value.hint
         assert not client.images.list(all=True)
         assert not files_in(tmp_path / "cache")
         grow(folder, "200m")

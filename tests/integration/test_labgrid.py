@@ -152,7 +152,7 @@ def test_what_labgrids_own_client_acquired_is_not_taken_but_can_be_unlocked(
         board_of(entry),
     ):
         pass
-    assert "harness boards unlock" in error.value.cure
+    assert "harness boards unlock" in error.value.hint
     assert unlock(lab.place(place)) == own_name()
     assert unlock(lab.place(place)) is None
 

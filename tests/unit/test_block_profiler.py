@@ -60,7 +60,7 @@ def test_what_is_no_dynamic_program_has_no_libraries() -> None:
     assert block_profiler._libraries(Path(__file__)) == {}
 
 
-def test_a_missing_emulator_is_said_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_emulator_is_said_with_its_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     (line,) = block_profiler.profiling_missing()
     assert "apt-get install qemu-user" in line

@@ -23,7 +23,7 @@ FITTING = BoardFacts(
 
 
 @pytest.mark.parametrize(
-    ("change", "said", "cure"),
+    ("change", "said", "hint"),
     [
         ({"machine": "armv7l"}, "its kernel is armv7l, and pi5 is aarch64", "64-bit"),
         ({"bits": 32}, "its programs have 32 bits", "64-bit edition"),
@@ -61,12 +61,12 @@ FITTING = BoardFacts(
         ),
     ],
 )
-def test_each_difference_is_a_line_with_its_cure(change: dict[str, object], said: str, cure: str) -> None:
+def test_each_difference_is_a_line_with_its_hint(change: dict[str, object], said: str, hint: str) -> None:
     target = load_target("pi5")
     assert mismatches(FITTING, target) == []
     (mismatch,) = mismatches(replace(FITTING, **change), target)  # type: ignore[arg-type]
     assert said in mismatch.message
-    assert cure in mismatch.cure
+    assert hint in mismatch.hint
 
 
 def test_more_and_newer_is_no_difference() -> None:

@@ -185,7 +185,7 @@ def test_cells_of_a_board_that_another_harness_keeps_go_to_others(
 def test_a_board_that_stays_busy_is_left_out_and_neither_it_nor_its_cells_are_to_blame(
     service: Callable[[Perform], Service],
 ) -> None:
-    found = service(failing(BoardBusyError("busy: somebody has it", cure="Wait."), "busy"))
+    found = service(failing(BoardBusyError("busy: somebody has it", hint="Wait."), "busy"))
     lanes = found.run(["busy"], 1, pauses=(0.0,) * LOSSES)
     assert found.outcomes(1) == [("failed", "busy: somebody has it\n  Wait.")]
     assert lanes["busy"].activity.state is State.QUARANTINED

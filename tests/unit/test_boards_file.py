@@ -288,7 +288,7 @@ def test_a_board_of_the_file_comes_before_an_emulated_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "cure"),
+    ("key", "hint"),
     [
         ("password", "Passwords are not supported: name a private key"),
         ("passphrase", "`ssh-add FILE`"),
@@ -304,11 +304,11 @@ def test_a_board_of_the_file_comes_before_an_emulated_one(tmp_path: Path) -> Non
         ("ports", "Did you mean port?"),
     ],
 )
-def test_what_people_try_is_answered(key: str, cure: str, tmp_path: Path) -> None:
+def test_what_people_try_is_answered(key: str, hint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_boards(write(tmp_path, f"boards:\n  - {{{BOARD}, {key}: x}}\n"))
     assert caught.value.message.endswith(f"boards.yaml:2: unknown key {key} in a board")
-    assert cure in caught.value.cure
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize("key", ["password", "hostname", "proxyjump"])
@@ -316,8 +316,8 @@ def test_a_jump_host_has_the_keys_of_hosts(key: str, tmp_path: Path) -> None:
     jump = f"{{host: gate, user: me, {key}: x}}"
     with pytest.raises(ConfigurationError, match=f"unknown key {key} in a jump host") as caught:
         read_boards(write(tmp_path, f"boards: [{{{BOARD}, jump: {jump}}}]"))
-    assert "jump" not in caught.value.cure
-    assert caught.value.cure
+    assert "jump" not in caught.value.hint
+    assert caught.value.hint
 
 
 def test_without_known_hosts_it_says_how_to_record_the_key(
@@ -327,6 +327,6 @@ def test_without_known_hosts_it_says_how_to_record_the_key(
     text = BOARD.partition(", host_key")[0]
     with pytest.raises(ConfigurationError, match=r"there is no file .*/\.ssh/known_hosts") as caught:
         read_boards(write(tmp_path, f"boards: [{{{text}, port: 2200}}]"))
-    assert "`ssh-keyscan -p 2200 192.0.2.7 >>FILE`" in caught.value.cure
-    assert "ssh -p 2200 pi@192.0.2.7" in caught.value.cure
-    assert "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub" in caught.value.cure
+    assert "`ssh-keyscan -p 2200 192.0.2.7 >>FILE`" in caught.value.hint
+    assert "ssh -p 2200 pi@192.0.2.7" in caught.value.hint
+    assert "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub" in caught.value.hint

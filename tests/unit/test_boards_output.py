@@ -24,11 +24,11 @@ def test_nothing_that_a_board_tells_is_taken_for_markup(
     file.write_text(f"boards: [{{name: '{name}', target: pi4, host: h, user: u, known_hosts: known_hosts}}]")
     (entry,) = read_boards(file)
     facts = BoardFacts(model=NAME, thermal_zones=(ThermalZone(name=NAME, celsius=48.0),))
-    mismatch = Mismatch(message=f"{NAME} message", cure=f"{NAME} cure")
+    mismatch = Mismatch(message=f"{NAME} message", hint=f"{NAME} hint")
     boards_probe._print(Probed(entry=entry, facts=facts, mismatches=(mismatch,)))
     columns = ("name", "target", "kind", "address", "status", "detail")
     boards._print([{column: NAME if column == "detail" else "" for column in columns}])
     shown = capsys.readouterr().out
-    for text in (f"{NAME} (pi4, u@h:22)", f"zone {NAME}", f"{NAME} message", f"{NAME} cure"):
+    for text in (f"{NAME} (pi4, u@h:22)", f"zone {NAME}", f"{NAME} message", f"{NAME} hint"):
         assert text in shown
     assert shown.count(NAME) == 6

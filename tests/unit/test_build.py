@@ -233,7 +233,7 @@ def test_a_failing_compiler_is_quoted_and_nothing_is_kept(checkout: Checkout) ->
     assert "ninja failed with status 1" in str(caught.value)
     assert "mpe.cpp:1: error: expected a type" in str(caught.value)
     log = checkout.folder / "cache" / "build" / "desk-zig" / "build.log"
-    assert str(log) in caught.value.cure
+    assert str(log) in caught.value.hint
     assert "expected a type" in log.read_text()
     assert not list(log.parent.glob("*/manifest.json"))
 
@@ -244,13 +244,13 @@ def test_a_compiler_that_fails_on_a_full_disk_is_told_from_others(
     checkout.compile_with("echo Unknown extension; exit 1")
     with pytest.raises(BuildError) as caught:
         build_engine(TARGET)
-    assert "MB are free" not in caught.value.cure
+    assert "MB are free" not in caught.value.hint
     usage = shutil.disk_usage(checkout.folder)._replace(free=300_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(BuildError, match="Unknown extension") as caught:
         build_engine(TARGET)
-    assert "Only 0 MB are free in " in caught.value.cure
-    assert "set HARNESS_CACHE to another folder" in caught.value.cure
+    assert "Only 0 MB are free in " in caught.value.hint
+    assert "set HARNESS_CACHE to another folder" in caught.value.hint
 
 
 def test_what_does_not_fit_the_target_is_not_kept(checkout: Checkout) -> None:

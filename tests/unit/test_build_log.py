@@ -65,14 +65,14 @@ def test_a_failure_shows_the_end_of_the_log_and_its_place(
         with build_log(tmp_path / "a.log", "image pi4") as log:
             for line in packages(200):
                 log.line(line)
-            raise BuildError("the image pi4 was not built: exit status 1", cure="Look at its Dockerfile.")
+            raise BuildError("the image pi4 was not built: exit status 1", hint="Look at its Dockerfile.")
 
     with pytest.raises(BuildError) as caught:
         fail()
     first, *quoted = caught.value.message.splitlines()
     assert first == "the image pi4 was not built: exit status 1:"
     assert quoted == [f"  | {line}" for line in packages(200)[-20:]]
-    assert caught.value.cure == f"Look at its Dockerfile. The whole log is in {tmp_path / 'a.log'}."
+    assert caught.value.hint == f"Look at its Dockerfile. The whole log is in {tmp_path / 'a.log'}."
     assert "✓" not in capsys.readouterr().err
 
 
@@ -99,12 +99,12 @@ def test_a_line_that_the_error_quotes_is_not_shown_twice(tmp_path: Path) -> None
     with pytest.raises(BuildError) as caught:
         fail()
     assert caught.value.message == "`apt-get install` failed: E: no such package"
-    assert str(tmp_path / "a.log") in caught.value.cure
+    assert str(tmp_path / "a.log") in caught.value.hint
 
 
 def test_an_error_before_anything_was_printed_stays_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught, build_log(tmp_path / "a.log", "image"):
-        raise BuildError("no base", cure="Install it.")
+        raise BuildError("no base", hint="Install it.")
     assert caught.value.message == "no base"
 
 

@@ -69,7 +69,7 @@ def test_the_permissions_of_a_folder_with_other_things_stay(cache: Path) -> None
     cache.chmod(0o1777)
     with pytest.raises(ConfigurationError, match=r"can be written to by other users \(mode 1777\)") as caught:
         cache_directory()
-    assert "set HARNESS_CACHE" in caught.value.cure
+    assert "set HARNESS_CACHE" in caught.value.hint
     assert mode(cache) == 0o1777
 
 

@@ -67,7 +67,7 @@ def test_a_quiet_run(state: BoardState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bit", "reason", "cure"),
+    ("bit", "reason", "hint"),
     [
         (0, "under-voltage", "power supply"),
         (1, "capped the clock", "heat sink"),
@@ -75,7 +75,7 @@ def test_a_quiet_run(state: BoardState) -> None:
         (3, "soft temperature limit", "heat sink"),
     ],
 )
-def test_each_bit_of_a_raspberry_pi(bit: int, reason: str, cure: str) -> None:
+def test_each_bit_of_a_raspberry_pi(bit: int, reason: str, hint: str) -> None:
     now, since = 1 << bit, 1 << bit + 16
     known = replace(PI, throttled=since)
     for samples, before, after in (
@@ -89,7 +89,7 @@ def test_each_bit_of_a_raspberry_pi(bit: int, reason: str, cure: str) -> None:
         assert found.throttled
         assert len(found.reasons) == 1
         assert reason in found.reasons[0]
-        assert any(reason in warning and cure in warning for warning in found.warnings)
+        assert any(reason in warning and hint in warning for warning in found.warnings)
 
 
 def test_what_was_before_the_run_or_comes_after_it_is_not_held_against_it() -> None:
@@ -139,7 +139,7 @@ def test_a_clock_that_its_governor_moves_is_no_throttling_but_a_warning() -> Non
     assert len(found.warnings) == 1
     assert "the governor is powersave" in found.warnings[0]
     assert "`echo performance | sudo tee" in found.warnings[0]
-    refused = HeldGovernor(governor="performance", held=False, reason="sudo there says: no", cure="allow it")
+    refused = HeldGovernor(governor="performance", held=False, reason="sudo there says: no", hint="allow it")
     found = assess([sample(clocks_khz=(600_000, 600_000))], moved, moved, refused)
     (warning,) = found.warnings
     assert warning.endswith("keeps it low; sudo there says: no: allow it")
@@ -151,15 +151,15 @@ def test_a_measured_clock_as_on_a_pc_is_not_taken_for_a_held_one() -> None:
     assert found.throttled is None  # nothing on this machine tells
 
 
-@pytest.mark.parametrize(("state", "cure"), [(JETSON, "sudo nvpmodel -m 0"), (PI, "scaling_max_freq")])
-def test_a_limited_clock_is_a_warning(state: BoardState, cure: str) -> None:
+@pytest.mark.parametrize(("state", "hint"), [(JETSON, "sudo nvpmodel -m 0"), (PI, "scaling_max_freq")])
+def test_a_limited_clock_is_a_warning(state: BoardState, hint: str) -> None:
     core = replace(CORE, clock_khz=900_000, limit_khz=900_000)
     limited = replace(state, cores=(core, replace(core, index=1)))
     found = assess([sample(limited)], limited, limited)
     assert (found.throttled, found.clock_maximum) == (False, 0.5)
     assert len(found.warnings) == 1
     assert "limited to 900 of 1800 MHz" in found.warnings[0]
-    assert cure in found.warnings[0]
+    assert hint in found.warnings[0]
 
 
 def test_without_samples_nothing_is_claimed() -> None:

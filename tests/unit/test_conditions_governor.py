@@ -47,7 +47,7 @@ def governors(paths: BoardPaths) -> list[str]:
 
 def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -> None:
     with held_governor(board, paths, "performance") as held:
-        assert (held.held, held.reason, held.cure) == (True, "", "")
+        assert (held.held, held.reason, held.hint) == (True, "", "")
         assert governors(paths) == ["performance"] * 4
         assert Path(board.undo).stat().st_mode & 0o777 == 0o600
     assert governors(paths) == BEFORE
@@ -159,7 +159,7 @@ def test_what_this_user_may_not_set_is_told(board: ShellBoard, paths: BoardPaths
     with held_governor(board, paths) as held:
         assert not held.held
         assert "this user may not set it" in held.reason
-        assert "echo performance | sudo tee" in held.cure
+        assert "echo performance | sudo tee" in held.hint
         assert governors(paths)[:3] == ["performance"] * 3
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_remembered_is_not_changed(
         with held_governor(board, paths) as held:
             assert not held.held
             assert "cannot be remembered" in held.reason
-            assert undo in held.cure
+            assert undo in held.hint
             assert governors(paths) == BEFORE
     assert not list(folder.iterdir())
 
@@ -240,7 +240,7 @@ def test_a_sudo_that_refuses_is_told_with_its_words(
         assert not held.held
         assert said in held.reason
         assert held.reason.isprintable()
-        assert ("NOPASSWD: /usr/bin/tee" in held.cure) == ("sudo there says" in held.reason)
+        assert ("NOPASSWD: /usr/bin/tee" in held.hint) == ("sudo there says" in held.reason)
         assert governors(paths)[:3] == ["performance"] * 3
     assert governors(paths)[:3] == BEFORE[:3]
 
@@ -271,6 +271,6 @@ def test_a_sudo_that_hangs_costs_a_warning(
     with held_governor(board, replace(paths, sudo=True)) as held:
         assert not held.held
         assert "took more than 0.5 s" in held.reason
-        assert "sudo -n true" in held.cure
+        assert "sudo -n true" in held.hint
     assert governors(paths)[:3] == BEFORE[:3]
     capsys.readouterr()

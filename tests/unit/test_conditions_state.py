@@ -173,7 +173,7 @@ def test_a_board_without_a_shell_is_named(tmp_path: Path) -> None:
     (board.programs / "sh").symlink_to("/bin/false")
     with pytest.raises(HarnessError, match="host: its shell did not say") as raised:
         read_state(board, BoardPaths())
-    assert "POSIX shell" in raised.value.cure
+    assert "POSIX shell" in raised.value.hint
 
 
 def test_values_that_cannot_be_are_not_known() -> None:

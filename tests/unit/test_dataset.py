@@ -249,7 +249,7 @@ def test_bad_coco_json_is_an_error_with_its_place(tmp_path: Path, changes: dict[
     assert f"{path}: " in error.value.message
     assert what in error.value.message
     if re.match(r": \w+\[", what):
-        assert error.value.cure
+        assert error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_of_several_json_files_the_one_with_boxes_is_suggested(
         (tmp_path / "annotations" / f"{name}.json").touch()
     with pytest.raises(ConfigurationError, match=f"holds {len(names)} JSON files") as error:
         read_dataset(tmp_path)
-    assert error.value.cure == f"Name one, as in --dataset {tmp_path / 'annotations' / suggested}.json"
+    assert error.value.hint == f"Name one, as in --dataset {tmp_path / 'annotations' / suggested}.json"
 
 
 def test_more_categories_than_the_network_has_classes_is_an_error(tmp_path: Path) -> None:

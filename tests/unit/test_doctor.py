@@ -48,7 +48,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
             name=name,
             purpose="does things",
             find=made.finder(packages[0]),
-            cure=f"get {name}",
+            hint=f"get {name}",
             packages=packages,
             tests_only=tests_only,
             optional=True,
@@ -94,7 +94,7 @@ def test_install_gets_what_is_missing_and_only_that(
     report = json.loads(capsys.readouterr().out)
     assert report["installed"] == ["docker.io"]
     assert [row["ok"] for row in report["findings"]] == [True, True]
-    assert report["findings"][0]["cure"] is None
+    assert report["findings"][0]["hint"] is None
 
 
 def test_with_nothing_missing_nothing_is_run(machine: Machine) -> None:
@@ -161,7 +161,7 @@ def test_every_requirement_can_be_looked_for_on_this_machine() -> None:
     findings = examine(tests=True)
     gc.collect()  # here, where the warning is expected
     assert {finding.requirement.name for finding in findings} >= {"compiler", "Docker Engine", "sshd"}
-    assert all(finding.requirement.cure and finding.requirement.purpose for finding in findings)
+    assert all(finding.requirement.hint and finding.requirement.purpose for finding in findings)
     compiler = next(finding for finding in findings if finding.requirement.name == "compiler")
     assert "zig" in str(compiler.found)
 
@@ -170,7 +170,7 @@ def test_every_requirement_can_be_looked_for_on_this_machine() -> None:
 def test_what_every_command_needs_is_status_3(
     words: list[str], machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needed = Requirement(name="compiler", purpose="builds", find=lambda: None, cure="get it")
+    needed = Requirement(name="compiler", purpose="builds", find=lambda: None, hint="get it")
     monkeypatch.setattr(requirements, "REQUIREMENTS", (needed, *requirements.REQUIREMENTS))
     assert main(["doctor", *words]) == 3
     assert ("✕ compiler: missing" in capsys.readouterr().out) == ("--json" not in words)

@@ -46,7 +46,7 @@ def test_versions_are_compared_as_numbers() -> None:
         check_fits(needs(glibc="2.100"), NANO, "mpe")
 
 
-def test_a_newer_glibc_is_refused_with_symbol_library_and_cure() -> None:
+def test_a_newer_glibc_is_refused_with_symbol_library_and_hint() -> None:
     with pytest.raises(TargetMismatchError) as caught:
         check_fits(needs(glibc="2.34"), NANO, "mpe")
     for part in ("2.34", "pthread_create", "libc.so.6", "nano has 2.27", "--toolchain zig"):

@@ -62,7 +62,7 @@ def test_an_arm64_machine_needs_no_emulator(tmp_path: Path, monkeypatch: pytest.
     assert binfmt.arm64_programs_run(tmp_path / "absent")
 
 
-def test_a_docker_engine_that_does_not_answer_is_one_line_with_the_cure(
+def test_a_docker_engine_that_does_not_answer_is_one_line_with_the_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")

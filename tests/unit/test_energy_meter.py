@@ -68,7 +68,7 @@ def test_a_counter_that_does_not_rise_is_a_warning(tmp_path: Path, after: str, w
         ),
     ],
 )
-def test_a_meter_that_fails_is_a_warning_with_a_cure(
+def test_a_meter_that_fails_is_a_warning_with_a_hint(
     command: tuple[str, ...], said: str, unit: EnergyUnit
 ) -> None:
     found = measured(EnergyMeter(command=command, unit=unit, seconds=0.2, every=0.01), 0.1)

@@ -138,4 +138,4 @@ def test_text_is_utf_8(tmp_path: Path) -> None:
     path.write_bytes(b"a\nb\xff")
     with pytest.raises(ConfigurationError, match=r"file:2: is not UTF-8 text \(byte 3\)") as caught:
         read_text(path, limit=99, what="a list")
-    assert caught.value.cure == "Check that it is a list."
+    assert caught.value.hint == "Check that it is a list."

@@ -107,7 +107,7 @@ def test_an_image_that_there_is_not_is_an_error_that_names_the_others(image: str
     target = replace(load_target("pi4"), name="mine", image=image)
     with pytest.raises(ConfigurationError, match=f"the target mine names the image {image}, ") as caught:
         read_recipe(target)
-    assert caught.value.cure.startswith("Its key `image` is one of jetson-nano, ")
+    assert caught.value.hint.startswith("Its key `image` is one of jetson-nano, ")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_what_made_mmdebstrap_fail_is_said(
     with pytest.raises(BuildError, match=message) as caught:
         failing_bootstrap(tmp_path, monkeypatch, said)
     assert type(caught.value) is BuildError
-    assert str(tmp_path / "log") in caught.value.cure
+    assert str(tmp_path / "log") in caught.value.hint
     assert not list((tmp_path / "images").iterdir())
 
 
@@ -269,14 +269,14 @@ def test_no_image_is_begun_where_arm64_programs_do_not_run(monkeypatch: pytest.M
     client = nowhere()
     with pytest.raises(BuildError, match="arm64 programs do not run here") as caught:
         images._build(client, RECIPE, load_target("pi4"), False)
-    assert "apt-get install qemu-user-static binfmt-support" in caught.value.cure
+    assert "apt-get install qemu-user-static binfmt-support" in caught.value.hint
 
 
 def test_a_full_disk_under_the_docker_engine_is_said_to_be_there() -> None:
     error = docker_engine.refused("not built", "write /x: no space left on device")
     assert error.message == "not built: write /x: no space left on device"
-    assert "Docker Root Dir" in error.cure
-    assert docker_engine.refused("not built", "exit 9").cure == ""
+    assert "Docker Root Dir" in error.hint
+    assert docker_engine.refused("not built", "exit 9").hint == ""
 
 
 @pytest.mark.parametrize("missing", ["mmdebstrap", "keys"])
@@ -291,7 +291,7 @@ def test_what_a_bootstrap_needs_is_named(
     monkeypatch.setattr(bootstrap, "KEYRING", tmp_path / "absent" if missing == "keys" else program)
     with build_log(tmp_path / "log", "image test") as log, pytest.raises(BuildError, match=missing) as caught:
         bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
-    assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.cure
+    assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.hint
     assert not (tmp_path / "cache").exists()
 
 

@@ -20,7 +20,7 @@ def test_the_program_is_run_with_the_plugin_and_its_own_variables() -> None:
     ]
 
 
-def test_without_an_emulator_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_emulator_the_hint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     with pytest.raises(HarnessError, match="there is no qemu-x86_64: apt-get install qemu-user"):

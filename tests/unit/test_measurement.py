@@ -440,7 +440,7 @@ class BrokenBoard(ScriptedBoard):
 @pytest.mark.parametrize(
     ("what", "error", "kind"),
     [
-        ("deploy", HarnessError("no room", cure="Free some."), BoardFaultError),
+        ("deploy", HarnessError("no room", hint="Free some."), BoardFaultError),
         ("deploy", RunTimeoutError("sha256sum did not end"), BoardFaultError),
         ("deploy", BoardRefusedError("another host key"), BoardRefusedError),
         ("deploy", ConfigurationError("net.weights: cannot be read"), ConfigurationError),

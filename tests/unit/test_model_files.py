@@ -92,7 +92,7 @@ def test_other_files_are_told_by_their_content(tmp_path: Path, name: str, data: 
     with pytest.raises(ConfigurationError) as caught:
         read_cfg(path)
     assert caught.value.message == f"{path}: is {name}; harness reads Darknet cfg files"
-    assert caught.value.cure
+    assert caught.value.hint
     if name != "a binary file":  # which weights are, too
         with pytest.raises(ConfigurationError, match=r"; harness reads Darknet weights files"):
             expect_weights(path)

@@ -89,7 +89,7 @@ def test_a_wrong_answer_is_one_error_at_once(answer: Answer, said: str, tmp_path
     for size, sha256 in ((len(CONTENT), SHA256), (None, None)):
         with answering(answer) as (port, asked), pytest.raises(BuildError, match=said) as caught:
             download(f"http://127.0.0.1:{port}/w", tmp_path / "w", size=size, sha256=sha256, timeout=5.0)
-        assert "--url" in caught.value.cure
+        assert "--url" in caught.value.hint
         assert len(str(caught.value)) < 500
         assert len(asked) <= 5, "the first answer, and as many redirects as a circle takes"
         assert list(tmp_path.iterdir()) == []
@@ -202,7 +202,7 @@ def test_a_link_in_its_place_is_not_written_through(server: Server, tmp_path: Pa
             part.hardlink_to(tmp_path / "precious")
         with pytest.raises(BuildError, match=f"model.weights.part: .*{link}") as caught:
             download(server.url, tmp_path / "model.weights", size=len(CONTENT), sha256=SHA256)
-        assert "Remove it" in caught.value.cure
+        assert "Remove it" in caught.value.hint
         part.unlink()
         assert (tmp_path / "precious").read_bytes() == b"precious"
     assert server.requested == []

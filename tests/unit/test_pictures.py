@@ -175,7 +175,7 @@ def test_pixels_of_unknown_range_are_refused(tmp_path: Path, image: Image.Image,
     with pytest.raises(ConfigurationError) as caught:
         read_picture(path)
     assert f"{path}: its pixels are {what}" in caught.value.message
-    assert caught.value.cure == "Save the picture with 8 bits a value."
+    assert caught.value.hint == "Save the picture with 8 bits a value."
 
 
 @pytest.mark.parametrize("tags", [{262: 0}, {258: 12}], ids=["0 is white", "12 bits"])

@@ -83,7 +83,7 @@ def test_a_file_that_is_no_database_says_what_to_do(
     (tmp_path / "cache" / "costs.sqlite").write_text("this is no database, " * 100)
     with pytest.raises(HarnessError, match=r"costs\.sqlite") as caught:
         block_cycles(BLOCKS, core, Scripted())
-    assert "remove it" in caught.value.cure
+    assert "remove it" in caught.value.hint
 
 
 def test_a_database_that_was_damaged_says_what_to_do(
@@ -96,7 +96,7 @@ def test_a_database_that_was_damaged_says_what_to_do(
     database.write_bytes(whole[:4096] + b"\x55" * (len(whole) - 4096))
     with pytest.raises(HarnessError, match=r"costs\.sqlite") as caught:
         block_cycles(blocks, core, Scripted())
-    assert "remove it" in caught.value.cure
+    assert "remove it" in caught.value.hint
 
 
 class Analysed(Llvm):

@@ -324,7 +324,7 @@ def test_whatever_a_board_prints_is_read_and_can_be_shown(output: str, state: Bo
     for target in TARGETS:
         for mismatch in mismatches(facts, target):
             assert mismatch.message.isprintable()
-            assert mismatch.cure
+            assert mismatch.hint
 
 
 TARGETS = all_targets()

@@ -240,9 +240,9 @@ def test_a_base_that_is_newer_than_the_target_is_refused_before_anything_is_fetc
 
 
 def test_full_disk_and_lost_network_have_their_own_advice() -> None:
-    assert "HARNESS_CACHE" in bazel._cures(["x: write error: No space left on device"])[0]
-    assert "https_proxy" in bazel._cures(["Error downloading: Unknown host: github.com"])[0]
-    assert bazel._cures(["ERROR: undeclared inclusion"]) == []
+    assert "HARNESS_CACHE" in bazel._hints(["x: write error: No space left on device"])[0]
+    assert "https_proxy" in bazel._hints(["Error downloading: Unknown host: github.com"])[0]
+    assert bazel._hints(["ERROR: undeclared inclusion"]) == []
 
 
 # --- the downloads

@@ -173,7 +173,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
     assert (read.dataset, read.calibration_dataset) == (tmp_path / "data.yaml:test", tmp_path / "data.yaml")
     with pytest.raises(ConfigurationError, match=r"expected a data set, but .*net\.cfg is a file") as error:
         read_sweep(write_sweep(tmp_path, MODEL.replace("dataset: data", "dataset: net.cfg") + REST))
-    assert "data.yaml:train" in error.value.cure
+    assert "data.yaml:train" in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(target, "tensorflow_sdk", sdk_of)
     monkeypatch.setattr(target, "_built", lambda check, _: "built")
     rows = [
-        Requirement(name=name, purpose="does things", find=lambda: "here", cure="get it")
+        Requirement(name=name, purpose="does things", find=lambda: "here", hint="get it")
         for name in ("compiler", "Docker Engine", "binfmt for arm64")
     ]
     monkeypatch.setattr(requirements, "REQUIREMENTS", tuple(rows))
@@ -161,7 +161,7 @@ def test_a_program_that_does_not_end_well(board: Desk, status: int, stderr: str,
     board.answers["tensorflow"] = Completed(status=status, stdout=HELLO, stderr=stderr)
     with board, pytest.raises(TargetMismatchError, match=said) as caught:
         run_check(check_named("TensorFlow"), board.target, board)
-    assert "libstdc++6" in caught.value.cure
+    assert "libstdc++6" in caught.value.hint
 
 
 def test_a_program_that_hangs_does_not_fit(board: Desk) -> None:
@@ -177,9 +177,9 @@ def test_what_lacks_something_is_skipped_and_not_looked_for() -> None:
     def find() -> str:
         raise AssertionError("looked for")
 
-    requirement = Requirement(name="a", purpose="does", find=find, cure="get a", needs=("b", "c"))
+    requirement = Requirement(name="a", purpose="does", find=find, hint="get a", needs=("b", "c"))
     finding = look(requirement, {"c"})
-    assert (finding.ok, finding.reason, finding.cure, finding.exit_status) == (
+    assert (finding.ok, finding.reason, finding.hint, finding.exit_status) == (
         False,
         "not tried: it needs b",
         "",
@@ -188,29 +188,29 @@ def test_what_lacks_something_is_skipped_and_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "cure", "status"),
+    ("error", "hint", "status"),
     [
-        (BuildError("no wheel", cure="try again"), "try again", 3),
+        (BuildError("no wheel", hint="try again"), "try again", 3),
         (BoardUnreachableError("no wheel"), "get a", 5),
         (DoesNotApplyError("no wheel"), "", 0),
     ],
 )
-def test_an_error_says_why(error: HarnessError, cure: str, status: int) -> None:
+def test_an_error_says_why(error: HarnessError, hint: str, status: int) -> None:
     def find() -> str:
         raise error
 
-    finding = look(Requirement(name="a", purpose="does", find=find, cure="get a"))
-    assert (finding.ok, finding.reason, finding.cure, finding.exit_status) == (
+    finding = look(Requirement(name="a", purpose="does", find=find, hint="get a"))
+    assert (finding.ok, finding.reason, finding.hint, finding.exit_status) == (
         False,
         "no wheel",
-        cure,
+        hint,
         status,
     )
 
 
 def test_what_is_just_missing_counts_as_not_to_be_built() -> None:
-    finding = look(Requirement(name="a", purpose="does", find=lambda: None, cure="get a"))
-    assert (finding.reason, finding.cure, finding.exit_status) == ("missing; it does", "get a", 3)
+    finding = look(Requirement(name="a", purpose="does", find=lambda: None, hint="get a"))
+    assert (finding.reason, finding.hint, finding.exit_status) == ("missing; it does", "get a", 3)
 
 
 # --- the command
@@ -254,7 +254,7 @@ def test_a_wrong_result_is_status_4_and_the_others_are_done(
     assert not found["half precision"]["ok"]
     assert found["half precision"]["expected"] == HALVES
     assert found["half precision"]["printed"] == "c: 0\n"
-    assert found["half precision"]["cure"]
+    assert found["half precision"]["hint"]
     assert found["TensorFlow"]["printed"] == HELLO
     assert not board.connected
 
@@ -287,14 +287,14 @@ def test_a_board_that_goes_in_between_is_status_5(board: Desk, capsys: pytest.Ca
     assert "✕ half precision: desk: running half_precision: lost" in capsys.readouterr().out
 
 
-def test_without_docker_it_is_status_3_and_the_cure_is_shown(
+def test_without_docker_it_is_status_3_and_the_hint_is_shown(
     board: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board.emulated = True
     rows = [
-        Requirement(name=name, purpose="does things", find=lambda: None, cure=f"get {name}")
+        Requirement(name=name, purpose="does things", find=lambda: None, hint=f"get {name}")
         if name == "Docker Engine"
-        else Requirement(name=name, purpose="does things", find=lambda: "here", cure="")
+        else Requirement(name=name, purpose="does things", find=lambda: "here", hint="")
         for name in ("compiler", "Docker Engine", "binfmt for arm64")
     ]
     monkeypatch.setattr(requirements, "REQUIREMENTS", tuple(rows))

@@ -109,7 +109,7 @@ def written(folder: Path, document: object) -> tuple[Path, str]:
 
 
 def refusal(error: ConfigurationError, where: str) -> bool:
-    return where in error.message and "File name too long" in error.message and "255 bytes" in error.cure
+    return where in error.message and "File name too long" in error.message and "255 bytes" in error.hint
 
 
 @pytest.mark.parametrize("key", ["cfg", "weights", "dataset", "calibration", "labels"])
@@ -164,7 +164,7 @@ def test_what_the_system_says_of_a_file_is_no_fault_of_harness(number: int) -> N
     error = explained(OSError(number, os.strerror(number), b"caf\xc3\xa9"))
     assert isinstance(error, ConfigurationError)
     assert error.message == f"café: cannot be used: {os.strerror(number)}"
-    assert error.cure
+    assert error.hint
 
 
 @pytest.mark.parametrize("error", [OSError("of no file"), OSError(errno.EIO, "of no file"), ValueError("a")])

@@ -66,7 +66,7 @@ def test_all_jobs_are_done_and_told_of(worker: Worker) -> None:
 
 def test_a_failure_is_kept_with_its_cause_and_the_rest_goes_on(worker: Worker) -> None:
     jobs = [
-        job("a", fail(HarnessError("disk on fire", cure="Put it out."))),
+        job("a", fail(HarnessError("disk on fire", hint="Put it out."))),
         job("b", fail(ZeroDivisionError("0"))),
         job("c"),
     ]
@@ -260,9 +260,9 @@ def test_a_turn_that_cannot_be_had_or_ended_is_the_boards_fault(worker: Worker, 
     @contextlib.contextmanager
     def turn() -> Iterator[None]:
         if when == "before":
-            raise HarnessError("no lock", cure="Free some space.")
+            raise HarnessError("no lock", hint="Free some space.")
         yield
-        raise HarnessError("no lock", cure="Free some space.")
+        raise HarnessError("no lock", hint="Free some space.")
 
     with pytest.raises(BoardFaultError, match="no lock\n  Free some space"):
         worker.attempt(replace(job("a"), turn=turn))
@@ -378,7 +378,7 @@ def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: O
 
 
 def test_a_message_of_any_letters_is_kept(worker: Worker) -> None:
-    worker.work([job("a", fail(HarnessError("it says \ud800\x1b[31m", cure="Look.")))], lambda _: None)
+    worker.work([job("a", fail(HarnessError("it says \ud800\x1b[31m", hint="Look.")))], lambda _: None)
     kept = worker.store.outcome("cells", "a")
     assert kept is not None
     assert kept.error == "it says \\ud800\\x1b[31m\n  Look."

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     targets = [load_target(name) for name in arguments.target]
     if not targets:
-        raise ConfigurationError("no target", cure="Name one: --target pi4.")
+        raise ConfigurationError("no target", hint="Name one: --target pi4.")
     files = {"weights": arguments.weights}
     if arguments.calibration:
         files["calibration"] = arguments.calibration

@@ -74,6 +74,6 @@ def find_params(folder: Path, inputs: Mapping[str, int]) -> dict[str, Path]:
     if missing:
         raise ConfigurationError(
             f"{folder}: has no {missing[0]}.param" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
-            cure="The networks are those of the folder benchmark/ of https://github.com/Tencent/ncnn.",
+            hint="The networks are those of the folder benchmark/ of https://github.com/Tencent/ncnn.",
         )
     return params

@@ -19,7 +19,7 @@ def draw(validations: Sequence[BoardValidation], path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigurationError("drawing needs matplotlib", cure="pip install matplotlib") from None
+        raise ConfigurationError("drawing needs matplotlib", hint="pip install matplotlib") from None
 
     mpl.rcParams["svg.hashsalt"] = "harness"  # the same drawing for the same points
     figure = Figure(figsize=(7, 6), layout="constrained")

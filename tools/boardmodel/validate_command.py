@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not boards:
         known = ", ".join(board.target.name for board in benchmark.boards)
         raise ConfigurationError(
-            "no times are published for these targets", cure=f"Targets with published times: {known}."
+            "no times are published for these targets", hint=f"Targets with published times: {known}."
         )
     params = find_params(arguments.networks, benchmark.inputs)
     for board in boards:

@@ -154,16 +154,16 @@ def _held(place: Place, hold: Hold) -> HarnessError:
     if hold.by == "other":
         return BoardUnreachableError(
             f"{place} is held by {hold.holder}",
-            cure="Ask them, or wait for it: wait_seconds under labgrid in the boards file.",
+            hint="Ask them, or wait for it: wait_seconds under labgrid in the boards file.",
         )
     if hold.by == "unknown":
         return BoardUnreachableError(
             f"{place} is held by {hold.holder}, but by no harness of this machine",
-            cure="Where it is left over, `harness boards unlock NAME` releases it.",
+            hint="Where it is left over, `harness boards unlock NAME` releases it.",
         )
     return BoardUnreachableError(
         f"{place} is held by another harness on this machine",
-        cure="Wait for it: wait_seconds under labgrid in the boards file.",
+        hint="Wait for it: wait_seconds under labgrid in the boards file.",
     )
 
 
@@ -179,7 +179,7 @@ class _Claim:
         except OSError as error:
             raise ConfigurationError(
                 f"{path}: cannot be written: {error.strerror}",
-                cure="Set HARNESS_CACHE to a folder that can be written.",
+                hint="Set HARNESS_CACHE to a folder that can be written.",
             ) from None
 
     def __enter__(self) -> Self:

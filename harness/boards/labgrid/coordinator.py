@@ -65,7 +65,7 @@ class Session:
         if place.name not in self.places:
             raise ConfigurationError(
                 f"labgrid's coordinator {place.coordinator} has no place {place.name}",
-                cure="`labgrid-client places` lists them.",
+                hint="`labgrid-client places` lists them.",
             )
         return self.places[place.name]
 
@@ -105,7 +105,7 @@ class Session:
                 return host, port, user
         raise ConfigurationError(
             f"{place} has no NetworkService that says where its board is",
-            cure="Export one (address, username, port) and match it: `labgrid-client -p PLACE add-match`.",
+            hint="Export one (address, username, port) and match it: `labgrid-client -p PLACE add-match`.",
         )
 
 
@@ -119,7 +119,7 @@ def session_with(coordinator: str) -> Iterator[Session]:
         from labgrid.util import labgrid_version
     except ImportError:
         raise ConfigurationError(
-            "labgrid is not installed", cure="`pip install 'harness[labgrid]'` brings it."
+            "labgrid is not installed", hint="`pip install 'harness[labgrid]'` brings it."
         ) from None
     outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # A coordinator tells clients apart by connection: two boards must not share one.
@@ -141,7 +141,7 @@ def session_with(coordinator: str) -> Iterator[Session]:
         except grpc.RpcError as error:
             raise BoardUnreachableError(
                 f"labgrid's coordinator {coordinator} does not answer: {error.details()}",
-                cure="Does it run, and is its address in the boards file right?",
+                hint="Does it run, and is its address in the boards file right?",
             ) from None
         finally:
             outgoing.put(None)

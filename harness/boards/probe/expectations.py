@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.config.targets import Target
 
 _CLOCK_TOLERANCE = 0.05  # of the target's; targets have round figures
-_TARGET_CURE = "Is `target` right in the boards file? `harness targets` lists them."
+_TARGET_HINT = "Is `target` right in the boards file? `harness targets` lists them."
 # The names that Linux gives to what FEATURES of harness.config.targets has.
 _HWCAPS = {
     "neon": ("asimd",),
@@ -31,7 +31,7 @@ class Mismatch:
     """Something that is not as the target has it, and what to do about it."""
 
     message: str
-    cure: str
+    hint: str
 
 
 def mismatches(facts: BoardFacts, target: Target) -> list[Mismatch]:
@@ -51,7 +51,7 @@ def _untold(facts: BoardFacts) -> Iterator[Mismatch]:
     if facts.machine is None or len(untold) > 1:
         yield Mismatch(
             message=f"it does not say {' and '.join(untold)}, so nobody can tell whether it fits",
-            cure="Log in there and run these: is it a Linux with a POSIX shell?",
+            hint="Log in there and run these: is it a Linux with a POSIX shell?",
         )
 
 
@@ -59,24 +59,24 @@ def _system(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
     if facts.machine is not None and facts.machine != target.architecture:
         yield Mismatch(
             message=f"its kernel is {facts.machine}, and {target.name} is {target.architecture}",
-            cure="Is `target` right in the boards file, and the board's system a 64-bit one?",
+            hint="Is `target` right in the boards file, and the board's system a 64-bit one?",
         )
     elif facts.bits is not None and facts.bits != 64:
         yield Mismatch(
             message=f"its programs have {facts.bits} bits, and those for {target.name} have 64",
-            cure="Install the 64-bit edition of its system: a 64-bit kernel alone does not run them.",
+            hint="Install the 64-bit edition of its system: a 64-bit kernel alone does not run them.",
         )
     if target.glibc is None or facts.libc is None:
         return
     if facts.glibc is None:
         yield Mismatch(
             message=f"its C library is {facts.libc}, and {target.name} has glibc {target.glibc}",
-            cure="Install a system with glibc; what is built here does not run on another C library.",
+            hint="Install a system with glibc; what is built here does not run on another C library.",
         )
     elif version_key(facts.glibc) < version_key(target.glibc):
         yield Mismatch(
             message=f"its glibc is {facts.glibc}, and {target.name} has {target.glibc}",
-            cure=f"Bring its system up to date, or take a target with glibc {facts.glibc} or older: "
+            hint=f"Bring its system up to date, or take a target with glibc {facts.glibc} or older: "
             "`harness targets` lists them.",
         )
 
@@ -88,16 +88,16 @@ def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
         if alike == 0:
             kinds = ", ".join(dict.fromkeys(facts.cores))
             yield Mismatch(
-                message=f"its cores are {kinds}, and {target.name} has {expected}", cure=_TARGET_CURE
+                message=f"its cores are {kinds}, and {target.name} has {expected}", hint=_TARGET_HINT
             )
         elif alike < wanted:
             off = (facts.cores_present or 0) - len(facts.cores)
             yield Mismatch(
                 message=f"{alike} of its {expected} cores are switched on, and {target.name} has {wanted}",
-                cure="Switch them on: `nvpmodel -m 0` on a Jetson, elsewhere "
+                hint="Switch them on: `nvpmodel -m 0` on a Jetson, elsewhere "
                 "/sys/devices/system/cpu/cpu*/online or maxcpus= in the kernel's command line."
                 if off > 0
-                else _TARGET_CURE,
+                else _TARGET_HINT,
             )
     if facts.features:
         for feature in target.features:
@@ -105,7 +105,7 @@ def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
             if absent:
                 yield Mismatch(
                     message=f"its cores have no {', '.join(absent)}, and {target.name} has {feature}",
-                    cure="What is built for the target uses it. " + _TARGET_CURE,
+                    hint="What is built for the target uses it. " + _TARGET_HINT,
                 )
 
 
@@ -131,7 +131,7 @@ def _clock(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
         return
     yield Mismatch(
         message=f"its cores run at {limit / 1e6:.0f} MHz at most, and {target.name} at {wanted / 1e6:.0f}",
-        cure=f"scaling_max_freq below /sys/devices/system/cpu/cpufreq keeps it from {most / 1e6:.0f} MHz: "
+        hint=f"scaling_max_freq below /sys/devices/system/cpu/cpufreq keeps it from {most / 1e6:.0f} MHz: "
         "raise that, or choose another power mode (`nvpmodel -m 0` on a Jetson)."
         if limit < wanted and most > limit * (1 + _CLOCK_TOLERANCE)
         else "Its model, firmware or settings (config.txt on a Raspberry Pi) differ, and predictions for the "

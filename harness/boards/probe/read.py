@@ -69,7 +69,7 @@ def probe(board: Board, folder: str) -> BoardFacts:
         raise HarnessError(
             f"{board.name}: the script that looks at it ended early, with status {done.status}: "
             f"{one_line(done.stderr) or 'it said nothing'}",
-            cure="The board needs a POSIX shell and coreutils (or BusyBox).",
+            hint="The board needs a POSIX shell and coreutils (or BusyBox).",
         )
     return parse_facts(done.stdout, read_state(board, board.sensors), skew)
 

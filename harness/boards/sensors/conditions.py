@@ -15,16 +15,16 @@ from harness.boards.sensors.state import BoardState, hottest_of
 
 CLOCK_KEPT = 0.95  # of what a held clock was at the run's begin; below it the board was throttled
 
-_CURE_SUPPLY = "use the board's official power supply and a short, thick cable"
-_CURE_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
+_HINT_SUPPLY = "use the board's official power supply and a short, thick cable"
+_HINT_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
 
 # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: now, and 16 places further up
 # whether it has been since the board started.
 _PI_BITS = (
-    (0, "under-voltage", _CURE_SUPPLY),
-    (1, "the firmware capped the clock", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
-    (2, "the firmware throttled the cores", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"),
-    (3, "the soft temperature limit was reached", _CURE_HEAT),
+    (0, "under-voltage", _HINT_SUPPLY),
+    (1, "the firmware capped the clock", f"{_HINT_HEAT}, and {_HINT_SUPPLY}"),
+    (2, "the firmware throttled the cores", f"{_HINT_HEAT}, and {_HINT_SUPPLY}"),
+    (3, "the soft temperature limit was reached", _HINT_HEAT),
 )
 _SINCE_START = 16
 
@@ -49,7 +49,7 @@ class Conditions:
     energy_joules: float | None  # of the time between the first and the last sample, or reading of a meter
     energy_seconds: float | None  # that time
     energy_source: str | None  # what measured it
-    warnings: tuple[str, ...]  # each with its cure
+    warnings: tuple[str, ...]  # each with its hint
 
 
 def assess(
@@ -95,7 +95,7 @@ def assess(
         energy_seconds=energy[1] if energy else None,
         energy_source=source if energy else None,
         warnings=(
-            *(f"{reason}: {cure}" for reason, cure in findings.items()),
+            *(f"{reason}: {hint}" for reason, hint in findings.items()),
             *_warnings(samples, before, after, held),
             *([metered.warning] if metered and metered.warning else ()),
         ),
@@ -137,45 +137,45 @@ def merged(conditions: Sequence[Conditions]) -> Conditions:
 def _throttling(
     samples: Sequence[Sample], before: BoardState, after: BoardState
 ) -> Iterator[tuple[str, str]]:
-    """Each reason to call the run throttled, with its cure."""
+    """Each reason to call the run throttled, with its hint."""
     shown = reduce(or_, (sample.throttled or 0 for sample in samples), 0)
     new = 0 if before.throttled is None else (shown | (after.throttled or 0)) & ~before.throttled
-    for bit, reason, cure in _PI_BITS:
+    for bit, reason, hint in _PI_BITS:
         if (new >> (bit + _SINCE_START) | shown >> bit) & 1:
-            yield reason, cure
+            yield reason, hint
     for place in before.core_coolers:
         states = [_at(sample.coolers, place, len(before.coolers)) for sample in samples]
         highest = max((value for value in states if value is not None), default=0)
         if highest > 0:
-            yield f"{before.coolers[place].label} slowed the cores down (state {highest})", _CURE_HEAT
+            yield f"{before.coolers[place].label} slowed the cores down (state {highest})", _HINT_HEAT
     for event, later in zip(before.events, after.events, strict=False):
         counts = [sensor.value for sensor in (event, later) if sensor.value is not None]
         if event.label == later.label and len(counts) == 2 and counts[0] < counts[1]:
-            yield f"{event.label} counted over-current or under-voltage", _CURE_SUPPLY
+            yield f"{event.label} counted over-current or under-voltage", _HINT_SUPPLY
     readings = [sample.clocks_khz for sample in samples if len(sample.clocks_khz) == len(before.cores)]
     for place, clock in _held(before).items():
         lowest = min((low for clocks in readings if (low := clocks[place])), default=clock)
         if lowest < CLOCK_KEPT * clock:
             fell = f"fell from {clock // 1000} to {lowest // 1000} MHz under the governor {STEADY}"
-            yield f"core {before.cores[place].index} {fell}", f"{_CURE_HEAT}, and {_CURE_SUPPLY}"
+            yield f"core {before.cores[place].index} {fell}", f"{_HINT_HEAT}, and {_HINT_SUPPLY}"
 
 
 def _warnings(
     samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None
 ) -> Iterator[str]:
-    """What else may make the figures worse or less certain, with its cure."""
+    """What else may make the figures worse or less certain, with its hint."""
     if not samples:
         yield "the board was not sampled: make the folder of the log writable there"
-    why, cure = (f"; {held.reason}", held.cure) if held and held.cure else ("", by_hand(STEADY))
+    why, hint = (f"; {held.reason}", held.hint) if held and held.hint else ("", by_hand(STEADY))
     for governor in sorted({*before.governors, *after.governors} - {STEADY}):
-        yield f"the governor is {governor}, which moves the clock or keeps it low{why}: {cure}"
+        yield f"the governor is {governor}, which moves the clock or keeps it low{why}: {hint}"
     if before.throttled is not None and before.throttled >> _SINCE_START & 1:
-        yield f"the board has had under-voltage since it started: {_CURE_SUPPLY}"
+        yield f"the board has had under-voltage since it started: {_HINT_SUPPLY}"
     jetson = "jetson" in before.model.lower()
     for limit, maximum in sorted({(core.limit_khz or 0, core.maximum_khz or 0) for core in before.cores}):
         if 0 < limit < maximum:
-            cure = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
-            yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {cure}"
+            hint = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
+            yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {hint}"
     memory = _memory_clocks(samples)
     if memory and min(memory) < CLOCK_KEPT * max(memory):
         yield f"the memory's clock moved between {min(memory)} and {max(memory)} MHz: `sudo jetson_clocks`"

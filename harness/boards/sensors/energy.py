@@ -52,7 +52,7 @@ class EnergyMeter:
             console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # and to no report
             raise HarnessError(
                 f"{self.name} printed no number of {self.unit}",
-                cure=f"It has to print a number, {UNITS[self.unit]}, and nothing else.",
+                hint=f"It has to print a number, {UNITS[self.unit]}, and nothing else.",
             )
         return float(found[0])
 
@@ -64,7 +64,7 @@ class Metered:
     source: str = ""
     joules: float | None = None
     seconds: float | None = None  # in which these were used
-    warning: str = ""  # why there are none, with the cure
+    warning: str = ""  # why there are none, with the hint
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def metered(meter: EnergyMeter | None) -> Iterator[Metered]:
         try:
             value = meter.read()
         except HarnessError as error:
-            found.warning = f"no energy was measured: {error.message}: {error.cure}"
+            found.warning = f"no energy was measured: {error.message}: {error.hint}"
             return False
         readings.append(((asked + time.monotonic()) / 2, value))
         return True

@@ -15,7 +15,7 @@ from harness.text import one_line, printable
 
 GOVERNOR_SECONDS = 30.0
 STEADY = "performance"  # the governor that does not move the clock by itself
-_SUDO_CURE = (
+_SUDO_HINT = (
     "allow it on the board without a password, by the line `USER ALL=(root) NOPASSWD: /usr/bin/tee "
     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` in `sudo visudo -f /etc/sudoers.d/harness`, or "
     "leave `sudo` out of the boards file"
@@ -122,7 +122,7 @@ class HeldGovernor:
     governor: str
     held: bool
     reason: str = ""
-    cure: str = ""
+    hint: str = ""
 
 
 def by_hand(governor: str) -> str:
@@ -169,7 +169,7 @@ def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
             governor=governor,
             held=False,
             reason=f"setting it took more than {GOVERNOR_SECONDS:g} s",
-            cure="see what `sudo -n true` waits for on the board" if paths.sudo else by_hand(governor),
+            hint="see what `sudo -n true` waits for on the board" if paths.sudo else by_hand(governor),
         )
     cores, _, refused = said.partition("\nrefused ")
     found = cores.splitlines()
@@ -184,19 +184,19 @@ def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
             governor=governor,
             held=False,
             reason="what was there cannot be remembered on the board, so nothing was changed",
-            cure=f"make {printable(board.undo)} writable there",
+            hint=f"make {printable(board.undo)} writable there",
         )
     if not {line.removeprefix("core ") for line in found} - {governor}:
         return HeldGovernor(governor=governor, held=True)
     if complaint := one_line(refused):
         return HeldGovernor(
-            governor=governor, held=False, reason=f"sudo there says: {complaint}", cure=_SUDO_CURE
+            governor=governor, held=False, reason=f"sudo there says: {complaint}", hint=_SUDO_HINT
         )
     return HeldGovernor(
         governor=governor,
         held=False,
         reason=f"this user may not set it, or the board has no {governor}",
-        cure=by_hand(governor),
+        hint=by_hand(governor),
     )
 
 

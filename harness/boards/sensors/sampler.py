@@ -137,7 +137,7 @@ def take_samples(board: Board, log: str, most: int) -> list[Sample]:
     if len(samples) > most:
         raise HarnessError(
             f"{board.name}: implausible result: more than {most} samples of its sensors in one run",
-            cure="See what else writes to the working folder there.",
+            hint="See what else writes to the working folder there.",
         )
     return samples
 

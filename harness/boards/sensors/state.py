@@ -177,7 +177,7 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
     if ["end", ""] not in lines:
         raise HarnessError(
             f"{board.name}: its shell did not say what state the board is in (status {result.status})",
-            cure="The board needs a POSIX shell as `sh`, such as dash or BusyBox.",
+            hint="The board needs a POSIX shell as `sh`, such as dash or BusyBox.",
         )
     state = _parse(lines)
     for what in ("cores", "zones", "coolers", "events", "rails"):

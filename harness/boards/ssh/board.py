@@ -307,13 +307,13 @@ class SshBoard:
             raise BoardRefusedError(
                 f"{where}: its host key has changed: {shown.kind} {shown.fingerprint} "
                 f"instead of {known.kind} {known.fingerprint}",
-                cure="Either the board was installed anew or something else answers at its address. Find out "
+                hint="Either the board was installed anew or something else answers at its address. Find out "
                 "which before you change the key on record.",
             ) from None
         except AuthenticationException as error:
             raise BoardRefusedError(
                 f"{where}: does not let us in: {error}",
-                cure="Check user and key in the boards file, and authorized_keys on the board.",
+                hint="Check user and key in the boards file, and authorized_keys on the board.",
             ) from None
         except PermissionError as error:
             raise HarnessError(
@@ -323,7 +323,7 @@ class SshBoard:
             if isinstance(error, OSError) and self.refused(error):
                 raise HarnessError(
                     f"{self._shown}: {doing}: the board cannot do that: {printable(str(error))}",
-                    cure="Check the board's storage and its free space (df), then try again.",
+                    hint="Check the board's storage and its free space (df), then try again.",
                 ) from None
             raise self._gone(doing, _reason(error)) from None
 

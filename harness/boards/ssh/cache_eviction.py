@@ -77,7 +77,7 @@ def make_room(board: SshBoard, *, keep_bytes: int, size: int) -> int:
         raise HarnessError(
             f"{printable(board.name)}: there is not enough room in {printable(session.folder)}: "
             f"{size / 1e6:.1f} MB are needed, {free * 1024 / 1e6:.1f} MB are free",
-            cure="Free some space there, or give a folder on a larger storage in the boards file.",
+            hint="Free some space there, or give a folder on a larger storage in the boards file.",
         )
     return min(free, left) << 10
 
@@ -89,6 +89,6 @@ def ask(board: SshBoard, doing: str, script: str, *words: str) -> str:
         said = brief(result.stderr) or "it says nothing"
         raise HarnessError(
             f"{printable(board.name)}: {doing} failed there: {said}",
-            cure="The board needs a POSIX shell, coreutils (or BusyBox), and storage that can be written.",
+            hint="The board needs a POSIX shell, coreutils (or BusyBox), and storage that can be written.",
         )
     return result.stdout

@@ -222,7 +222,7 @@ class Deployment:
         self._make_room(file.size)
         raise HarnessError(
             f"{self._name}: {problem}",
-            cure="Check the board's storage and its free space (df), then try again.",
+            hint="Check the board's storage and its free space (df), then try again.",
         )
 
     def _hashes(self, paths: Sequence[str]) -> dict[str, str]:
@@ -233,7 +233,7 @@ class Deployment:
             if len(lines) != len(some):
                 raise HarnessError(
                     f"{self._name}: sha256sum failed there: {len(lines)} lines for {len(some)} files",
-                    cure="The board needs a POSIX shell and coreutils (or BusyBox).",
+                    hint="The board needs a POSIX shell and coreutils (or BusyBox).",
                 )
             found.update(zip(some, (line.split(" ")[0] for line in lines), strict=True))
         return found

@@ -105,7 +105,7 @@ def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set
         except ValueError as error:
             raise ConfigurationError(
                 f"{file}:{number}: cannot be read as a line of known_hosts: {error}",
-                cure="Mend the line or remove it; `ssh-keygen -R HOST -f FILE` removes those of a host.",
+                hint="Mend the line or remove it; `ssh-keygen -R HOST -f FILE` removes those of a host.",
             ) from None
     return known, revoked
 
@@ -148,11 +148,11 @@ def _refuse_unknown(revoked: Collection[bytes]) -> MissingHostKeyPolicy:
             if shown.blob in revoked:
                 raise BoardRefusedError(
                     f"{hostname}: its host key {shown.kind} {shown.fingerprint} is revoked in known_hosts",
-                    cure="Whoever has it may not be the board: give the board a new key.",
+                    hint="Whoever has it may not be the board: give the board a new key.",
                 )
             raise BoardRefusedError(
                 f"{hostname}: its host key {shown.kind} {shown.fingerprint} is not known",
-                cure="Compare it with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the "
+                hint="Compare it with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the "
                 "board itself; if it is the same, give the key as host_key in the boards file or add it to "
                 "known_hosts (`ssh-keyscan HOST`).",
             )

@@ -131,7 +131,7 @@ def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> 
             if left <= 0:
                 raise BoardBusyError(
                     f"{name}: {holder}, and still after {timeout:g} s",
-                    cure="Wait for the other harness to end, or end it: the board is free seconds later.",
+                    hint="Wait for the other harness to end, or end it: the board is free seconds later.",
                 )
             pause(min(length, left))
             length = min(2 * length, LONGEST_PAUSE)
@@ -151,7 +151,7 @@ def _attempt(board: SshBoard) -> str:
             raise HarnessError(
                 f"{printable(board.name)}: the lock there cannot be taken: "
                 f"{brief(result.stderr) or 'the shell there says nothing'}",
-                cure="Check the board's storage and its free space (df), then try again.",
+                hint="Check the board's storage and its free space (df), then try again.",
             )
         # A shell may call a full disk an I/O error: this says what it is, or makes room.
         make_room(board, keep_bytes=board.keep_bytes, size=LOCK_BYTES)

@@ -188,20 +188,20 @@ class Session:
         if said == "no group\n":
             raise HarnessError(
                 f"{board}: its SSH server gives programs no process group, so they could not be ended",
-                cure="Install setsid there (util-linux or BusyBox has it), or OpenSSH's server.",
+                hint="Install setsid there (util-linux or BusyBox has it), or OpenSSH's server.",
                 where=board,
             )
         named = _NAME.fullmatch(said)
         if named is None and said.strip():  # a keeper complains on standard error alone
             raise HarnessError(
                 f"{board}: its shell prints something of its own before a command does: {one_line(said)}",
-                cure="Let the start-up files of that shell, as .bashrc, print on terminals alone.",
+                hint="Let the start-up files of that shell, as .bashrc, print on terminals alone.",
                 where=board,
             )
         if named is None:
             raise HarnessError(
                 f"{board}: the folder {printable(folder)} cannot be used: {self._complaint()}",
-                cure="Give a folder of the user's own, on storage that can be written, in the boards file.",
+                hint="Give a folder of the user's own, on storage that can be written, in the boards file.",
                 where=board,
             )
         self._channel.settimeout(BEAT_SECONDS)
