@@ -72,7 +72,7 @@ def _hanging(_: str) -> NoReturn:
 
 
 def _complaining(_: str) -> NoReturn:
-    sys.stderr.write("mpe: " + "disk on fire " * 200_000 + "\n")
+    sys.stderr.write("mpe: " + "disk on fire " * 40_000 + "\n")
     raise SystemExit(1)
 
 
@@ -181,7 +181,7 @@ MODES = [
         cause="printed more",
         answer=_flooding(2, b"mpe: no\n" * PIECE),
     ),
-    Mode(name="complains", what="an error message of 2.6 MB", cause="disk on fire", answer=_complaining),
+    Mode(name="complains", what="an error message of 0.5 MB", cause="disk on fire", answer=_complaining),
     Mode(name="hangs", what="never ends", cause="did not end within", answer=_hanging),
     Mode(name="crashes", what="ends by SIGABRT", cause="SIGABRT", answer=_crashing),
     Mode(
