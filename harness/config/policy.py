@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from harness.config.darknet_cfg import (
     PRECISION_KEYS,
@@ -47,6 +48,21 @@ class Rule:
     place: str = field(default="", compare=False)
 
 
+class PolicyEntry(Protocol):
+    """One entry of a sweep's `policies`, of any kind: it gives the policies of a network."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules whose selectors have to name layers."""
+        ...
+
+    def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
+        """Raises ConfigurationError if a selector names an absent layer."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """A precision per layer: `default`, then the rules in order."""
@@ -55,6 +71,10 @@ class Policy:
     default: Setting
     rules: tuple[Rule, ...] = ()
 
+    def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
+        """This policy, without rules about kinds of layer that the network does not have."""
+        return (replace(self, rules=tuple(rule for rule in self.rules if not _absent_kind(rule, cfg))),)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneLayerAtATime:
@@ -62,13 +82,13 @@ class OneLayerAtATime:
 
     setting: Setting
     default: Setting
-    layers: tuple[Rule, ...] = ()  # that name them; none: all weighted layers
+    rules: tuple[Rule, ...] = ()  # select the layers; empty: all weighted layers
     given_name: str = ""
 
     @property
     def name(self) -> str:
         """For example `int8@each`, `int8@each-in-fp16` or `int8-dynamic@each-of-3-7`."""
-        which = "-".join(rule.selector for rule in self.layers)
+        which = "-".join(rule.selector for rule in self.rules)
         return self._name("each" + (f"-of-{which}" if which else ""))
 
     def _name(self, layer: str) -> str:
@@ -80,8 +100,8 @@ class OneLayerAtATime:
     def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
         """Raises ConfigurationError where a selector names an absent layer, other than a kind of them."""
         chosen = {layer.index for layer in cfg.weighted}
-        if self.layers:
-            known = tuple(rule for rule in self.layers if not _absent_kind(rule, cfg))
+        if self.rules:
+            known = tuple(rule for rule in self.rules if not _absent_kind(rule, cfg))
             nothing = Setting(precision=AS_IS)
             probe = Policy(name=self.name, default=nothing, rules=known)
             chosen = {index for index, found in settings(probe, cfg).items() if found is not nothing}
@@ -234,7 +254,7 @@ def in_fp32_where_static(cfg_text: str) -> str:
     return apply(Policy(name="recording", default=Setting(precision=AS_IS), rules=rules), cfg_text)
 
 
-def expand(entries: Iterable[Policy | OneLayerAtATime], cfg: DarknetCfg) -> tuple[Policy, ...]:
+def expand(entries: Iterable[PolicyEntry], cfg: DarknetCfg) -> tuple[Policy, ...]:
     """All policies of a sweep for one network, each checked against its layers.
 
     A rule about a kind of layer this network has none of is left out: another model of the sweep may have it.
@@ -242,13 +262,11 @@ def expand(entries: Iterable[Policy | OneLayerAtATime], cfg: DarknetCfg) -> tupl
     """
     policies: dict[str, Policy] = {}
     for entry in entries:
-        for policy in entry.policies(cfg) if isinstance(entry, OneLayerAtATime) else (entry,):
-            kept = tuple(rule for rule in policy.rules if not _absent_kind(rule, cfg))
-            found = replace(policy, rules=kept)
-            settings(found, cfg)
-            if policies.setdefault(found.name, found) != found:
+        for policy in entry.policies(cfg):
+            settings(policy, cfg)
+            if policies.setdefault(policy.name, policy) != policy:
                 raise ConfigurationError(
-                    f"two policies are called {found.name}, and they differ", hint="Give one another name."
+                    f"two policies are called {policy.name}, and they differ", hint="Give one another name."
                 )
     return tuple(policies.values())
 
@@ -263,11 +281,11 @@ def _absent_kind(rule: Rule, cfg: DarknetCfg) -> bool:
     return False
 
 
-def check_kinds(entries: Iterable[Policy | OneLayerAtATime], cfgs: Iterable[DarknetCfg]) -> None:
+def check_kinds(entries: Iterable[PolicyEntry], cfgs: Iterable[DarknetCfg]) -> None:
     """Raises ConfigurationError where a rule names a kind of layer that no network of the sweep has."""
     networks = list(cfgs)
     for entry in entries:
-        for rule in entry.rules if isinstance(entry, Policy) else entry.layers:
+        for rule in entry.rules:
             if networks and all(_absent_kind(rule, cfg) for cfg in networks):
                 files = ", ".join(cfg.file for cfg in networks)
                 raise ConfigurationError(

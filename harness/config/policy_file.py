@@ -24,6 +24,7 @@ from harness.config.policy import (
     SELECTOR,
     OneLayerAtATime,
     Policy,
+    PolicyEntry,
     Rule,
     Setting,
 )
@@ -146,7 +147,7 @@ def _make_each(
         given_name=name,
         setting=setting,
         default=Setting(precision=default),
-        layers=tuple(replace(rule, setting=setting) for rule in layers),
+        rules=tuple(replace(rule, setting=setting) for rule in layers),
     )
 
 
@@ -162,7 +163,7 @@ _NAMED = Record(
     make=_make_policy,
 )
 _GIVEN = replace(_NAMED, fields={**_NAMED.fields, "name": replace(_NAMED.fields["name"], required=False)})
-_EACH = Record(
+_EACH: Record[PolicyEntry] = Record(
     what="a one-layer-at-a-time policy",
     fields={
         "name": Field(
@@ -177,18 +178,33 @@ _EACH = Record(
 )
 
 
+# Kinds of entry that give several policies, by the key that tells them apart.
+_KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH}
+
+
+def _kind_of(node: Node) -> str | None:
+    return next((key for key in _KINDS if key in node.entries), None)
+
+
 class PolicyShape:
     """Reads one entry of a sweep's `policies`."""
 
     word = Choice(what="policy", names=lambda: tuple(BUILT_IN))
 
-    def read(self, node: Node) -> Policy | OneLayerAtATime:
+    def read(self, node: Node) -> PolicyEntry:
         if node.kind != "mapping":
             return BUILT_IN[self.word.read(node)]
-        return _EACH.read(node) if "each" in node.entries else _NAMED.read(node)
+        kind = _kind_of(node)
+        return _KINDS[kind].read(node) if kind else _NAMED.read(node)
 
     def schema(self) -> Schema:
-        return {"anyOf": [self.word.schema(), _NAMED.schema(), _EACH.schema()]}
+        return {
+            "anyOf": [
+                self.word.schema(),
+                _NAMED.schema(),
+                *(kind.schema() for kind in _KINDS.values()),
+            ]
+        }
 
 
 def read_policy(text: str) -> Policy:
@@ -199,10 +215,10 @@ def read_policy(text: str) -> Policy:
     node = read_document(Path(text[1:])) if text.startswith("@") else parse_document(text, "--policy")
     if node.kind != "mapping":
         return BUILT_IN[PolicyShape.word.read(node)]
-    if "each" in node.entries:
+    if kind := _kind_of(node):
         raise node.error(
-            "each gives a policy for every layer, and one policy is wanted here",
-            hint="`harness run` measures each of them; here write {layers: {5: int8}} for layer 5.",
-            key="each",
+            f"{kind} gives several policies, and this option takes one",
+            hint="`harness run` measures all of them; here name the layers: {layers: {5: int8}}.",
+            key=kind,
         )
     return _GIVEN.read(node)

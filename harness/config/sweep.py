@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.config.darknet_cfg import DarknetCfg, read_cfg
 from harness.config.data_set_path import split_of
-from harness.config.policy import OneLayerAtATime, Policy, apply, check_kinds, expand, int8_use
+from harness.config.policy import Policy, PolicyEntry, apply, check_kinds, expand, int8_use
 from harness.config.targets import Target
 from harness.errors import ConfigurationError
 
@@ -139,7 +139,7 @@ class Sweep:
     name: str
     file: Path
     models: tuple[Model, ...]
-    policies: tuple[Policy | OneLayerAtATime, ...]
+    policies: tuple[PolicyEntry, ...]
     targets: tuple[Target, ...]
     runtimes: tuple[str, ...] = ("engine",)
     threads: tuple[int, ...] = (1,)

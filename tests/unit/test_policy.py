@@ -233,17 +233,17 @@ def named(*selectors: str) -> tuple[Rule, ...]:
     [(("2-5",), [2, 3, 5]), (("first", "heads"), [0, 5, 11]), (("pointwise", "connected"), [3, 5, 11])],
 )
 def test_one_at_a_time_of_some_layers(selectors: tuple[str, ...], layers: list[int]) -> None:
-    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named(*selectors))
+    each = OneLayerAtATime(setting=INT8, default=FP32, rules=named(*selectors))
     assert [policy.name for policy in expand([each], CFG)] == [f"int8@{index}" for index in layers]
 
 
 def test_layers_that_are_not_there_are_named_with_their_place() -> None:
-    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named("2-99"))
+    each = OneLayerAtATime(setting=INT8, default=FP32, rules=named("2-99"))
     with pytest.raises(
         ConfigurationError, match=r"s:4: policy int8@each-of-2-99: there is no layer 99 in net"
     ):
         expand([each], CFG)
-    each = OneLayerAtATime(setting=INT8, default=FP32, layers=named("connected"))
+    each = OneLayerAtATime(setting=INT8, default=FP32, rules=named("connected"))
     assert expand([each], CFG) == ()
     with pytest.raises(ConfigurationError, match=r"s:4: policy .*: there is no connected layer in net\.cfg"):
         check_kinds([each], [CFG])
@@ -264,10 +264,10 @@ def test_names_tell_policies_of_one_layer_apart() -> None:
 
 
 def test_a_layer_in_two_ranges_is_measured_once() -> None:
-    ranges = [OneLayerAtATime(setting=INT8, default=FP32, layers=named(text)) for text in ("0-3", "2-5")]
+    ranges = [OneLayerAtATime(setting=INT8, default=FP32, rules=named(text)) for text in ("0-3", "2-5")]
     assert [policy.name for policy in expand(ranges, CFG)] == ["int8@0", "int8@2", "int8@3", "int8@5"]
     differing = [
-        OneLayerAtATime(setting=INT8, default=default, layers=named(text), given_name="mine")
+        OneLayerAtATime(setting=INT8, default=default, rules=named(text), given_name="mine")
         for default, text in ((FP32, "0-3"), (FP16, "2-5"))
     ]
     with pytest.raises(ConfigurationError, match="two policies are called mine@2, and they differ"):
@@ -301,7 +301,7 @@ def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Pa
         ("int9", r"^--policy:1: unknown policy int9\n  Did you mean int8\?"),
         ("{defalt: int8}", r"^--policy:1: unknown key defalt in a policy\n  Did you mean default\?"),
         ("{default: int8", r"^--policy:1: "),
-        ("{each: int8}", r"^--policy:1: each gives a policy for every layer, and one policy is wanted"),
+        ("{each: int8}", r"^--policy:1: each gives several policies, and this option takes one"),
         ("[int8]", r"^--policy:1: expected a policy: one of"),
         ("", r"^--policy:1: expected a policy: one of"),
         ("@gone.yaml", r"^gone\.yaml: there is no such file"),
