@@ -12,7 +12,7 @@ from harness.errors import CellsFailedError, ConfigurationError
 from harness.text import printable
 
 if TYPE_CHECKING:
-    from harness.boards.sensors.script import BoardPaths
+    from harness.boards.paths import BoardPaths
     from harness.config.targets import Target
 
 

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.boards.base import Completed
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.host_keys import HostKey, parse_host_key
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.images import docker_engine

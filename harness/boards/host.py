@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
 from harness.process_group import guard, kill_group, process_group

@@ -37,12 +37,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.boards.energy import ENERGY_SHAPE, EnergyMeter
 from harness.boards.labgrid.board import PlaceBoard
 from harness.boards.labgrid.coordinator import Place
+from harness.boards.paths import BoardPaths
 from harness.boards.power import POWER_SHAPE, PowerHook
-from harness.boards.sensors.energy import ENERGY_SHAPE, EnergyMeter
-from harness.boards.sensors.script import BoardPaths
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.host_keys import parse_host_key
 from harness.config.document import Node, read_document
 from harness.config.targets import TargetShape
@@ -162,7 +163,7 @@ def _entry(
         raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
     address = _address(node, f"the board {name}", **{"host": "", "user": "", **rest})
     if keep_mb is not None:
-        address = replace(address, keep_bytes=keep_mb * 10**6)
+        address = replace(address, cache_limit_bytes=keep_mb * 10**6)
     if address.jump is not None and address.jump.key is None:
         address = replace(address, jump=replace(address.jump, key=address.key))
     return BoardEntry(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from harness import console
 from harness.boards.base import MOST_OUTPUT, RunEndedError
 from harness.boards.command_line import completed as by_shell
+from harness.boards.energy import metered
 from harness.boards.sensors.conditions import Conditions, assess, merged
 from harness.boards.sensors.cool_down import Cooling, wait_until_cool
-from harness.boards.sensors.energy import metered
 from harness.boards.sensors.governor import STEADY, HeldGovernor, held_governor
 from harness.boards.sensors.sampler import Sample, sampled, take_samples
 from harness.boards.sensors.state import BoardState, read_state

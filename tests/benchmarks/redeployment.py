@@ -22,7 +22,8 @@ import figures
 from ssh_server import running_server
 
 from harness import console
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.config.targets import load_target
 
 AT_MOST = {"again_seconds": 1.0, "same_connection_seconds": 1.0}

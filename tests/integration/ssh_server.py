@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.boards.ssh.board import SshAddress
+from harness.boards.ssh.address import SshAddress
 from harness.boards.ssh.host_keys import parse_host_key
 
 

@@ -19,7 +19,8 @@ from started_processes import running
 
 from harness.boards.base import Completed, RunTimeoutError
 from harness.boards.ssh import session
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.lock import held, take_command
 from harness.config.targets import load_target
 from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
@@ -131,7 +132,8 @@ import sys
 from pathlib import Path
 from harness.boards.ssh.lock import held
 from harness.boards.ssh.host_keys import parse_host_key
-from harness.boards.ssh import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.config.targets import load_target
 
 port, user, key, host_key, folder, pids = sys.argv[1:]

@@ -15,9 +15,9 @@ import pytest
 from ssh_server import Server, address_below, running_server
 
 from harness import file_digest
-from harness.boards.ssh import cache_eviction as storage_room
-from harness.boards.ssh import deployment
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh import cache_eviction, deployment
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.lock import held
 from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
@@ -315,7 +315,7 @@ def test_two_sessions_that_send_the_same_do_not_meet(
 
 
 def test_what_was_not_used_for_longest_is_removed_first(address: SshAddress, tmp_path: Path) -> None:
-    address = replace(address, keep_bytes=1 << 20)
+    address = replace(address, cache_limit_bytes=1 << 20)
     names = ["a", "b", "c", "d"]
     files = {name: tmp_path / name for name in names}
     for name in names:
@@ -336,7 +336,7 @@ def test_what_was_not_used_for_longest_is_removed_first(address: SshAddress, tmp
 def test_after_the_boards_clock_went_back_what_was_used_before_is_no_newer_than_the_rest(
     address: SshAddress, tmp_path: Path
 ) -> None:
-    address = replace(address, keep_bytes=1 << 20)
+    address = replace(address, cache_limit_bytes=1 << 20)
     names = list("abcde")
     paths: dict[str, Path] = {}
     for name in names:
@@ -352,7 +352,7 @@ def test_after_the_boards_clock_went_back_what_was_used_before_is_no_newer_than_
 
 
 def test_what_sessions_use_is_kept(address: SshAddress, tmp_path: Path) -> None:
-    address = replace(address, keep_bytes=1 << 20)
+    address = replace(address, cache_limit_bytes=1 << 20)
     files = {str(number): tmp_path / str(number) for number in range(8)}
     for name, file in files.items():
         file.write_bytes(name.encode() * 300_000)
@@ -377,7 +377,7 @@ def test_parts_of_uploads_are_removed_too(
     partial = cut_upload(address, large, monkeypatch, at=3 << 20)
     small = tmp_path / "small"
     small.write_bytes(b"small")
-    with connect(replace(address, keep_bytes=1 << 20)) as board:
+    with connect(replace(address, cache_limit_bytes=1 << 20)) as board:
         board.deploy({"small": small})
     assert not partial.exists()
 
@@ -386,11 +386,11 @@ def test_small_files_do_not_have_the_board_look_for_room_again(
     board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    original = storage_room.make_room
+    original = cache_eviction.make_room
 
-    def counting(board: SshBoard, *, keep_bytes: int, size: int) -> int:
+    def counting(board: SshBoard, size: int) -> int:
         asked.append(size)
-        return original(board, keep_bytes=keep_bytes, size=size)
+        return original(board, size)
 
     monkeypatch.setattr(deployment, "make_room", counting)
     monkeypatch.setattr(deployment, "_UNASKED", 1000)
@@ -434,7 +434,7 @@ def test_without_room_nothing_is_sent(
 def test_a_disk_that_fills_up_meanwhile_is_named(
     address: SshAddress, tiny: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = storage_room.make_room
+    original = cache_eviction.make_room
     monkeypatch.setattr(deployment, "make_room", lambda *_, **__: 1 << 40)
     upload = deployment.Deployment._upload
 

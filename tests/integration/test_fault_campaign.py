@@ -11,7 +11,8 @@ import pytest
 from board import Board, build_libraries
 from campaign import campaign
 
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.host_keys import parse_host_key
 from harness.config.targets import load_target
 from harness.images.availability import emulation_missing

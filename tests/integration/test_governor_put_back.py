@@ -22,9 +22,10 @@ from proxy import Proxy
 from ssh_server import Server, address_below, running_server
 from started_processes import running
 
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors.governor import held_governor
-from harness.boards.sensors.script import BoardPaths
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.lock import held
 from harness.config.sweep import Protocol
 from harness.config.targets import load_target
@@ -105,8 +106,8 @@ HARNESS = """
 import sys
 from pathlib import Path
 from harness.boards.ssh.host_keys import parse_host_key
-from harness.boards.sensors import BoardPaths
-from harness.boards.ssh import SshAddress
+from harness.boards.paths import BoardPaths
+from harness.boards.ssh.address import SshAddress
 from test_governor_put_back import connect, measure
 
 port, user, key, host_key, folder, sys_folder, proc = sys.argv[1:]

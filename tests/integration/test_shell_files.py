@@ -14,7 +14,8 @@ from proxy import Proxy
 from ssh_server import Server, address_below, running_server
 
 from harness.boards.ssh import board as ssh
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.deployment import Deployment
 from harness.boards.ssh.files import ShellFiles
 from harness.config.targets import load_target

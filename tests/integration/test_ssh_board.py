@@ -17,7 +17,8 @@ from ssh_server import Server, free_port, make_key, running_server
 from harness.boards.base import RunTimeoutError, TooMuchOutputError
 from harness.boards.ssh import board as ssh
 from harness.boards.ssh import session
-from harness.boards.ssh.board import SshAddress, SshBoard
+from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.host_keys import parse_host_key
 from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError

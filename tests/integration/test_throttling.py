@@ -21,7 +21,7 @@ from fake_boards import cores, folder_of, raspberry_pi, write
 from ssh_server import Server
 from tiny_sweep import query, run, write_tiny_sweep
 
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.errors import ThrottledError
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]

@@ -11,7 +11,7 @@ from typing import Self
 
 from harness.boards.base import MOST_OUTPUT, Completed
 from harness.boards.host import HostBoard
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.config.targets import Target, load_target
 
 # What a shell must neither run nor split.

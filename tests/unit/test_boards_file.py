@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from board_key import FINGERPRINT, KEY
 
+from harness.boards.energy import EnergyMeter
 from harness.boards.host import HostBoard
 from harness.boards.inventory import board_of, open_board, read_boards
 from harness.boards.labgrid.board import PlaceBoard
 from harness.boards.labgrid.coordinator import Place
+from harness.boards.paths import BoardPaths
 from harness.boards.power import PowerHook
-from harness.boards.sensors.energy import EnergyMeter
-from harness.boards.sensors.script import BoardPaths
 from harness.boards.ssh.board import SshBoard
 from harness.config.targets import load_target
 from harness.errors import ConfigurationError
@@ -252,14 +252,14 @@ def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(t
     (board,) = read_boards(
         write(tmp_path, f"boards: [{{{BOARD}, keep_mb: 250, wait_seconds: 7.5, sudo: true}}]")
     )
-    assert board.address.keep_bytes == 250_000_000
+    assert board.address.cache_limit_bytes == 250_000_000
     assert board_of(board).wait_seconds == 7.5
     assert board_of(board).sensors == BoardPaths(sudo=True)
     sensors = "{vcgencmd: /opt/vc/bin/vcgencmd}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, sensors: {sensors}, sudo: true}}]"))
     assert board_of(board).sensors == BoardPaths(vcgencmd="/opt/vc/bin/vcgencmd", sudo=True)
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}}}]"))
-    assert board.address.keep_bytes == 2 << 30
+    assert board.address.cache_limit_bytes == 2 << 30
     assert board_of(board).wait_seconds == 3600
     assert board_of(board).sensors == BoardPaths()
 

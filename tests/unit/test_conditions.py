@@ -12,12 +12,12 @@ from fake_boards import ShellBoard, bare, folder_of, raspberry_pi, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.boards.energy import Metered
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors.conditions import assess, merged
 from harness.boards.sensors.cool_down import Cooling, Outcome, wait_until_cool
-from harness.boards.sensors.energy import Metered
 from harness.boards.sensors.governor import HeldGovernor
 from harness.boards.sensors.sampler import Sample, sampled, take_samples
-from harness.boards.sensors.script import BoardPaths
 from harness.boards.sensors.state import BoardState, Core, Sensor, read_state
 from harness.boards.sensors.tegrastats import TegraStats
 from harness.measure.time_series import course

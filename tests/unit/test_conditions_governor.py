@@ -11,9 +11,9 @@ import pytest
 from fake_boards import SHELLS, ShellBoard, bare, folder_of, raspberry_pi, write
 
 from harness.boards.base import MOST_OUTPUT, Completed
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors import governor
 from harness.boards.sensors.governor import held_governor, restore_governors
-from harness.boards.sensors.script import BoardPaths
 from harness.errors import BoardUnreachableError
 
 

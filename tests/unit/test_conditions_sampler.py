@@ -27,8 +27,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.base import RunTimeoutError
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors.sampler import Sample, parse_samples, sampled, take_samples
-from harness.boards.sensors.script import BoardPaths
 from harness.boards.sensors.tegrastats import TegraStats
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.boards.base import Completed
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors.state import BoardState, Sensor, read_state
 from harness.errors import HarnessError
 

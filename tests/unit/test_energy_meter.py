@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.boards.sensors.energy import EnergyMeter, EnergyUnit, Metered, integral, metered
+from harness.boards.energy import EnergyMeter, EnergyUnit, Metered, integral, metered
 from harness.errors import HarnessError
 
 
@@ -133,7 +133,7 @@ def test_without_a_meter_nothing_is_said() -> None:
 @given(text=st.one_of(st.text(), st.from_regex(r"[-+]?[0-9٣_.,]{1,20}([eE]-?[0-9]{1,3})?|nan|inf|0x1f")))
 def test_whatever_it_prints_is_a_number_or_refused(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.boards.sensors.energy.run_user_command", lambda *_, **__: text)
+        patch.setattr("harness.boards.energy.run_user_command", lambda *_, **__: text)
         found = measured(EnergyMeter(command=("meter",), unit="joules"), 0)
     assert found.warning.isprintable()
     if "it stood still" in found.warning:  # it is a number

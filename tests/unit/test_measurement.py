@@ -15,7 +15,7 @@ from networks import DETECTOR, write_sweep
 from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.boards.base import MOST_OUTPUT, Completed, RunTimeoutError
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.config.sweep_file import read_sweep
 from harness.config.targets import load_target
 from harness.errors import (

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from harness.boards.base import MOST_OUTPUT, Completed
 from harness.boards.host import HostBoard
+from harness.boards.paths import BoardPaths
 from harness.boards.probe.expectations import mismatches
 from harness.boards.probe.facts import BoardFacts, Clock, ThermalZone, Throttle, parse_facts
 from harness.boards.probe.read import parse_skew, probe
-from harness.boards.sensors.script import BoardPaths
 from harness.boards.sensors.state import BoardState, Sensor
 from harness.config.targets import all_targets, load_target
 from harness.errors import HarnessError

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fake_boards import ShellBoard, raspberry_pi, waiting
 
+from harness.boards.energy import EnergyMeter
 from harness.boards.sensors.cool_down import Outcome
-from harness.boards.sensors.energy import EnergyMeter
 from harness.config.sweep import Protocol
 from harness.measure.watched_run import Watched, facts, run_watched
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from harness.boards.sensors.energy import Metered, integral
+from harness.boards.energy import Metered, integral
 from harness.boards.sensors.governor import STEADY, HeldGovernor, by_hand
 from harness.boards.sensors.sampler import Sample
 from harness.boards.sensors.state import BoardState, hottest_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.boards.base import Board
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.boards.sensors.state import read_state
 
 POLL_SECONDS = 3.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness import console
 from harness.boards.base import Board, Completed, RunTimeoutError
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
 from harness.errors import BoardUnreachableError, HarnessError
 from harness.text import one_line, printable
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.boards.base import Board
-from harness.boards.sensors.script import SENSORS, BoardPaths
+from harness.boards.paths import BoardPaths
+from harness.boards.sensors.script import SENSORS
 from harness.boards.sensors.state import (
     CLOCKS_KHZ,
     COOLER_STATES,

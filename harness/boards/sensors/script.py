@@ -2,28 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from harness.boards.sensors.energy import EnergyMeter
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoardPaths:
-    """Where a board keeps what is read and set there, and how: absolute paths, a program's name or path."""
-
-    sys: str = "/sys"
-    proc: str = "/proc"
-    vcgencmd: str = "vcgencmd"  # Raspberry Pi's; empty: it is not asked
-    tegrastats: str = "tegrastats"  # Jetson's; empty: it is not started
-    sudo: bool = False  # whether its sudo may be asked, without a password, for what its user may not set
-    meter: EnergyMeter | None = None  # on this machine, says what power the board takes
-
-    @property
-    def arguments(self) -> tuple[str, str, str]:
-        """What SENSORS takes as its first positional parameters."""
-        return self.sys, self.proc, self.vcgencmd
-
-
 # Both scripts list the sensors by the same patterns in the same order: a sample carries values alone, and the
 # state that was read before it says what each of them is. Below /sys names hold no blanks, so lists of them
 # may be split into words. The shell itself reads the files: no process is started. `value` is the result of

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from harness.boards.base import Board
-from harness.boards.sensors.script import SENSORS, BoardPaths
+from harness.boards.paths import BoardPaths
+from harness.boards.sensors.script import SENSORS
 from harness.errors import HarnessError
 from harness.text import one_line
 

@@ -10,14 +10,14 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
-from harness.boards.sensors.script import BoardPaths
+from harness.boards.paths import BoardPaths
+from harness.boards.ssh.address import SshAddress
 from harness.boards.ssh.connection import CONNECT_SECONDS, connection_to, send_at_once
 from harness.boards.ssh.deployment import Deployment
 from harness.boards.ssh.files import RemoteFiles, ShellFiles, files_of
@@ -28,37 +28,10 @@ from harness.files import write_atomically
 from harness.text import brief, printable
 
 if TYPE_CHECKING:
-    from paramiko import PKey
-
     from harness.config.targets import Target
 
 KEEPALIVE_SECONDS = 10
 TRANSFER_SECONDS = 60.0  # without an answer: a connection may fall silent and yet not end
-
-
-@dataclass(frozen=True, kw_only=True)
-class SshAddress:
-    """Where a board is and how it is known. Without `key` the SSH agent and the user's own keys are tried."""
-
-    host: str
-    user: str
-    port: int = 22
-    key: Path | PKey | None = None
-    host_key: HostKey | None = None
-    known_hosts: Path | None = None
-    folder: str = "harness"  # relative to the home folder, or absolute
-    jump: SshAddress | None = None  # the host through which it is reached
-    keep_bytes: int = 2 << 30  # of deployed files; what was not used for longest is removed first
-    wait_seconds: float = 3600.0  # that another harness may keep the board
-
-    @property
-    def known_as(self) -> str:
-        """The name under which known_hosts files have it."""
-        return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
-
-    def __str__(self) -> str:
-        through = f" through {self.jump}" if self.jump else ""
-        return f"{self.user}@{self.host}:{self.port}{through}"
 
 
 class SshBoard:
@@ -117,7 +90,7 @@ class SshBoard:
             self._session = Session(connection.transport, str(folder), self._shown)
             if isinstance(files, ShellFiles):
                 files.join(self._session)
-        self._deployment = Deployment(self, self.keep_bytes)
+        self._deployment = Deployment(self)
 
     def lose(self) -> None:
         """Closes the connection: the board ends the session, and is unreachable until it is entered again."""
@@ -142,9 +115,9 @@ class SshBoard:
         return self._session
 
     @property
-    def keep_bytes(self) -> int:
+    def cache_limit_bytes(self) -> int:
         """How much of what is deployed may stay on the board."""
-        return self.address.keep_bytes if self.address else 0
+        return self.address.cache_limit_bytes if self.address else 0
 
     @property
     def undo(self) -> str:

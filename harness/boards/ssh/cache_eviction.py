@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.text import brief, printable
 
 if TYPE_CHECKING:
-    from harness.boards.ssh.board import SshBoard
+    from harness.boards.ssh.remote import Remote
 
 HOUSEKEEPING_SECONDS = 300.0  # hashing and removing, also of large files on slow cards
 
@@ -61,14 +61,14 @@ echo "$(free) $((keep - total))"
 """
 
 
-def make_room(board: SshBoard, *, keep_bytes: int, size: int) -> int:
-    """Removes old objects until, with `size` bytes more, the store has at most `keep_bytes`, if that can be.
-    How many bytes there is room for then.
+def make_room(board: Remote, size: int) -> int:
+    """Removes the least recently used files until `size` more bytes fit into the board's cache limit.
 
-    Raises HarnessError where the storage still has no room for `size` bytes.
+    Returns how many bytes may be sent then: fewer than `size` where files in use exceed the limit. Raises
+    HarnessError where the storage still has no room for `size` bytes.
     """
     session, need = board.session, (size >> 10) + 1
-    words = (session.folder, session.path, str(keep_bytes >> 10), str(need))
+    words = (session.folder, session.path, str(board.cache_limit_bytes >> 10), str(need))
     said = _ROOM.fullmatch(ask(board, "making room", _MAKE_ROOM, *words).strip())
     if said is None:  # no `df` that can be read: the board will say when it is full
         return size
@@ -82,7 +82,7 @@ def make_room(board: SshBoard, *, keep_bytes: int, size: int) -> int:
     return min(free, left) << 10
 
 
-def ask(board: SshBoard, doing: str, script: str, *words: str) -> str:
+def ask(board: Remote, doing: str, script: str, *words: str) -> str:
     """What a script prints on a board. Raises HarnessError where it fails."""
     result = board.run(["sh", "-c", script, "sh", *words], timeout=HOUSEKEEPING_SECONDS)
     if result.status != 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness.boards.ssh.host_keys import pin
 
 if TYPE_CHECKING:
-    from harness.boards.ssh.board import SshAddress
+    from harness.boards.ssh.address import SshAddress
 
 CONNECT_SECONDS = 20.0
 

@@ -30,7 +30,7 @@ from harness.file_digest import file_digest
 from harness.text import printable
 
 if TYPE_CHECKING:
-    from harness.boards.ssh.board import SshBoard
+    from harness.boards.ssh.remote import Remote
 
 _Word = TypeVar("_Word")
 
@@ -85,10 +85,9 @@ class _File:
 class Deployment:
     """What one session deploys to its board."""
 
-    def __init__(self, board: SshBoard, keep_bytes: int) -> None:
+    def __init__(self, board: Remote) -> None:
         self._board = board
         self._folder = board.session.folder
-        self._keep_bytes = keep_bytes
         self._name = printable(board.name)
         self._verified: set[str] = set()  # paths whose content was verified in this session
         self._room = 0  # bytes that may be sent before the board is asked for room again
@@ -241,7 +240,7 @@ class Deployment:
     def _make_room(self, size: int) -> None:
         """Has the board make room, unless it had some left before: looking takes longer than a small file."""
         if size > self._room:
-            left = make_room(self._board, keep_bytes=self._keep_bytes, size=size)
+            left = make_room(self._board, size)
             self._room = size + min(max(left - size, 0), _UNASKED)
         self._room -= size
 

@@ -34,7 +34,7 @@ from harness.errors import BoardBusyError, BoardUnreachableError, HarnessError
 from harness.text import brief, printable
 
 if TYPE_CHECKING:
-    from harness.boards.ssh.board import SshBoard
+    from harness.boards.ssh.remote import Remote
 
 ANSWER_SECONDS = 60.0
 LOCK_BYTES = 64 << 10  # what a file and its folders may take, on any storage
@@ -88,7 +88,7 @@ def give_back_command(folder: str, session: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def held(board: SshBoard, *, timeout: float, pause: Callable[[float], object] = time.sleep) -> Iterator[None]:
+def held(board: Remote, *, timeout: float, pause: Callable[[float], object] = time.sleep) -> Iterator[None]:
     """Holds the lock of a connected board; says whom it waits for where it has to.
 
     `pause` waits so many seconds between two attempts; what it raises ends the waiting. Raises
@@ -102,7 +102,7 @@ def held(board: SshBoard, *, timeout: float, pause: Callable[[float], object] = 
         _give_back(board)
 
 
-def _give_back(board: SshBoard) -> None:
+def _give_back(board: Remote) -> None:
     why = ""
     try:
         session = board.session
@@ -119,7 +119,7 @@ def _give_back(board: SshBoard) -> None:
     board.lose()
 
 
-def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> None:
+def _take(board: Remote, timeout: float, pause: Callable[[float], object]) -> None:
     deadline, length = time.monotonic() + timeout, FIRST_PAUSE
     holder = _attempt(board)
     if not holder:
@@ -139,7 +139,7 @@ def _take(board: SshBoard, timeout: float, pause: Callable[[float], object]) -> 
                 progress.describe(f"waiting for {name}: {holder}")
 
 
-def _attempt(board: SshBoard) -> str:
+def _attempt(board: Remote) -> str:
     """Nothing where the lock has been taken, else who has it."""
     session = board.session
     for last in (False, True):
@@ -154,7 +154,7 @@ def _attempt(board: SshBoard) -> str:
                 hint="Check the board's storage and its free space (df), then try again.",
             )
         # A shell may call a full disk an I/O error: this says what it is, or makes room.
-        make_room(board, keep_bytes=board.keep_bytes, size=LOCK_BYTES)
+        make_room(board, LOCK_BYTES)
     if said[0] == "taken":
         return ""
     return f"{said[1]} has it since {said[2]}" if len(said) >= 3 else "another harness has it"
