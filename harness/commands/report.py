@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.report.html import html
     from harness.report.layers import print_report_layers
     from harness.report.markdown import markdown
-    from harness.report.result import read_report
+    from harness.report.read import read_report
     from harness.report.terminal import print_report
     from harness.store.read_only import stored_results
 

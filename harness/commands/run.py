@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from harness.report.board_table import BoardTable
     from harness.report.data import data, write_report
-    from harness.report.result import read_report
+    from harness.report.read import read_report
     from harness.report.terminal import print_report
     from harness.store.store import Store
     from harness.sweep.run import run_sweep
@@ -139,23 +139,11 @@ def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
     folder = arguments.results or default_folder(sweep)
     expected = estimate(planned, fleet.boards, folder, fresh=arguments.fresh)
     if arguments.json:
-        rows = [
-            {
-                "model": cell.model.name,
-                "policy": cell.policy,
-                "target": cell.target.name,
-                "runtime": cell.runtime,
-                "toolchain": cell.build.name,
-                "threads": cell.threads,
-                "options": cell.options.name,
-                "emulated": cell.emulated,
-            }
-            for cell in planned
-        ]
+        rows = [asdict(cell.spec) for cell in planned]
         console.emit_json({"sweep": sweep.name, "cells": rows, "estimate": _estimate_row(expected)})
     else:
         for cell in planned:
-            print(cell.name + (" (emulated)" if cell.emulated else ""))
+            print(cell.name)
         for line in _estimate_lines(expected, len(planned)):
             console.log(line)
     return 0

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from harness.config.sweep import Build, Model, Options, Protocol, Step, Variant
 from harness.config.targets import Target
 from harness.measure import fingerprint
-from harness.text import printable
+from harness.measure.spec import CellSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """model x policy x target x runtime x toolchain x threads x options."""
+    """What a cell is made of, where its specification has names."""
 
     variant: Variant
     target: Target
@@ -34,19 +35,22 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For messages: without control characters, which names in a sweep file may hold."""
-        parts = [
-            self.target.name,
-            self.model.name,
-            self.policy,
-            f"{self.threads} thread{'s'[: self.threads > 1]}",
-        ]
-        parts += [self.build.name] if self.build != Build() else []
-        if self.step.name:
-            parts.append(f"({self.step.name})")
-        elif self.options.name:
-            parts.append(self.options.name)
-        return printable(" ".join(parts))
+        return self.spec.name
+
+    @cached_property
+    def spec(self) -> CellSpec:
+        return CellSpec(
+            model=self.model.name,
+            policy=self.policy,
+            target=self.target.name,
+            runtime=self.runtime,
+            toolchain=self.build.name,
+            threads=self.threads,
+            options=self.options.name,
+            emulated=self.emulated,
+            step=self.step.name,
+            note=self.step.note,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

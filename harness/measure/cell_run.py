@@ -7,25 +7,24 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.boards.base import library_path
 from harness.errors import ConfigurationError, HarnessError
 from harness.measure.board_fault import boards_fault
 from harness.measure.cell import Cell
+from harness.measure.result import CellOutcome, CellResult, CellWork
 from harness.measure.rounds import measured_in_rounds, output, run_engine
 from harness.measure.statistics import percentile, timing
-from harness.measure.time_series import course
-from harness.measure.watched_run import facts
+from harness.measure.time_series import time_series
+from harness.measure.watched_run import conditions_of
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.engine import EngineOptions, bench_arguments, forward_arguments
-from harness.runtimes.engine_output import Asked, read_bench, read_digests
-from harness.store.store import LayerRow, Outcome
-from harness.sweep.worker import Work
+from harness.runtimes.engine_output import Asked, LayerResult, read_bench, read_digests
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
@@ -46,7 +45,7 @@ class Files:
     multiply_adds: int = 0  # of one inference; 0: not known
 
 
-def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Work:
+def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()) -> CellWork:
     """Runs a cell's processes on a board, each a fresh one; yields between rounds, when other cells may have
     the board, and returns the outcome.
 
@@ -73,21 +72,29 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
     samples = [sample for each in rounds for sample in each.samples]
     # Those of one whole run: layers add up to its time.
     middle = sorted(rounds, key=lambda each: percentile(each.samples, 50))[(len(rounds) - 1) // 2]
-    layers: Sequence[LayerRow] = middle.layers
-    result: dict[str, Any] = {
+    layers = middle.layers
+    watched = [each.watched for each in rounds if each.watched]
+    conditions = conditions_of(watched)
+    last = benches[-1]
+    result = CellResult(
         **vars(timing(samples)),
-        **{key: getattr(benches[-1], key) for key in ("arena_bytes", "weight_bytes", "isa", "instructions")},
-        "peak_rss_bytes": max(bench.peak_rss_bytes or 0 for bench in benches) or None,
-        "conversion_ms": sum(layer.conversion_ns for layer in layers) / 1e6,
-        "rounds": [len(each.samples) for each in rounds],
-        "board": board.name,
-        **facts([each.watched for each in rounds if each.watched]),
-    }
-    if cell.protocol.sustained and (watched := rounds[-1].watched):
-        points = course(samples, watched.samples, watched.before)
-        result["course"] = [asdict(point) for point in points]
-    if cell.protocol.count_instructions and cell.threads == 1 and result["instructions"] is None:
-        result |= _count(board, cell, paths, options, environment)
+        arena_bytes=last.arena_bytes,
+        weight_bytes=last.weight_bytes,
+        isa=last.isa,
+        instructions=last.instructions,
+        peak_rss_bytes=max(bench.peak_rss_bytes or 0 for bench in benches) or None,
+        conversion_ms=sum(layer.conversion_ns for layer in layers) / 1e6,
+        rounds=[len(each.samples) for each in rounds],
+        board=board.name,
+        throttled=conditions.throttled if conditions else None,
+        attempts=max((run.attempts for run in watched), default=None),
+        conditions=conditions,
+    )
+    if cell.protocol.sustained and watched:
+        points = time_series(samples, watched[-1].samples, watched[-1].before)
+        result = replace(result, time_series=points)
+    if cell.protocol.count_instructions and cell.threads == 1 and result.instructions is None:
+        result = _counted(board, cell, paths, options, environment, result)
     # What was profiled is worked out here while the board computes digests.
     with ThreadPoolExecutor(1) if board.emulated else nullcontext() as beside:
         predicting = None
@@ -95,13 +102,15 @@ def measure(board: Board, cell: Cell, files: Files, expected: Sequence[str] = ()
             profiled = profile_engine(
                 board, paths, options, timeout=cell.protocol.timeout, environment=environment
             )
-            predicting = beside.submit(copy_context().run, _predict, board.target, cell, profiled, layers)
-        if "samples" in paths:
-            result |= _compare(board, cell, paths, options, environment, expected, layers)
+            predicting = beside.submit(
+                copy_context().run, _predicted, board.target, cell, profiled, result, layers
+            )
+        digests = _digests(board, cell, paths, options, environment, expected) if "samples" in paths else None
         if predicting:
-            predicted, layers = predicting.result()
-            result |= predicted
-    return Outcome(status="done", result=result, samples_ns=samples, layers=layers)
+            result, layers = predicting.result()
+    if digests is not None:
+        result = _compared(result, board, digests, expected, is_exact(layers, cell.variant.cfg_text))
+    return CellOutcome(status="done", result=result, samples_ns=samples, layers=layers)
 
 
 def engine_options(cell: Cell, calibration: str | None) -> EngineOptions:
@@ -118,7 +127,7 @@ def engine_options(cell: Cell, calibration: str | None) -> EngineOptions:
     )
 
 
-def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
+def is_exact(layers: Sequence[LayerResult], cfg_text: str) -> bool:
     """Whether every layer with weights works in int8 with recorded ranges: such a network's outputs are the
     same bits on every processor, while float sums may be rounded differently."""
     from harness.config.policy import int8_use
@@ -127,15 +136,16 @@ def is_exact(layers: Sequence[LayerRow], cfg_text: str) -> bool:
     return all(row.executed == "int8" for row in weighted) and int8_use(cfg_text).all_static
 
 
-def _count(
+def _counted(
     board: Board,
     cell: Cell,
     paths: Mapping[str, str],
     options: EngineOptions,
     environment: Mapping[str, str],
-) -> dict[str, Any]:
-    """Instructions of one inference under an emulator, which may lack the board's best instruction set; or
-    why they are not counted."""
+    result: CellResult,
+) -> CellResult:
+    """Adds the instructions of one inference under an emulator, which may lack the board's best instruction
+    set; or the reason why they are unknown."""
     argv = bench_arguments(
         paths["engine"],
         cfg=paths["cfg"],
@@ -148,38 +158,44 @@ def _count(
     try:
         counted = board.count_instructions(argv, timeout=cell.protocol.timeout, environment=environment)
     except HarnessError as error:
-        return {"instructions_missing": str(error)}
+        return replace(result, instructions_unavailable_reason=str(error))
     if counted is None:
-        return {}
+        return result
     completed, instructions = counted
     command = f"mpe bench under an emulator on {board.name}"
     asked = Asked(runs=1, threads=cell.threads, layers=None)
     bench = read_bench(output(completed, command), asked, command)
-    return {"instructions": instructions, "instructions_isa": bench.isa}
+    return replace(result, instructions=instructions, instructions_isa=bench.isa)
 
 
-def _predict(
-    target: Target, cell: Cell, profiled: tuple[Profile, object] | None, layers: Sequence[LayerRow]
-) -> tuple[dict[str, Any], Sequence[LayerRow]]:
-    """What a real board would take for the cell and for its layers, or why that is not known."""
+def _predicted(
+    target: Target,
+    cell: Cell,
+    profiled: tuple[Profile, object] | None,
+    result: CellResult,
+    layers: Sequence[LayerResult],
+) -> tuple[CellResult, Sequence[LayerResult]]:
+    """Adds the times that a real board would take for the cell and for its layers, or the reason why they are
+    unknown."""
     if profiled is None:
-        return {"prediction_missing": "; ".join(profiling_missing())}, layers
+        return replace(result, prediction_unavailable_reason="; ".join(profiling_missing())), layers
     profile, _ = profiled
-    instructions = {"instructions": profile.instructions}
+    result = replace(result, instructions=profile.instructions)
     try:
         prediction = find_predictor(target).predict(profile, cell.threads)
     except PredictionError as error:
-        return instructions | {"prediction_missing": str(error)}, layers
+        return replace(result, prediction_unavailable_reason=str(error)), layers
     low, high = prediction.interval_ms
-    result = instructions | {
-        "predicted_ms": prediction.milliseconds,
-        "predicted_low_ms": low,
-        "predicted_high_ms": high,
-        "prediction_error": prediction.error,
-        "prediction_validated": prediction.validated,
-        "prediction_coefficients_of": prediction.coefficients_of or None,
-        "bytes_moved": prediction.work.bytes_moved,
-    }
+    result = replace(
+        result,
+        predicted_ms=prediction.milliseconds,
+        predicted_low_ms=low,
+        predicted_high_ms=high,
+        prediction_error=prediction.error,
+        prediction_validated=prediction.validated,
+        prediction_coefficients_of=prediction.coefficients_of or None,
+        bytes_moved=prediction.work.bytes_moved,
+    )
     times = prediction.layers
     return result, [
         replace(row, predicted_ns=round(1e6 * times[row.index])) if row.index in times else row
@@ -187,15 +203,14 @@ def _predict(
     ]
 
 
-def _compare(
+def _digests(
     board: Board,
     cell: Cell,
     paths: Mapping[str, str],
     options: EngineOptions,
     environment: Mapping[str, str],
     expected: Sequence[str],
-    layers: Sequence[LayerRow],
-) -> dict[str, Any]:
+) -> Sequence[str]:
     forward = run_engine(
         board,
         forward_arguments(
@@ -209,9 +224,14 @@ def _compare(
         cell.protocol.timeout,
         environment,
     )
-    digests = read_digests(forward.printed, len(expected) or None, f"mpe forward on {board.name}")
-    same = digests == list(expected) if expected else None
-    exact = is_exact(layers, cell.variant.cfg_text)
+    return read_digests(forward.printed, len(expected) or None, f"mpe forward on {board.name}")
+
+
+def _compared(
+    result: CellResult, board: Board, digests: Sequence[str], expected: Sequence[str], exact: bool
+) -> CellResult:
+    """Adds the digests of the sample images. Raises HarnessError where `exact` ones differ."""
+    same = list(digests) == list(expected) if expected else None
     if exact and same is False:
         image = next(
             index for index, pair in enumerate(zip(digests, expected, strict=False)) if pair[0] != pair[1]
@@ -221,9 +241,10 @@ def _compare(
             f"{image}, on the host {expected[image][:16]}",
             hint="int8 results must be the same on every processor: this is a fault of the engine.",
         )
-    return {
-        "digest": hashlib.sha256("\n".join(digests).encode()).hexdigest(),
-        "digests": digests,
-        "digest_matches_host": same,
-        "exact": exact,
-    }
+    return replace(
+        result,
+        digest=hashlib.sha256("\n".join(digests).encode()).hexdigest(),
+        digests=digests,
+        digest_matches_host=same,
+        bit_exact=exact,
+    )

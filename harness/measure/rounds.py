@@ -17,8 +17,7 @@ from harness.measure.cell import Cell
 from harness.measure.statistics import drift
 from harness.measure.watched_run import Watched, run_watched
 from harness.runtimes.engine import EngineOptions, bench_arguments, failure
-from harness.runtimes.engine_output import Asked, AskedLayer, BenchResult, read_bench
-from harness.store.store import LayerRow
+from harness.runtimes.engine_output import Asked, AskedLayer, BenchResult, LayerResult, read_bench
 
 if TYPE_CHECKING:
     from harness.boards.base import Board, Completed
@@ -38,9 +37,9 @@ class Round:
         return self.bench.samples_ns
 
     @property
-    def layers(self) -> list[LayerRow]:
+    def layers(self) -> Sequence[LayerResult]:
         """Its profile."""
-        return [LayerRow(**vars(layer)) for layer in self.bench.layers]
+        return self.bench.layers
 
 
 def measured_in_rounds(

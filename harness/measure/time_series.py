@@ -5,29 +5,19 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from harness.boards.sensors.conditions import hottest_celsius, slowest_clock
 from harness.boards.sensors.sampler import Sample
 from harness.boards.sensors.state import BoardState
+from harness.measure.result import TimePoint
 
 PARTS = 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A part of a run. None: not known there."""
-
-    seconds: float  # from the first frame to this part's end
-    fps: float
-    clock: float | None  # median, of the slowest core, as a fraction of the hardware's maximum
-    celsius: float | None  # of the hottest core
-
-
-def course(
+def time_series(
     frames_ns: Sequence[int], sensors: Sequence[Sample], before: BoardState, parts: int = PARTS
-) -> list[Point]:
+) -> list[TimePoint]:
     """The run in parts that take equally long, up to whole frames; `before` says what the sensors are.
 
     Sensors are read from before the first frame on, while the program starts; their last reading is taken to
@@ -37,7 +27,7 @@ def course(
     if not ends:
         return []
     begin = (sensors[-1].uptime_seconds if sensors else 0.0) - ends[-1] / 1e9
-    points: list[Point] = []
+    points: list[TimePoint] = []
     first = 0
     for part in range(1, parts + 1):
         last = len(ends) if part == parts else bisect_right(ends, ends[-1] * part / parts)
@@ -48,7 +38,7 @@ def course(
         clocks = [clock for sample in meanwhile if (clock := slowest_clock(sample, before)) is not None]
         heat = [hot for sample in meanwhile if (hot := hottest_celsius(sample, before)) is not None]
         points.append(
-            Point(
+            TimePoint(
                 seconds=until,
                 fps=(last - first) / (until - since),
                 clock=statistics.median(clocks) if clocks else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import console
 from harness.boards.base import MOST_OUTPUT, RunEndedError
@@ -17,6 +17,7 @@ from harness.boards.sensors.governor import STEADY, HeldGovernor, held_governor
 from harness.boards.sensors.sampler import Sample, sampled, take_samples
 from harness.boards.sensors.state import BoardState, read_state
 from harness.measure.board_fault import boards_fault
+from harness.measure.result import CellConditions
 
 if TYPE_CHECKING:
     from harness.boards.base import Board, Completed
@@ -40,20 +41,15 @@ class Watched:
     before: BoardState  # says what these are
 
 
-def facts(runs: Sequence[Watched]) -> dict[str, Any]:
-    """What is known of a cell's runs, for the store; nothing of none."""
+def conditions_of(runs: Sequence[Watched]) -> CellConditions | None:
+    """The conditions of a cell's runs; None without a run."""
     if not runs:
-        return {}
-    conditions = merged([run.conditions for run in runs])
-    return {
-        "throttled": conditions.throttled,
-        "attempts": max(run.attempts for run in runs),
-        "conditions": vars(conditions)
-        | {
-            "cooling": [vars(run.cooling) for run in runs],
-            "governor": [vars(run.governor) for run in runs],
-        },
-    }
+        return None
+    return CellConditions(
+        **vars(merged([run.conditions for run in runs])),
+        cooling=[run.cooling for run in runs],
+        governor=[run.governor for run in runs],
+    )
 
 
 def run_watched(

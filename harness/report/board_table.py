@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.report.tables import NOTHING
-from harness.sweep.board_activity import Activity, Lane, Left, State, seconds_left
+from harness.sweep.board_activity import Activity, BoardStatus, Left, State, seconds_left
 from harness.text import printable
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ _LASTING_SECONDS = 1.0  # after which what mostly passes at once is worth a line
 
 
 class BoardTable:
-    """All lanes of a sweep; `left` says how many cells of a target have not ended, and their cost."""
+    """All boards of a sweep. `left` returns how many cells of a target have not ended, and their cost."""
 
-    def __init__(self, lanes: Sequence[Lane], left: Left) -> None:
-        self._lanes = lanes
+    def __init__(self, board_statuses: Sequence[BoardStatus], left: Left) -> None:
+        self._board_statuses = board_statuses
         self._left = left
-        self._targets: dict[str, list[Lane]] = {}
-        for lane in lanes:
-            self._targets.setdefault(lane.target, []).append(lane)
-        self._told: dict[Lane, tuple[State, str]] = {}
+        self._targets: dict[str, list[BoardStatus]] = {}
+        for board_status in board_statuses:
+            self._targets.setdefault(board_status.target, []).append(board_status)
+        self._told: dict[BoardStatus, tuple[State, str]] = {}
 
     def drawn(self, height: int) -> RenderableType:
         """A table of at most `height` lines, but of one board at least; where boards have no room, the line
@@ -49,8 +49,8 @@ class BoardTable:
         from rich.table import Table
         from rich.text import Text
 
-        shown = [(lane, lane.activity) for lane in self._lanes]
-        hidden: list[tuple[Lane, Activity]] = []
+        shown = [(board_status, board_status.activity) for board_status in self._board_statuses]
+        hidden: list[tuple[BoardStatus, Activity]] = []
         if len(shown) > height - 1:
             shown.sort(key=lambda row: _FIRST[row[1].state])
             room = max(height - 2, 1)
@@ -63,9 +63,10 @@ class BoardTable:
             table.add_column(heading, no_wrap=True, overflow="ellipsis", justify="right")
         left = self._times_left()
         now = time.monotonic()
-        for lane, activity in shown:
+        for board_status, activity in shown:
             table.add_row(
-                *_cells(lane, activity, left.get(lane.target), now), style=_STYLES.get(activity.state)
+                *_cells(board_status, activity, left.get(board_status.target), now),
+                style=_STYLES.get(activity.state),
             )
         if not hidden:
             return table
@@ -79,26 +80,26 @@ class BoardTable:
         lines = []
         left = self._times_left()
         now = time.monotonic()
-        for lane in self._lanes:
-            activity = lane.activity
+        for board_status in self._board_statuses:
+            activity = board_status.activity
             doing = activity.state, activity.what
-            if doing == self._told.get(lane):
+            if doing == self._told.get(board_status):
                 continue
             if activity.state in _PASSING and now - activity.since < _LASTING_SECONDS:
                 continue
-            self._told[lane] = doing
+            self._told[board_status] = doing
             if activity.state in _WARNED_OF:
                 continue
             counts = f"{activity.done} done, {activity.failed} failed"
-            if (seconds := left.get(lane.target)) is not None:
-                counts += f", {lane.target} {_duration(seconds)} left"
-            lines.append(f"{printable(lane.name)}: {_state(lane, activity, now)} ({counts})")
+            if (seconds := left.get(board_status.target)) is not None:
+                counts += f", {board_status.target} {_duration(seconds)} left"
+            lines.append(f"{printable(board_status.name)}: {_state(board_status, activity, now)} ({counts})")
         return lines
 
     def _times_left(self) -> Mapping[str, float | None]:
         return {
-            target: seconds_left(lanes, *self._left(target))
-            for target, lanes in self._targets.items()
+            target: seconds_left(board_statuses, *self._left(target))
+            for target, board_statuses in self._targets.items()
             if target
         }
 
@@ -107,14 +108,14 @@ def _by_rank(pair: tuple[State, int]) -> int:
     return _FIRST[pair[0]]
 
 
-def _cells(lane: Lane, activity: Activity, left: float | None, now: float) -> list[Text]:
+def _cells(board_status: BoardStatus, activity: Activity, left: float | None, now: float) -> list[Text]:
     from rich.text import Text
 
     lasting = activity.state not in (State.IDLE, State.FINISHED)
     return [
-        Text(printable(lane.name)),
-        Text(printable(lane.target)),
-        Text(_state(lane, activity, now)),
+        Text(printable(board_status.name)),
+        Text(printable(board_status.target)),
+        Text(_state(board_status, activity, now)),
         Text(_duration(now - activity.since) if lasting else ""),
         Text(str(activity.done)),
         Text(str(activity.failed), style="red" if activity.failed else ""),
@@ -122,7 +123,7 @@ def _cells(lane: Lane, activity: Activity, left: float | None, now: float) -> li
     ]
 
 
-def _state(lane: Lane, activity: Activity, now: float) -> str:
+def _state(board_status: BoardStatus, activity: Activity, now: float) -> str:
     """In words, on one line; what the table's other columns say is left out."""
     words, what = str(activity.state), activity.what
     if activity.detail:
@@ -131,7 +132,7 @@ def _state(lane: Lane, activity: Activity, now: float) -> str:
         words += f" in {_duration(max(activity.until - now, 0.0))}:"
     elif activity.state is State.QUARANTINED:
         words += ":"
-    for prefix in (f"{lane.name}: ", f"{lane.name} ", f"{lane.target} "):
+    for prefix in (f"{board_status.name}: ", f"{board_status.name} ", f"{board_status.target} "):
         what = what.removeprefix(prefix)
     return printable(f"{words} {what}".strip())
 

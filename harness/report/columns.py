@@ -39,12 +39,13 @@ def _fps(row: Row) -> str:
 
 
 def _over_time(row: Row, key: str, place: int) -> float | None:
-    return row.course[place][key] if row.course else None
+    value: float | None = getattr(row.time_series[place], key) if row.time_series else None
+    return value
 
 
 def _sparkline(row: Row, width: int = 20) -> str:
     """FPS over a sustained run, from nothing to the most; each block is a mean over a share of the points."""
-    speeds = [point["fps"] or 0.0 for point in row.course or ()]
+    speeds = [point.fps for point in row.time_series or ()]
     if not speeds:
         return NOTHING
     width = min(width, len(speeds))
@@ -120,7 +121,7 @@ def against_fp32(rows: Sequence[Row]) -> tuple[list[Column], list[Column]]:
     others = [row for row in rows if row.policy != BASELINE]
     speed = [_SPEEDUP] if any(row.speedup_vs_fp32 for row in others) else []
     if any(row.speedup_interval or row.mean_time for row in others) or any(
-        (row.speedup_interval_missing or "").startswith(TOO_FEW_ROUNDS) for row in others
+        (row.speedup_interval_unavailable_reason or "").startswith(TOO_FEW_ROUNDS) for row in others
     ):
         speed += [_SPEEDUP_ENDS] if speed else []
     change = [_CHANGE] if any(row.accuracy_change is not None for row in others) else []
@@ -160,7 +161,7 @@ def ending(rows: Sequence[Row]) -> list[Column]:
 def where_known(rows: Sequence[Row]) -> list[Column]:
     """The columns of what only some boards and runs have."""
     energy = [_ENERGY] if any(row.energy_mj is not None for row in rows) else []
-    return [*energy, *(_SUSTAINED if any(row.course for row in rows) else ())]
+    return [*energy, *(_SUSTAINED if any(row.time_series for row in rows) else ())]
 
 
 def has_p99(row: Row) -> bool:
@@ -175,7 +176,7 @@ def metrics(rows: Sequence[Row]) -> str:
 
 
 def _speedup_ends(row: Row) -> str:
-    return _ends(row.speedup_interval, row.speedup_interval_missing)
+    return _ends(row.speedup_interval, row.speedup_interval_unavailable_reason)
 
 
 def _change(row: Row) -> str:
@@ -204,12 +205,14 @@ _FPS = Column(heading="FPS", text=_fps)
 _TIMES = (
     Column(heading="p50 ms", text=lambda row: figure(row.p50_ms), spare=6),
     Column(
-        heading="p50 at 95 %", text=lambda row: _ends(row.p50_interval_ms, row.p50_interval_missing), spare=9
+        heading="p50 at 95 %",
+        text=lambda row: _ends(row.p50_interval_ms, row.p50_interval_unavailable_reason),
+        spare=9,
     ),
     Column(heading="p90 ms", text=lambda row: figure(row.p90_ms), spare=10),
     Column(
         heading="p90 at 95 %",
-        text=lambda row: _ends(row.p90_interval_ms, row.p90_interval_missing),
+        text=lambda row: _ends(row.p90_interval_ms, row.p90_interval_unavailable_reason),
         detail=True,
     ),
 )
@@ -217,7 +220,7 @@ _P99 = (
     Column(heading="p99 ms", text=_p99, spare=11),
     Column(
         heading="p99 at 95 %",
-        text=lambda row: _ends(row.p99_interval_ms, row.p99_interval_missing),
+        text=lambda row: _ends(row.p99_interval_ms, row.p99_interval_unavailable_reason),
         detail=True,
     ),
 )
@@ -242,8 +245,8 @@ _EMULATED = (
 )
 _ENERGY = Column(heading="mJ", text=lambda row: figure(row.energy_mj), spare=5)
 _GAINS = (
-    Column(heading="over the step before", text=lambda row: _times(row.over_previous), spare=4),
-    Column(heading="over the first", text=lambda row: _times(row.over_first), spare=4),
+    Column(heading="over the step before", text=lambda row: _times(row.speedup_vs_previous), spare=4),
+    Column(heading="over the first", text=lambda row: _times(row.speedup_vs_first), spare=4),
 )
 _MEMORY = (
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB)),

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from harness.measure.intervals import ratio_interval
-
-if TYPE_CHECKING:
-    from harness.report.result import Row
+from harness.report.result import Row
 
 BASELINE = "fp32"
 TOO_FEW_ROUNDS = "too few rounds"
 _ITSELF = "this is the fp32 cell"
-
-
-@dataclass(frozen=True)
-class Resampled:
-    """A model's score on pictures drawn with replacement; of two with the same `draws` each value is of the
-    same pictures."""
-
-    draws: str
-    values: Sequence[float]
-
-
-def resampled_of(scores: dict[str, Any], metric: str | None) -> Resampled | None:
-    """Takes it out of kept scores. None: there is none, as in older stores. Raises ValueError where it is
-    not what an evaluation keeps."""
-    found = scores.pop("resampled", None)
-    if found is None or found.get("metric") != metric:
-        return None
-    values = found.get("values")
-    if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
-        raise ValueError("resampled: its values are no numbers")
-    return Resampled(draws=str(found.get("draws")), values=values) if len(values) > 1 else None
 
 
 def compared_with_fp32(rows: Sequence[Row]) -> list[Row]:
@@ -73,7 +50,7 @@ def _same(row: Row) -> tuple[object, ...]:
 def _speed(row: Row, base: Row | None) -> dict[str, Any]:
     speed, other = speed_of(row), speed_of(base) if base else None
     if not speed or not other or base is None:
-        return {"speedup_interval_missing": _nothing_to_compare(row, base, "speed")}
+        return {"speedup_interval_unavailable_reason": _nothing_to_compare(row, base, "speed")}
     found: dict[str, Any] = {"speedup_vs_fp32": speed / other}
     if row is base:
         missing = _ITSELF
@@ -82,13 +59,13 @@ def _speed(row: Row, base: Row | None) -> dict[str, Any]:
     elif row.mean_time and base.mean_time:
         return found | {"speedup_interval": ratio_interval(row.mean_time, base.mean_time)}
     else:
-        missing = (base if row.mean_time else row).fps_interval_missing or "no samples were kept"
-    return found | {"speedup_interval_missing": missing}
+        missing = (base if row.mean_time else row).fps_interval_unavailable_reason or "no samples were kept"
+    return found | {"speedup_interval_unavailable_reason": missing}
 
 
 def _accuracy(row: Row, base: Row | None) -> dict[str, Any]:
     if row.accuracy is None or base is None or base.accuracy is None:
-        return {"accuracy_change_interval_missing": _nothing_to_compare(row, base, "accuracy")}
+        return {"accuracy_change_interval_unavailable_reason": _nothing_to_compare(row, base, "accuracy")}
     change = row.accuracy - base.accuracy
     found: dict[str, Any] = {"accuracy_change": change}
     if row is base:
@@ -96,8 +73,10 @@ def _accuracy(row: Row, base: Row | None) -> dict[str, Any]:
     elif (reach := accuracy_reach(row, base)) is not None:
         return found | {"accuracy_change_interval": (change - reach, change + reach)}
     else:
-        missing = (base if row.resampled else row).accuracy_interval_missing or "other pictures than fp32's"
-    return found | {"accuracy_change_interval_missing": missing}
+        missing = (
+            base if row.resampled else row
+        ).accuracy_interval_unavailable_reason or "other pictures than fp32's"
+    return found | {"accuracy_change_interval_unavailable_reason": missing}
 
 
 def _nothing_to_compare(row: Row, base: Row | None, what: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from harness.report.course_graph import graph
 from harness.report.tables import Table, tables
+from harness.report.time_graph import graph
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in table.rows
     )
-    graphs = "".join(graph(row) for row in table.rows if row.course)
+    graphs = "".join(graph(row) for row in table.rows if row.time_series)
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
     return (

@@ -10,7 +10,7 @@ from harness.report.tables import figure
 
 if TYPE_CHECKING:
     from harness.report.result import Report, Row
-    from harness.store.store import LayerRow
+    from harness.runtimes.engine_output import LayerResult
 
 # index, type, executed precision, instruction set, algorithm, milliseconds
 LayerTime = tuple[int, str, str, str, str, float | None]
@@ -37,20 +37,10 @@ def print_report_layers(report: Report) -> None:
     for row in report.rows:
         if row.layers:
             heading = "predicted ms" if row.emulated else "ms"
-            print_layers(
-                f"{report.sweep}: {_name(row)}", heading, [_time(row, layer) for layer in row.layers]
-            )
+            print_layers(f"{report.sweep}: {row.name}", heading, [_time(row, layer) for layer in row.layers])
 
 
-def _time(row: Row, layer: LayerRow) -> LayerTime:
+def _time(row: Row, layer: LayerResult) -> LayerTime:
     nanoseconds = layer.predicted_ns if row.emulated else layer.ns
     milliseconds = None if nanoseconds is None else nanoseconds / 1e6
     return layer.index, layer.type, layer.executed, layer.isa, layer.algorithm, milliseconds
-
-
-def _name(row: Row) -> str:
-    threads = f"{row.threads} thread{'s'[: row.threads > 1]}"
-    target = f"{row.target} (emulated)" if row.emulated else row.target
-    return " ".join(
-        part for part in (target, row.model, row.policy, row.toolchain, threads, row.options) if part
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.accuracy.overlap import overlap_sentence
-from harness.config.sweep import Build
 from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
 from harness.report.pareto import emulated_merit, not_ranked
 from harness.report.result import Row
@@ -26,7 +25,9 @@ def instruction_notes(rows: Sequence[Row]) -> list[str]:
             f"{COUNTED_BY_EMULATOR} Counted under QEMU, with {' or '.join(isas)} for vectors: no program "
             "may read this machine's counter of instructions. Times are the machine's own."
         )
-    notes += dict.fromkeys(row.instructions_missing for row in rows if row.instructions_missing)
+    notes += dict.fromkeys(
+        row.instructions_unavailable_reason for row in rows if row.instructions_unavailable_reason
+    )
     return notes
 
 
@@ -42,7 +43,7 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
         )
     if unknown := not_ranked(rows):
         what = sorted({f"{name} is" for names in unknown.values() for name in names})
-        concerned = _listed([" ".join(filter(None, _identity_words(rows[index]))) for index in unknown])
+        concerned = _listed([rows[index].name_on_target for index in unknown])
         notes.append(f"Not ranked, as {' and '.join(what)} not known: {concerned}.")
     if emulated:
         notes.append(
@@ -81,13 +82,13 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
         notes.append("Nothing is compared with fp32: add that policy for speed-ups and changes in accuracy.")
     missing: dict[str, int] = {}
     for row in others:
-        if row.accuracy_change is not None and row.accuracy_change_interval_missing:
-            reason = row.accuracy_change_interval_missing
+        if row.accuracy_change is not None and row.accuracy_change_interval_unavailable_reason:
+            reason = row.accuracy_change_interval_unavailable_reason
             missing[reason] = missing.get(reason, 0) + 1
     notes += [f"No ± in {count} of {len(rows)} cells: {reason}." for reason, count in missing.items()]
-    if few := [row for row in rows if (row.p50_interval_missing or "").startswith(TOO_FEW_ROUNDS)]:
+    if few := [row for row in rows if (row.p50_interval_unavailable_reason or "").startswith(TOO_FEW_ROUNDS)]:
         notes.append(
-            f"Intervals: {len(few)} of {len(rows)} cells have {few[0].p50_interval_missing} "
+            f"Intervals: {len(few)} of {len(rows)} cells have {few[0].p50_interval_unavailable_reason} "
             "(rounds of the protocol)."
         )
     return notes
@@ -120,7 +121,9 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
     """What disturbed measurements, with the hint."""
     notes = []
     if throttled := [row for row in rows if row.throttled]:
-        reasons = dict.fromkeys(reason for row in throttled for reason in (row.conditions or {})["reasons"])
+        reasons = dict.fromkeys(
+            reason for row in throttled if row.conditions for reason in row.conditions.reasons
+        )
         notes.append(f"{THROTTLED} Throttled, also when measured again: {'; '.join(reasons)}.")
     if drifting := sum(row.drift is not None for row in rows):
         notes.append(
@@ -139,12 +142,12 @@ def _condition_notes(rows: Sequence[Row]) -> list[str]:
             "p99 are not."
         )
     if metered := [row for row in rows if row.energy_mj is not None]:
-        sources = dict.fromkeys((row.conditions or {}).get("energy_source") or "" for row in metered)
+        sources = dict.fromkeys(row.conditions.energy_source for row in metered if row.conditions)
         notes.append(
             "mJ: of one inference, at the mean power while the program ran, that of an idle board included, "
             f"measured by {' and by '.join(filter(None, sources)) or 'its sensors'}."
         )
-    notes += dict.fromkeys(warning for row in rows for warning in (row.conditions or {}).get("warnings", ()))
+    notes += dict.fromkeys(warning for row in rows if row.conditions for warning in row.conditions.warnings)
     return notes
 
 
@@ -168,7 +171,9 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
         )
     lenders = {row.target: row.prediction_coefficients_of for row in predicted}
     notes += [borrowed_note(lender, target) for target, lender in lenders.items() if lender]
-    notes += dict.fromkeys(row.prediction_missing for row in rows if row.prediction_missing)
+    notes += dict.fromkeys(
+        row.prediction_unavailable_reason for row in rows if row.prediction_unavailable_reason
+    )
     return notes
 
 
@@ -190,14 +195,8 @@ def cause_notes(rows: Sequence[Row]) -> list[str]:
     causes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.error:
-            name = " ".join(part for part in _identity_words(row) if part)
-            causes.setdefault((row.status, " ".join(row.error.split())), []).append(name)
+            causes.setdefault((row.status, " ".join(row.error.split())), []).append(row.name_on_target)
     return [f"{status} {_listed(names)}: {error}" for (status, error), names in causes.items()]
-
-
-def _identity_words(row: Row) -> tuple[str, ...]:
-    build = "" if row.toolchain == Build().name else row.toolchain
-    return row.model, row.policy, build, f"x{row.threads}", row.options
 
 
 def _listed(names: Sequence[str]) -> str:

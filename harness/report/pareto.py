@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from harness.measure.intervals import ratio_interval
 from harness.report.comparison import accuracy_reach
-
-if TYPE_CHECKING:
-    from harness.report.result import Row
+from harness.report.result import Row
 
 MIB = 1 << 20
 PREDICTED = "predicted FPS"

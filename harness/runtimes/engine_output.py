@@ -79,7 +79,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerResult:
-    """A layer of a profile."""
+    """A layer of a profile: what ran, in which precision, and how long."""
 
     index: int
     type: str
@@ -90,6 +90,7 @@ class LayerResult:
     ns: int
     conversion_ns: int  # of these, for converting the input between precisions
     bytes: int  # moved
+    predicted_ns: int | None = None  # of a real board, where the cell was emulated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,31 +8,33 @@ import math
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self, get_args
+from typing import Any, Self, get_args, get_type_hints
+
+import msgspec
 
 from harness.database import PatientConnection
 from harness.errors import ConfigurationError
+from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, Outcome, Status
+from harness.measure.spec import CellSpec
+from harness.runtimes.engine_output import LayerResult
 from harness.store.errors import damaged, no_store, store_errors
-from harness.store.records import LayerRow, Outcome, Place, Status, Table
+from harness.store.records import PlannedCell, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns
 
-_PLACE = {
-    "cell": str,
-    "accuracy": str | None,
-    **dict.fromkeys(("model", "policy", "target", "runtime", "toolchain"), str),
-    "threads": int,
-    "options": str,
-    "emulated": int,
-    **dict.fromkeys(("step", "note"), str),
-}
-_LAYER = {
-    "index": int,
-    **dict.fromkeys(("type", "precision", "executed", "isa", "algorithm"), str),
-    **dict.fromkeys(("nanoseconds", "conversion_nanoseconds", "bytes"), int),
-    "predicted_nanoseconds": int | None,
-}
+_KEYS = {"cell": str, "accuracy": str | None}
+
+
+def columns_of(kind: type[Any]) -> dict[str, type | UnionType]:
+    """The columns that hold the fields of a dataclass, with the types that SQLite returns for them."""
+    kinds = get_type_hints(kind)
+    return {field.name: int if kinds[field.name] is bool else kinds[field.name] for field in fields(kind)}
+
+
+SPEC_COLUMNS = columns_of(CellSpec)
+LAYER_COLUMNS = columns_of(LayerResult)
 
 
 class StoreReader:
@@ -61,8 +63,32 @@ class StoreReader:
         """The error to raise where a result is not what a harness writes."""
         return damaged(self.folder, reason)
 
-    def outcome(self, table: Table, key: str) -> Outcome | None:
-        """What is known under a key, without samples and layers; None where that is nothing."""
+    def cell(self, key: str) -> CellOutcome | None:
+        """The result of a cell, without samples and layers; None: there is none."""
+        found = self._outcome("cells", key)
+        if found is None:
+            return None
+        outcome, values = found
+        try:
+            result = msgspec.convert(values, CellResult)
+        except msgspec.ValidationError as error:
+            raise self.damaged(f"the result of {self._name(key)}: {error}") from None
+        return CellOutcome(status=outcome.status, error=outcome.error, result=result)
+
+    def evaluation(self, key: str) -> EvaluationOutcome | None:
+        """The result of a computation on the host; None: there is none."""
+        found = self._outcome("evaluations", key)
+        if found is None:
+            return None
+        outcome, values = found
+        return EvaluationOutcome(status=outcome.status, error=outcome.error, values=values)
+
+    def status(self, table: Table, key: str) -> Status | None:
+        """How a piece of work ended; None: it has no result."""
+        found = self._outcome(table, key)
+        return found[0].status if found else None
+
+    def _outcome(self, table: Table, key: str) -> tuple[Outcome, dict[str, Any]] | None:
         rows = self._rows(
             f"SELECT status, error, result FROM {table} WHERE key = ?",
             (key,),
@@ -73,7 +99,17 @@ class StoreReader:
         status, error, result = rows[0]
         if status not in get_args(Status):
             raise self.damaged(f"the status {status!r} of a result is unknown")
-        return Outcome(status=status, error=error, result=self._object(result))
+        return Outcome(status=status, error=error), self._object(result)
+
+    def _name(self, key: str) -> str:
+        """Of the first cell with a key, for messages."""
+        columns = ("model", "policy")
+        rows = self._rows(
+            f"SELECT {', '.join(columns)} FROM plan WHERE cell = ? LIMIT 1",
+            (key,),
+            dict.fromkeys(columns, str),
+        )
+        return " ".join(rows[0]) if rows else "a cell"
 
     def samples_ns(self, key: str) -> list[int]:
         """The raw samples of a cell."""
@@ -86,15 +122,15 @@ class StoreReader:
             raise self.damaged("a sample is not longer than 0 ns")
         return [nanoseconds for (nanoseconds,) in rows]
 
-    def layers(self, key: str) -> list[LayerRow]:
+    def layers(self, key: str) -> list[LayerResult]:
         """The profile of a cell."""
-        columns = ", ".join(f'"{column}"' for column in _LAYER)
+        columns = ", ".join(f'"{column}"' for column in LAYER_COLUMNS)
         rows = self._rows(
             f'SELECT {columns} FROM layers JOIN cells USING (revision) WHERE key = ? ORDER BY "index"',
             (key,),
-            _LAYER,
+            LAYER_COLUMNS,
         )
-        return [LayerRow(*row) for row in rows]
+        return [LayerResult(**dict(zip(LAYER_COLUMNS, row, strict=True))) for row in rows]
 
     def has_results(self, target: str) -> bool:
         """Whether any cell of a target was ever measured."""
@@ -116,13 +152,17 @@ class StoreReader:
         )
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def places(self, run: int) -> list[Place]:
+    def planned(self, run: int) -> list[PlannedCell]:
         """The cells of a run."""
-        rows = self._rows(
-            f"SELECT {', '.join(_PLACE)} FROM plan WHERE run = ? ORDER BY position", (run,), _PLACE
-        )
-        named = [dict(zip(Place.__dataclass_fields__, row, strict=True)) for row in rows]
-        return [Place(**(row | {"emulated": bool(row["emulated"])})) for row in named]
+        columns = _KEYS | SPEC_COLUMNS
+        found = []
+        for key, accuracy_key, *row in self._rows(
+            f"SELECT {', '.join(columns)} FROM plan WHERE run = ? ORDER BY position", (run,), columns
+        ):
+            values = dict(zip(SPEC_COLUMNS, row, strict=True))
+            spec = CellSpec(**(values | {"emulated": bool(values["emulated"])}))
+            found.append(PlannedCell(spec=spec, key=key, accuracy_key=accuracy_key))
+        return found
 
     def environment(self, run: int) -> dict[str, str]:
         """What was known of the machine when a run began."""

@@ -1,13 +1,13 @@
-"""What a store keeps: runs, the cells that they consist of, and results."""
+"""What a store keeps besides results: runs, and the cells that they consist of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.measure.spec import CellSpec
 
 Table = Literal["cells", "evaluations"]
-Status = Literal["done", "failed", "skipped", "pending"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,45 +20,9 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a cell stands in a sweep, and which results belong to it."""
+class PlannedCell:
+    """A cell of a run, with the keys of its results."""
 
+    spec: CellSpec
     key: str
-    accuracy_key: str | None
-    model: str
-    policy: str
-    target: str
-    runtime: str
-    toolchain: str  # and its flags
-    threads: int
-    options: str
-    emulated: bool
-    step: str = ""  # of a sweep of steps
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class LayerRow:
-    """One layer of a profile."""
-
-    index: int
-    type: str
-    precision: str
-    executed: str
-    isa: str
-    algorithm: str
-    ns: int
-    conversion_ns: int  # of these, for converting the input between precisions
-    bytes: int
-    predicted_ns: int | None = None  # of a real board, where the cell was emulated
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a piece of work ended: its result, or why there is none."""
-
-    status: Status
-    error: str = ""
-    result: Mapping[str, Any] = field(default_factory=dict)
-    samples_ns: Sequence[int] = ()
-    layers: Sequence[LayerRow] = ()
+    accuracy_key: str | None = None

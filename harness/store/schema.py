@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from functools import cache
 
 FILE_NAME = "results.sqlite"
-VERSION = 5
+VERSION = 6
 
 _RUNS = """
 CREATE TABLE runs (
@@ -45,8 +46,8 @@ CREATE TABLE samples (
 CREATE TABLE layers (
   revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, "index" INTEGER NOT NULL,
   type TEXT NOT NULL, precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL,
-  algorithm TEXT NOT NULL, nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL,
-  bytes INTEGER NOT NULL, predicted_nanoseconds INTEGER, PRIMARY KEY (revision, "index")
+  algorithm TEXT NOT NULL, ns INTEGER NOT NULL, conversion_ns INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  predicted_ns INTEGER, PRIMARY KEY (revision, "index")
 ) WITHOUT ROWID;
 -- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
 CREATE TABLE evaluations (
@@ -67,18 +68,53 @@ INSERT INTO layers SELECT
     predicted_nanoseconds
   FROM old_layers JOIN old_cells ON key = cell;
 INSERT INTO evaluations SELECT revision, key, kind, status, error, result, run, finished FROM old_evaluations;
-{"".join(f"DROP TABLE old_{table};" for table in reversed(_KEPT))}
+{";".join(f"DROP TABLE old_{table}" for table in reversed(_KEPT))}
 """
-UPGRADES = {0: _RUNS + _RESULTS, 4: _FROM_4}  # by the format that they begin with
+_RENAMED = {  # keys of results since format 5
+    "course": "time_series",
+    "exact": "bit_exact",
+    "instructions_missing": "instructions_unavailable_reason",
+    "prediction_missing": "prediction_unavailable_reason",
+}
+_RENAME_KEYS = "UPDATE cells SET result = with_new_keys(result)"
+# Format 5 spelled out the unit of the times of layers.
+_FROM_5 = f"""
+DROP VIEW IF EXISTS report_layers;
+ALTER TABLE layers RENAME COLUMN nanoseconds TO ns;
+ALTER TABLE layers RENAME COLUMN conversion_nanoseconds TO conversion_ns;
+ALTER TABLE layers RENAME COLUMN predicted_nanoseconds TO predicted_ns;
+{_RENAME_KEYS}
+"""
+UPGRADES = {
+    0: _RUNS + _RESULTS,
+    4: f"{_FROM_4};{_RENAME_KEYS}",
+    5: _FROM_5,
+}  # by the format that they begin with
 
 
 def upgrade(database: sqlite3.Connection, version: int) -> None:
     """Makes the tables of an empty database (`version` 0), or of an older format, those of VERSION, within
     the transaction that is open."""
     if version != VERSION:
+        database.create_function("with_new_keys", 1, _with_new_keys, deterministic=True)
         for statement in UPGRADES[version].split(";"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _with_new_keys(text: str) -> str:
+    """A result with the keys of this version. Damaged results stay as they are, for the reader to report."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(values, dict):
+        return text
+    conditions = values.get("conditions")
+    for governor in (conditions.get("governor") or ()) if isinstance(conditions, dict) else ():
+        if isinstance(governor, dict) and "cure" in governor:
+            governor["hint"] = governor.pop("cure")
+    return json.dumps({_RENAMED.get(key, key): value for key, value in values.items()}, sort_keys=True)
 
 
 def missing_columns(database: sqlite3.Connection, version: int) -> list[str]:

@@ -17,19 +17,21 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness import console
 from harness.database import connect
+from harness.measure.result import CellOutcome, EvaluationOutcome, Outcome
 from harness.store.errors import StoreError, store_errors
 from harness.store.owners import Owner, is_alive, remove_dead
-from harness.store.reader import StoreReader, checked_format
-from harness.store.records import LayerRow, Outcome, Place, Run, Status, Table
+from harness.store.reader import LAYER_COLUMNS, SPEC_COLUMNS, StoreReader, checked_format
+from harness.store.records import PlannedCell, Run, Table
 from harness.store.schema import FILE_NAME, VERSION, upgrade
 from harness.store.views import make_views, views_are_current
 
-__all__ = ["FILE_NAME", "Claim", "LayerRow", "Outcome", "Place", "Run", "Status", "Store", "Table"]
+__all__ = ["FILE_NAME", "Claim", "PlannedCell", "Run", "Store", "Table"]
 
 CLOSING_SECONDS = 1.0  # that closing waits for another process
 
@@ -113,18 +115,14 @@ class Store(StoreReader):
         assert run is not None
         return Run(id=run, baseline=baseline, fresh=fresh)
 
-    def plan(self, run: Run, places: Sequence[Place]) -> None:
+    def plan(self, run: Run, cells: Sequence[PlannedCell]) -> None:
         """Notes which cells a run consists of."""
         with self._transaction():
             self._database.executemany(
-                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _insert("plan", ("run", "position", "cell", "accuracy", *SPEC_COLUMNS)),
                 [
-                    (
-                        *(run.id, position, place.key, place.accuracy_key, place.model, place.policy),
-                        *(place.target, place.runtime, place.toolchain, place.threads),
-                        *(place.options, place.emulated, place.step, place.note),
-                    )
-                    for position, place in enumerate(places)
+                    (run.id, position, cell.key, cell.accuracy_key, *vars(cell.spec).values())
+                    for position, cell in enumerate(cells)
                 ],
             )
 
@@ -166,7 +164,10 @@ class Store(StoreReader):
 
     def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
         """Writes all that is known of a cell and ends its claim, in one transaction."""
-        result = _dump(outcome.result)  # before other threads have to wait for it
+        if not isinstance(outcome, CellOutcome):  # it ended before anything was measured
+            outcome = CellOutcome(status=outcome.status, error=outcome.error)
+        known = {name: value for name, value in asdict(outcome.result).items() if value is not None}
+        result = _dump(known)  # before other threads have to wait for it
         with self._transaction():
             revision = self._replace("cells", key)
             self._database.execute(
@@ -178,19 +179,13 @@ class Store(StoreReader):
                 [(revision, position, sample) for position, sample in enumerate(outcome.samples_ns)],
             )
             self._database.executemany(
-                "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        *(revision, row.index, row.type, row.precision, row.executed, row.isa),
-                        *(row.algorithm, row.ns, row.conversion_ns, row.bytes, row.predicted_ns),
-                    )
-                    for row in outcome.layers
-                ],
+                _insert("layers", ("revision", *LAYER_COLUMNS)),
+                [(revision, *vars(layer).values()) for layer in outcome.layers],
             )
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
-        """The same for what is computed on the host."""
-        result = _dump(outcome.result)
+        """The same for a computation on the host."""
+        result = _dump(outcome.values if isinstance(outcome, EvaluationOutcome) else {})
         with self._transaction():
             revision = self._replace("evaluations", key)
             self._database.execute(
@@ -271,6 +266,11 @@ class Store(StoreReader):
                 raise self.damaged(str(error)) from None
         if not views_are_current(self._database):
             make_views(self._database)
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def _dump(result: Mapping[str, Any]) -> str:

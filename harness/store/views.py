@@ -46,8 +46,8 @@ LEFT JOIN evaluations ON evaluations.key = plan.accuracy""",
     "report_layers": f"""
 SELECT {_place()},
   layers."index" AS layer, layers.type, layers.precision, layers.executed, layers.isa, layers.algorithm,
-  layers.nanoseconds / 1e6 AS ms, layers.conversion_nanoseconds / 1e6 AS conversion_ms,
-  layers.predicted_nanoseconds / 1e6 AS predicted_ms, layers.bytes
+  layers.ns / 1e6 AS ms, layers.conversion_ns / 1e6 AS conversion_ms,
+  layers.predicted_ns / 1e6 AS predicted_ms, layers.bytes
 FROM plan JOIN cells ON cells.key = plan.cell JOIN layers USING (revision)""",
     "report_samples": f"""
 SELECT {_place()}, samples.position AS sample, samples.nanoseconds / 1e6 AS ms

@@ -1,7 +1,7 @@
-"""What every board of a sweep does at the moment, for whoever watches.
+"""The status of each board of a sweep.
 
-A board is served by one thread, which alone writes its lane, each time in one assignment of a frozen value:
-others may read at any time, without a lock.
+One thread serves a board. Only this thread writes its status, each time by assigning a frozen value, so that
+other threads can read it at any time without a lock.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 from harness.errors import BoardUnreachableError
 from harness.locks import Interrupted
-from harness.store.store import Outcome
-from harness.sweep.worker import Job, Work
-
-WALL_SECONDS = "wall_seconds"  # in a cell's result: what all its turns took together
+from harness.measure.result import CellOutcome, Outcome, Work
+from harness.sweep.worker import Job
 
 Left = Callable[[str], tuple[int, float]]  # as Backlog.left
 
@@ -92,7 +90,7 @@ class Activity(NamedTuple):
     timings: Timings = Timings()
 
 
-class Lane:
+class BoardStatus:
     """A board and its activity, or the evaluation of accuracy, which has no `target`."""
 
     def __init__(self, name: str, target: str = "") -> None:
@@ -127,9 +125,9 @@ class Lane:
                             outcome: Outcome = end.value
                             whole = seconds + time.monotonic() - began
                             self._count(outcome.status, cost, whole)
-                            if job.table == "cells":
-                                timed = {**outcome.result, WALL_SECONDS: round(whole, 3)}
-                                outcome = replace(outcome, result=timed)
+                            if isinstance(outcome, CellOutcome):
+                                result = replace(outcome.result, wall_seconds=round(whole, 3))
+                                outcome = replace(outcome, result=result)
                             return outcome
                         seconds += self._spend(time.monotonic() - began)
                         yield
@@ -181,10 +179,10 @@ class Backlog:
         return self._left.get(target, (0, 0.0))
 
 
-def seconds_left(lanes: Iterable[Lane], cells: int, cost: float) -> float | None:
+def seconds_left(board_statuses: Iterable[BoardStatus], cells: int, cost: float) -> float | None:
     """Until the boards of a target have measured so many more cells, those under way among them, of so much
     cost together; by what they have measured so far. None where that is nothing, or no board is left."""
-    activities = [lane.activity for lane in lanes]
+    activities = [board_status.activity for board_status in board_statuses]
     boards = sum(activity.state not in _OUT_OF_USE for activity in activities)
     whole = sum((activity.timings for activity in activities), Timings()).predict(cells, cost)
     if whole is None or not boards or not cells:

@@ -12,7 +12,7 @@ from harness.locks import Interrupted
 from harness.measure.cell import Cell
 from harness.store.errors import StoreError
 from harness.store.store import Claim
-from harness.sweep.board_activity import Lane, State
+from harness.sweep.board_activity import BoardStatus, State
 from harness.sweep.fleet import Fleet
 from harness.sweep.plan import Keyed
 from harness.sweep.preparation import Boards
@@ -34,60 +34,65 @@ class BoardService:
     cost: Callable[[Cell], float]
     advance: Callable[[Job], None]  # is told of every cell that has ended
 
-    def serve(self, lane: Lane) -> None:
+    def serve(self, board_status: BoardStatus) -> None:
         """Has a board measure cells until there are none left for it, or it is given up."""
-        with contextlib.suppress(Interrupted), console.telling(lane.tell):
-            while (task := self.schedule.take(lane.name, self.worker.stop)) is not None:
+        with contextlib.suppress(Interrupted), console.telling(board_status.tell):
+            while (task := self.schedule.take(board_status.name, self.worker.stop)) is not None:
                 jobs = [
-                    lane.watched(self.job_for(keyed, lane.name), self.cost(keyed[1])) for keyed in task.items
+                    board_status.watched(self.job_for(keyed, board_status.name), self.cost(keyed[1]))
+                    for keyed in task.items
                 ]
                 begun = False
                 try:
-                    lane.enter(State.OPENING)
-                    self.boards.get(lane.name)
+                    board_status.enter(State.OPENING)
+                    self.boards.get(board_status.name)
                     begun = True
-                    lane.enter(State.WAITING)
+                    board_status.enter(State.WAITING)
                     claims = self.worker.attempt_together(jobs)
                 except StoreError:
                     raise
                 except HarnessError as error:
-                    if not self._try_again(lane, task, error, begun=begun):
+                    if not self._try_again(board_status, task, error, begun=begun):
                         return
                 else:
-                    self._settle(lane, task, jobs, claims)
-                lane.enter(State.IDLE)
-            lane.enter(State.FINISHED)
+                    self._settle(board_status, task, jobs, claims)
+                board_status.enter(State.IDLE)
+            board_status.enter(State.FINISHED)
 
-    def _settle(self, lane: Lane, task: Task[Keyed], jobs: Sequence[Job], claims: Sequence[Claim]) -> None:
+    def _settle(
+        self, board_status: BoardStatus, task: Task[Keyed], jobs: Sequence[Job], claims: Sequence[Claim]
+    ) -> None:
         for job, claim in zip(jobs, claims, strict=True):
             if claim is not Claim.BUSY:
                 self.advance(job)
         if Claim.MINE in claims:
-            self.schedule.works(lane.name)
+            self.schedule.works(board_status.name)
         task.items = [keyed for keyed, claim in zip(task.items, claims, strict=True) if claim is Claim.BUSY]
         if task.items:
             self.schedule.postpone(task, POLL_SECONDS)
         else:
-            self.schedule.done(task, lane.name)
+            self.schedule.done(task, board_status.name)
 
-    def _try_again(self, lane: Lane, task: Task[Keyed], error: HarnessError, *, begun: bool) -> bool:
+    def _try_again(
+        self, board_status: BoardStatus, task: Task[Keyed], error: HarnessError, *, begun: bool
+    ) -> bool:
         """Waits until a board that failed may be tried again; False: never, or the sweep is over.
 
         Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
         """
-        self.boards.drop(lane.name)
+        self.boards.drop(board_status.name)
         busy = isinstance(error, BoardBusyError)  # which no cell is to blame for, and no power cycle helps
         lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
-        pause = self.schedule.lost(task, lane.name, error, begun=begun and not busy, lasting=lasting)
+        pause = self.schedule.lost(task, board_status.name, error, begun=begun and not busy, lasting=lasting)
         if pause is None:
-            console.warn(f"{lane.name}: given up: {error}")
-            lane.enter(State.QUARANTINED, error.message)
+            console.warn(f"{board_status.name}: given up: {error}")
+            board_status.enter(State.QUARANTINED, error.message)
             return False
-        console.warn(f"{lane.name}: tried again in {pause:g} s: {error}")
-        lane.enter(State.RETRYING, error.message, seconds=pause)
-        if self.schedule.failures(lane.name) == POWER_CYCLE_AFTER and not busy:
-            self._power_cycle(lane.name)
-        return self.schedule.rest(lane.name, pause, self.worker.stop)
+        console.warn(f"{board_status.name}: tried again in {pause:g} s: {error}")
+        board_status.enter(State.RETRYING, error.message, seconds=pause)
+        if self.schedule.failures(board_status.name) == POWER_CYCLE_AFTER and not busy:
+            self._power_cycle(board_status.name)
+        return self.schedule.rest(board_status.name, pause, self.worker.stop)
 
     def _power_cycle(self, board: str) -> None:
         try:

@@ -19,13 +19,13 @@ from harness.config.darknet_cfg import read_cfg
 from harness.config.multiply_adds import multiply_adds
 from harness.store.read_only import stored_results
 from harness.store.store import FILE_NAME
-from harness.sweep.board_activity import WALL_SECONDS, Timings
+from harness.sweep.board_activity import Timings
 
 if TYPE_CHECKING:
     from harness.config.sweep import Model
     from harness.config.targets import Target
     from harness.measure.cell import Cell
-    from harness.store.records import Place
+    from harness.measure.spec import CellSpec
 
 # Multiply-adds a second: of this machine and of QEMU as measured on a server of 2024; of a board what its
 # vectors take in a cycle, times the share that the engine reaches (docs/performance.md).
@@ -37,7 +37,6 @@ _PROFILED = 8  # inferences without a profiler that one with it takes as long as
 
 _SAME, _ALIKE, _WORK = "an earlier result", "other cells of the target", "multiply-adds alone"
 _RANGES = {_SAME: (0.8, 1.3), _ALIKE: (0.5, 2.0), _WORK: (0.25, 4.0)}  # times the estimate
-_Identity = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -101,54 +100,37 @@ def estimate(
     return Estimate(parts=parts, total=here + _longest([*there, *emulated, evaluation.span, shared]))
 
 
-def _earlier(folder: Path) -> tuple[Mapping[_Identity, float | None], set[_Identity]]:
+def _earlier(folder: Path) -> tuple[Mapping[CellSpec, float | None], set[tuple[str, str]]]:
     """The cells of the last run that are done, with the seconds that each took where that is known; and the
     models and policies with an accuracy."""
     if not (folder / FILE_NAME).is_file():
         return {}, set()
-    found: dict[_Identity, float | None] = {}
-    evaluated: set[_Identity] = set()
+    found: dict[CellSpec, float | None] = {}
+    evaluated: set[tuple[str, str]] = set()
     with stored_results(folder) as store:
         last = store.last_run()
-        for place in store.places(last[0]) if last else ():
-            outcome = store.outcome("cells", place.key)
+        for planned in store.planned(last[0]) if last else ():
+            spec, outcome = planned.spec, store.cell(planned.key)
             if outcome is not None and outcome.status == "done":
-                seconds = outcome.result.get(WALL_SECONDS)
-                if outcome.result.get("course") or not isinstance(seconds, int | float):
-                    seconds = None  # of a sustained run, or of an older harness
-                found[_placed(place)] = seconds
-            accuracy = store.outcome("evaluations", place.accuracy_key) if place.accuracy_key else None
-            if accuracy is not None and accuracy.status == "done":
-                evaluated.add((place.model, place.policy))
+                result = outcome.result  # of older versions without wall_seconds
+                found[spec] = None if result.time_series else result.wall_seconds
+            if planned.accuracy_key and store.status("evaluations", planned.accuracy_key) == "done":
+                evaluated.add((spec.model, spec.policy))
     return found, evaluated
 
 
-def _placed(place: Place) -> _Identity:
-    return (
-        *(place.model, place.policy, place.target, place.runtime, place.toolchain),
-        *(place.threads, place.options, place.step, place.emulated),
-    )
-
-
-def _identity(cell: Cell) -> _Identity:
-    return (
-        *(cell.model.name, cell.policy, cell.target.name, cell.runtime, cell.build.name),
-        *(cell.threads, cell.options.name, cell.step.name, cell.emulated),
-    )
-
-
 def _of_target(
-    cells: Sequence[Cell], earlier: Mapping[_Identity, float | None], boards: int, *, fresh: bool
+    cells: Sequence[Cell], earlier: Mapping[CellSpec, float | None], boards: int, *, fresh: bool
 ) -> Part:
-    missing = [cell for cell in cells if fresh or _identity(cell) not in earlier]
+    missing = [cell for cell in cells if fresh or cell.spec not in earlier]
     timings = Timings()
     for cell in cells:
-        if (seconds := earlier.get(_identity(cell))) is not None:
+        if (seconds := earlier.get(cell.spec)) is not None:
             timings += Timings.of(_cost(cell), seconds)
     basis: dict[str, int] = {}
     whole, longest = Span(), [Span()]
     for cell in missing:
-        known = None if cell.protocol.sustained else earlier.get(_identity(cell))
+        known = None if cell.protocol.sustained else earlier.get(cell.spec)
         alike = None if cell.protocol.sustained else timings.predict(1, _cost(cell))
         how = _SAME if known is not None else _ALIKE if alike is not None else _WORK
         seconds = next((value for value in (known, alike) if value is not None), _seconds(cell))
@@ -167,7 +149,7 @@ def _of_target(
     )
 
 
-def _of_accuracy(cells: Sequence[Cell], evaluated: set[_Identity], *, fresh: bool) -> Part:
+def _of_accuracy(cells: Sequence[Cell], evaluated: set[tuple[str, str]], *, fresh: bool) -> Part:
     asked = {
         (cell.model.name, cell.policy, cell.options.bn_epsilon): cell.model
         for cell in cells

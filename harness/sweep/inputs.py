@@ -17,14 +17,15 @@ from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.measure import fingerprint
 from harness.measure.cell import Cell
+from harness.measure.result import EvaluationOutcome, Outcome
 from harness.runtimes.engine import HostEngine
-from harness.store.store import Outcome, Store
+from harness.store.store import Store
 from harness.sweep import evaluation
 from harness.sweep.preparation import Engine
 from harness.sweep.worker import Job, at_once
 
 
-class Materials:
+class SweepInputs:
     """Cfgs, calibration files, sample images and host results of one sweep."""
 
     def __init__(self, sweep: Sweep, store: Store, engine: Engine) -> None:
@@ -97,7 +98,7 @@ class Materials:
         if not variant.needs_calibration:
             return None
         key = self._calibration_key(model, model.calibration)
-        outcome = self.store.outcome("evaluations", key)
+        outcome = self.store.evaluation(key)
         if outcome is not None and outcome.status == "failed":
             raise HarnessError(f"calibration: {outcome.error}")
         path = self._calibration_path(model, key)
@@ -116,7 +117,7 @@ class Materials:
         def perform() -> Outcome:
             path.parent.mkdir(parents=True, exist_ok=True)
             evaluation.record_ranges(self.host, model, settings, path)
-            return Outcome(status="done", result={"file": path.name, "sha256": file_digest(path)})
+            return EvaluationOutcome(status="done", values={"file": path.name, "sha256": file_digest(path)})
 
         return Job(
             name=f"ranges of {model.name}",
@@ -137,7 +138,7 @@ class Materials:
                 self.host, model, self.cfg(variant), self.calibration(variant), options
             )
             self._warn_of_overlap(model, result)
-            return Outcome(status="done", result=result)
+            return EvaluationOutcome(status="done", values=result)
 
         key = self._key(
             "accuracy",
@@ -177,7 +178,7 @@ class Materials:
                 options,
                 self.samples(variant.model),
             )
-            return Outcome(status="done", result={"digests": found})
+            return EvaluationOutcome(status="done", values={"digests": found})
 
         return Job(
             name=f"digests of {variant.model.name} {variant.policy}",
@@ -189,8 +190,8 @@ class Materials:
 
     def digests(self, variant: Variant, options: Options) -> list[str]:
         """The host's digests; none where they could not be computed."""
-        outcome = self.store.outcome("evaluations", self.digests_job(variant, options).key)
-        return list(outcome.result.get("digests", [])) if outcome else []
+        outcome = self.store.evaluation(self.digests_job(variant, options).key)
+        return list(outcome.values.get("digests", [])) if outcome else []
 
     def samples(self, model: Model) -> Path:
         """The sample images of a model, as the engine reads them."""

@@ -7,6 +7,7 @@ emulated board.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
@@ -19,7 +20,7 @@ from harness.file_digest import file_digest
 from harness.measure.cell_run import engine_options
 from harness.prediction.engine_run import profile_engine
 from harness.prediction.fit import Measurement
-from harness.sweep.inputs import Materials
+from harness.sweep.inputs import SweepInputs
 from harness.sweep.plan import cells
 from harness.sweep.preparation import Engine
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from harness.config.sweep import Sweep
     from harness.config.targets import Target
     from harness.measure.cell import Cell
+    from harness.measure.spec import CellSpec
     from harness.prediction.predictor import Predictor
     from harness.prediction.profile import Profile
     from harness.store.store import Store
@@ -39,14 +41,14 @@ def measured_work(
     """By number of threads. Raises ConfigurationError where the last run measured nothing on such a board."""
     measured = _measured(sweep, store, target)
     host = build_engine(load_target("host")).engine
-    materials = Materials(sweep, store, Engine(path=host, sha256=file_digest(host)))
+    inputs = SweepInputs(sweep, store, Engine(path=host, sha256=file_digest(host)))
     found: dict[int, list[Measurement]] = {}
     with (
         EmulatedBoard(target) as board,
         console.progress(f"profiling what {target.name} was measured with", len(measured)) as progress,
     ):
         for same in measured:
-            work = predictor.work(_profile(board, materials, same[0][0]))
+            work = predictor.work(_profile(board, inputs, same[0][0]))
             for cell, milliseconds in same:
                 found.setdefault(cell.threads, []).append(
                     Measurement(name=cell.name, work=work, milliseconds=milliseconds)
@@ -58,20 +60,16 @@ def measured_work(
 def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cell, float]]]:
     """Cells with their medians; those that differ in threads alone, and so do the same work, together."""
     last = store.last_run()
-    places = {
-        (place.model, place.policy, place.toolchain, place.threads, place.options): place
-        for place in (store.places(last[0]) if last else [])
-        if place.target == target.name and not place.emulated and place.runtime == "engine"
-    }
-    groups: dict[tuple[str, ...], list[tuple[Cell, float]]] = {}
+    keys = {planned.spec: planned.key for planned in (store.planned(last[0]) if last else [])}
+    groups: dict[CellSpec, list[tuple[Cell, float]]] = {}
     for cell in cells(sweep, lambda _: False):
         if cell.options.tune:  # other algorithms than under emulation
             continue
-        name = (cell.model.name, cell.policy, cell.build.name)
-        place = places.get((*name, cell.threads, cell.options.name))
-        outcome = store.outcome("cells", place.key) if place and cell.target.name == target.name else None
-        if outcome is not None and outcome.status == "done":
-            groups.setdefault((*name, cell.options.name), []).append((cell, outcome.result["p50_ms"]))
+        key = keys.get(cell.spec) if cell.target.name == target.name else None
+        outcome = store.cell(key) if key and cell.runtime == "engine" else None
+        if outcome is not None and outcome.status == "done" and outcome.result.p50_ms:
+            same = replace(cell.spec, threads=0)
+            groups.setdefault(same, []).append((cell, outcome.result.p50_ms))
     if not groups:
         raise ConfigurationError(
             f"{store.folder}: its last run measured nothing on a real {target.name}",
@@ -80,12 +78,12 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
     return list(groups.values())
 
 
-def _profile(board: Board, materials: Materials, cell: Cell) -> Profile:
+def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
     build = build_engine(board.target, toolchain=cell.build.toolchain, flags=cell.build.flags)
-    files = {"engine": build.engine, "cfg": materials.cfg(cell.variant), "weights": cell.model.weights}
-    if calibration := materials.calibration(cell.variant):
+    files = {"engine": build.engine, "cfg": inputs.cfg(cell.variant), "weights": cell.model.weights}
+    if calibration := inputs.calibration(cell.variant):
         files["calibration"] = calibration
-    libraries = materials.libraries(cell)
+    libraries = inputs.libraries(cell)
     paths = board.deploy(files | {library.name: library for library in libraries})
     profiled = profile_engine(
         board,

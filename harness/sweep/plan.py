@@ -44,7 +44,7 @@ def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ..
     )
 
 
-def in_turns(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[list[Keyed]]:
+def interleave(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[list[Keyed]]:
     """Cells with their keys, those together that take turns: they differ in their policy alone, and have
     several rounds. What their board drifts meanwhile hits them alike, and they are what is compared.
 

@@ -25,25 +25,26 @@ from harness.errors import HarnessError
 from harness.locks import Interrupted
 from harness.measure.cell import Cell, Inputs, cell_key
 from harness.measure.cell_run import Files, measure
+from harness.measure.result import Outcome, Work
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.qemu.profiler import profiling_missing
-from harness.store.store import Outcome, Place, Run, Store, Table
-from harness.sweep.board_activity import Backlog, Lane, Left, State
+from harness.store.store import PlannedCell, Run, Store, Table
+from harness.sweep.board_activity import Backlog, BoardStatus, Left, State
 from harness.sweep.board_service import BoardService
 from harness.sweep.environment import environment, processor
 from harness.sweep.fleet import Fleet
-from harness.sweep.inputs import Materials
-from harness.sweep.plan import Keyed, cells, in_turns
+from harness.sweep.inputs import SweepInputs
+from harness.sweep.plan import Keyed, cells, interleave
 from harness.sweep.preflight import check_files
 from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
 from harness.sweep.schedule import Schedule, Task
-from harness.sweep.worker import Job, Work, Worker
+from harness.sweep.worker import Job, Worker
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
 
 Item = TypeVar("Item")
-Watch = Callable[[Sequence[Lane], Left], console.View]
+Watch = Callable[[Sequence[BoardStatus], Left], console.View]
 
 
 class Finished(NamedTuple):
@@ -125,12 +126,12 @@ class _Execution:
         engines = build_engines(product(wanted, self.sweep.toolchains), self.worker)
         host = engines[OWN]
         assert isinstance(host, Engine)
-        self.materials = Materials(self.sweep, self.store, host)
+        self.inputs = SweepInputs(self.sweep, self.store, host)
         for model in self.sweep.models:
-            self.materials.check(model)
+            self.inputs.check(model)
         self._calibrate()
         keys = self.keys = [self._key(cell, engines) for cell in self.cells]
-        accuracies = [self.materials.accuracy_job(cell.variant, cell.options) for cell in self.cells]
+        accuracies = [self.inputs.accuracy_job(cell.variant, cell.options) for cell in self.cells]
         self._plan(keys, accuracies)
         self._note_artifacts(engines)
         impossible = self._give_up(keys, engines)
@@ -181,7 +182,7 @@ class _Execution:
         models = {
             cell.model.name: cell.model for cell in self.cells if cell.variant.needs_calibration
         }.values()
-        self._settle(job for job in map(self.materials.calibration_job, models) if job)
+        self._settle(job for job in map(self.inputs.calibration_job, models) if job)
 
     def _key(self, cell: Cell, engines: Engines) -> str:
         engine = engines.get((cell.target.name, cell.build))
@@ -189,10 +190,10 @@ class _Execution:
             cell,
             Inputs(
                 engine=engine.sha256 if isinstance(engine, Engine) else "",
-                weights=self.materials.file_hash(cell.model.weights),
-                calibration=self.materials.calibration_hash(cell.variant),
-                libraries=self.materials.libraries_hash(cell),
-                samples=self.materials.samples_hash(cell.model),
+                weights=self.inputs.file_hash(cell.model.weights),
+                calibration=self.inputs.calibration_hash(cell.variant),
+                libraries=self.inputs.libraries_hash(cell),
+                samples=self.inputs.samples_hash(cell.model),
                 machine=processor() if cell.target.is_host else "",
                 prediction=_prediction(cell.target) if cell.emulated else "",
             ),
@@ -202,20 +203,7 @@ class _Execution:
         self.store.plan(
             self.run,
             [
-                Place(
-                    key=key,
-                    accuracy_key=accuracy.key if accuracy else None,
-                    model=cell.model.name,
-                    policy=cell.policy,
-                    target=cell.target.name,
-                    runtime=cell.runtime,
-                    toolchain=cell.build.name,
-                    threads=cell.threads,
-                    options=cell.options.name,
-                    emulated=cell.emulated,
-                    step=cell.step.name,
-                    note=cell.step.note,
-                )
+                PlannedCell(spec=cell.spec, key=key, accuracy_key=accuracy.key if accuracy else None)
                 for cell, key, accuracy in zip(self.cells, keys, accuracies, strict=True)
             ],
         )
@@ -227,13 +215,13 @@ class _Execution:
             if isinstance(engine, Engine)
         }
         for model in self.sweep.models:
-            hashes[str(model.cfg)] = self.materials.file_hash(model.cfg)
-            hashes[str(model.weights)] = self.materials.file_hash(model.weights)
+            hashes[str(model.cfg)] = self.inputs.file_hash(model.cfg)
+            hashes[str(model.weights)] = self.inputs.file_hash(model.weights)
             if model.dataset:
-                hashes[str(model.dataset)] = self.materials.dataset_hash(model.dataset)
+                hashes[str(model.dataset)] = self.inputs.dataset_hash(model.dataset)
         for cell in self.cells:
-            if digest := self.materials.calibration_hash(cell.variant):
-                hashes[str(self.materials.calibration(cell.variant))] = digest
+            if digest := self.inputs.calibration_hash(cell.variant):
+                hashes[str(self.inputs.calibration(cell.variant))] = digest
         self.store.add_artifacts(self.run, hashes)
 
     def _give_up(self, keys: Sequence[str], engines: Engines) -> set[str]:
@@ -248,8 +236,7 @@ class _Execution:
             else:
                 continue
             impossible.add(key)
-            earlier = self.store.outcome("cells", key)
-            if earlier is None or earlier.status != "done":
+            if self.store.status("cells", key) != "done":
                 self.store.complete_cell(self.run, key, outcome)
         return impossible
 
@@ -281,18 +268,18 @@ class _Execution:
         for board in targets:
             self.boards.open(board)
         if self.sweep.emulated.images:
-            self._settle(self.materials.digests_job(cell.variant, cell.options) for cell in pending.values())
+            self._settle(self.inputs.digests_job(cell.variant, cell.options) for cell in pending.values())
         tasks = [
             Task(items, items[0][1].target.name, sum(self._cost(cell) for _, cell in items))
-            for items in in_turns(pending, Counter(targets.values()))
+            for items in interleave(pending, Counter(targets.values()))
         ]
         total = len(pending) + len(evaluations)
-        lanes = [Lane(board, target) for board, target in targets.items()]
-        evaluation = [Lane("evaluation")] if evaluations else []
+        board_statuses = [BoardStatus(board, target) for board, target in targets.items()]
+        evaluation = [BoardStatus("evaluation")] if evaluations else []
         backlog = Backlog({key: (cell.target.name, self._cost(cell)) for key, cell in pending.items()})
         with (
             console.progress("measuring", total=total) as bar,
-            ThreadPoolExecutor(len(lanes) + len(evaluation)) as pool,
+            ThreadPoolExecutor(len(board_statuses) + len(evaluation)) as pool,
         ):
 
             def advance(job: Job) -> None:
@@ -316,10 +303,13 @@ class _Execution:
                 cost=self._cost,
                 advance=advance,
             )
-            view = self.watch([*evaluation, *lanes], backlog.left) if self.watch else None
+            view = self.watch([*evaluation, *board_statuses], backlog.left) if self.watch else None
             with console.live(view) if view else contextlib.nullcontext():
-                futures = [pool.submit(service.serve, lane) for lane in lanes]
-                futures += [pool.submit(self._evaluate, lane, evaluations, advance) for lane in evaluation]
+                futures = [pool.submit(service.serve, board_status) for board_status in board_statuses]
+                futures += [
+                    pool.submit(self._evaluate, board_status, evaluations, advance)
+                    for board_status in evaluation
+                ]
                 try:
                     wait(futures, return_when=FIRST_EXCEPTION)
                 finally:
@@ -335,12 +325,14 @@ class _Execution:
         return list(dict.fromkeys(cell.target for cell in pending.values()))
 
     def _cost(self, cell: Cell) -> float:
-        return self.materials.multiply_adds(cell.model) / cell.threads
+        return self.inputs.multiply_adds(cell.model) / cell.threads
 
-    def _evaluate(self, lane: Lane, evaluations: Iterable[Job], advance: Callable[[Job], None]) -> None:
-        with console.telling(lane.tell):
-            self.worker.work(map(lane.watched, evaluations), advance)
-        lane.enter(State.FINISHED)
+    def _evaluate(
+        self, board_status: BoardStatus, evaluations: Iterable[Job], advance: Callable[[Job], None]
+    ) -> None:
+        with console.telling(board_status.tell):
+            self.worker.work(map(board_status.watched, evaluations), advance)
+        board_status.enter(State.FINISHED)
 
     def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
         """Keeps other harnesses from measuring on a device."""
@@ -362,14 +354,14 @@ class _Execution:
         def perform() -> Work:
             files = Files(
                 engine=engine.path,
-                cfg=self.materials.cfg(cell.variant),
+                cfg=self.inputs.cfg(cell.variant),
                 weights=cell.model.weights,
-                calibration=self.materials.calibration(cell.variant),
-                samples=self.materials.samples(cell.model) if self.sweep.emulated.images else None,
-                libraries=self.materials.libraries(cell),
-                multiply_adds=self.materials.multiply_adds(cell.model),
+                calibration=self.inputs.calibration(cell.variant),
+                samples=self.inputs.samples(cell.model) if self.sweep.emulated.images else None,
+                libraries=self.inputs.libraries(cell),
+                multiply_adds=self.inputs.multiply_adds(cell.model),
             )
-            expected = self.materials.digests(cell.variant, cell.options) if files.samples else ()
+            expected = self.inputs.digests(cell.variant, cell.options) if files.samples else ()
             return (yield from measure(self.boards.get(board), cell, files, expected))
 
         return Job(

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness import console
 from harness.errors import BoardUnreachableError, HarnessError, explained
 from harness.locks import Interrupted, loading, lock_file, measuring, using
 from harness.measure.board_fault import boards_fault
+from harness.measure.result import Outcome, Work
 from harness.store.errors import StoreError
-from harness.store.store import Claim, Outcome, Run, Store, Table
+from harness.store.store import Claim, Run, Store, Table
 from harness.text import printable, printable_lines
 
 POLL_SECONDS = 0.2
-
-Work = Generator[None, None, Outcome]  # yields where another job may have its turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +106,7 @@ class Worker:
 
     def give_up(self, job: Job, error: HarnessError) -> None:
         """Keeps why a job was never done, unless another process does it or an earlier result stands."""
-        earlier = self.store.outcome(job.table, job.key)
-        if earlier is not None and earlier.status == "done":
+        if self.store.status(job.table, job.key) == "done":
             return
         if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
             self._keep(job, Outcome(status="failed", error=printable_lines(str(error))))

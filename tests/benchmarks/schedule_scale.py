@@ -144,10 +144,10 @@ def main() -> int:
         number = run_sweep(sweep, folder / "results", FakeFleet(arguments.boards)).run
         seconds, processor = time.monotonic() - started, time.process_time() - used
         with Store(folder / "results") as store:
-            places = store.places(number)
-            outcomes = [store.outcome("cells", place.key) for place in places]
+            places = store.planned(number)
+            outcomes = [store.cell(place.key) for place in places]
     done = [outcome for outcome in outcomes if outcome is not None and outcome.status == "done"]
-    spread = Counter(str(outcome.result["board"]) for outcome in done)
+    spread = Counter(str(outcome.result.board) for outcome in done)
     found = {
         "boards": len(spread),
         "cells": len(places),

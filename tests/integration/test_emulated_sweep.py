@@ -64,7 +64,7 @@ def test_an_emulated_board_computes_what_the_host_evaluated(
         assert cell["bytes_moved"] >= 0
         assert other["predicted_ms"] is None
         if cell["policy"] == "int8":
-            assert cell["exact"]
+            assert cell["bit_exact"]
             assert cell["digest"] == other["digest"]
             assert cell["digest_matches_host"] is True
     # Instructions are those of one thread, whatever the cell's threads.
@@ -146,9 +146,9 @@ def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(
     assert cell["status"] == "done"
     assert cell["p50_ms"] > 0
     assert cell["predicted_ms"] is None
-    assert hint in cell["prediction_missing"]
+    assert hint in cell["prediction_unavailable_reason"]
     assert hint in (tmp_path / "results" / "report.html").read_text()
     assert (cell["instructions"] is None) == (left_out == "qemu-aarch64")
     (cell,) = run(sweep)["cells"]
     assert cell["predicted_ms"] > 0
-    assert cell["prediction_missing"] is None
+    assert cell["prediction_unavailable_reason"] is None

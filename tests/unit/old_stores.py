@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-# The tables of results as they were in format 4, with one result each.
-FORMAT_4 = """
+_RUNS = """
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
   baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
@@ -15,6 +14,19 @@ CREATE TABLE plan (
   step TEXT NOT NULL, note TEXT NOT NULL,
   PRIMARY KEY (run, position)
 ) WITHOUT ROWID;
+"""
+_ABOUT_RUNS = """
+CREATE TABLE environment (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE artifacts (
+  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
+"""
+# The tables of results as they were in format 4, with one result each.
+FORMAT_4 = f"""
+{_RUNS}
 CREATE TABLE cells (
   key TEXT PRIMARY KEY, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
   revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
@@ -33,20 +45,58 @@ CREATE TABLE evaluations (
   key TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL, result TEXT NOT NULL,
   revision INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE environment (
-  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
-) WITHOUT ROWID;
-CREATE TABLE artifacts (
-  run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
-) WITHOUT ROWID;
-CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
+{_ABOUT_RUNS}
 CREATE INDEX cells_by_revision ON cells (revision);
 CREATE INDEX evaluations_by_revision ON evaluations (revision);
 PRAGMA user_version = 4;
 INSERT INTO runs VALUES (1, 's', 's.yaml', 1.0, 2.0, 0, 0);
-INSERT INTO cells VALUES ('other', 'failed', 'because', '{}', 1, 1, 1.0);
-INSERT INTO cells VALUES ('k', 'done', '', '{"fps": 2.5}', 3, 1, 1.5);
+INSERT INTO cells VALUES ('other', 'failed', 'because', '{{}}', 1, 1, 1.0);
+INSERT INTO cells VALUES ('k', 'done', '', '{{"fps": 2.5}}', 3, 1, 1.5);
 INSERT INTO samples VALUES ('k', 0, 5), ('k', 1, 3), ('k', 2, 4);
 INSERT INTO layers VALUES ('k', 3, 'convolutional', 'int8', 'int8', 'avx2', 'gemm', 5, 2, 7, NULL);
-INSERT INTO evaluations VALUES ('e', 'accuracy', 'done', '', '{"top1": 0.5}', 2, 1, 1.2);
+INSERT INTO evaluations VALUES ('e', 'accuracy', 'done', '', '{{"top1": 0.5}}', 2, 1, 1.2);
+"""
+
+# Format 5: a cell with all keys that have other names now.
+FORMAT_5 = f"""
+{_RUNS}
+CREATE TABLE cells (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT NOT NULL, error TEXT NOT NULL,
+  result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+CREATE TABLE samples (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, position INTEGER NOT NULL,
+  nanoseconds INTEGER NOT NULL, PRIMARY KEY (revision, position)
+) WITHOUT ROWID;
+CREATE TABLE layers (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, "index" INTEGER NOT NULL,
+  type TEXT NOT NULL, precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL,
+  algorithm TEXT NOT NULL, nanoseconds INTEGER NOT NULL, conversion_nanoseconds INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, predicted_nanoseconds INTEGER, PRIMARY KEY (revision, "index")
+) WITHOUT ROWID;
+CREATE TABLE evaluations (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, status TEXT NOT NULL,
+  error TEXT NOT NULL, result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+{_ABOUT_RUNS}
+CREATE VIEW report_layers AS SELECT layers.nanoseconds / 1e6 AS ms FROM layers;
+PRAGMA user_version = 5;
+INSERT INTO runs VALUES (1, 's', 's.yaml', 1.0, 2.0, 0, 0);
+INSERT INTO plan VALUES (1, 0, 'k', 'e', 'm', 'int8', 'host', 'engine', 'zig', 1, '', 0, '', '');
+INSERT INTO cells VALUES (3, 'k', 'done', '', '{{
+  "fps": 2.5, "rounds": [3], "exact": true, "digests": ["ab"],
+  "instructions_missing": "no counter", "prediction_missing": "no LLVM",
+  "course": [{{"seconds": 1.5, "fps": 2.5, "clock": null, "celsius": 48.3}}],
+  "conditions": {{
+    "samples": 4, "reasons": [], "warnings": ["loud"], "throttled": false,
+    "cooling": [{{
+      "outcome": "cool", "limit_celsius": 65.0, "first_celsius": 40.0, "last_celsius": 40.0,
+      "waited_seconds": 0.0
+    }}],
+    "governor": [{{"governor": "performance", "held": false, "reason": "no sudo", "cure": "Ask."}}]
+  }}
+}}', 1, 1.5);
+INSERT INTO samples VALUES (3, 0, 5), (3, 1, 3), (3, 2, 4);
+INSERT INTO layers VALUES (3, 3, 'convolutional', 'int8', 'int8', 'avx2', 'gemm', 5, 2, 7, NULL);
+INSERT INTO evaluations VALUES (2, 'e', 'accuracy', 'done', '', '{{"top1": 0.5}}', 1, 1.2);
 """

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
+from cells_in_store import done
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import BoardUnreachableError, HarnessError
 from harness.locks import Interrupted
-from harness.store.store import Outcome
-from harness.sweep.board_activity import WALL_SECONDS, Backlog, Lane, State, Timings, seconds_left
-from harness.sweep.worker import Job, Work
+from harness.measure.result import Outcome, Work
+from harness.sweep.board_activity import Backlog, BoardStatus, State, Timings, seconds_left
+from harness.sweep.worker import Job
 
 
-def job(outcome: Outcome | Exception, lane: Lane, seen: list[State], turns: int = 1) -> Job:
+def job(outcome: Outcome | Exception, board_status: BoardStatus, seen: list[State], turns: int = 1) -> Job:
     def perform() -> Work:
         for turn in range(turns):
             if turn:
                 yield
-            seen.append(lane.activity.state)
+            seen.append(board_status.activity.state)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -48,7 +48,7 @@ def timings(*measured: tuple[float, float]) -> Timings:
 @pytest.mark.parametrize(
     ("outcome", "counts"),
     [
-        (Outcome(status="done"), (1, 0)),
+        (done(), (1, 0)),
         (Outcome(status="failed", error="wrong bits"), (0, 1)),
         (HarnessError("no samples"), (0, 1)),
         (ZeroDivisionError("0"), (0, 1)),
@@ -59,29 +59,30 @@ def timings(*measured: tuple[float, float]) -> Timings:
 def test_a_watched_job_tells_its_begin_and_its_end(
     outcome: Outcome | Exception, counts: tuple[int, int]
 ) -> None:
-    lane, seen = Lane("desk", "pi4"), list[State]()
-    watched = lane.watched(job(outcome, lane, seen), cost=3.0)
-    assert lane.activity.state is State.IDLE
+    board_status, seen = BoardStatus("desk", "pi4"), list[State]()
+    watched = board_status.watched(job(outcome, board_status, seen), cost=3.0)
+    assert board_status.activity.state is State.IDLE
     if isinstance(outcome, Exception):
         with pytest.raises(type(outcome)):
             perform(watched)
     else:
         found = perform(watched)
-        assert found == replace(outcome, result={WALL_SECONDS: pytest.approx(0, abs=1)})
+        expected = done(wall_seconds=0.0) if outcome.status == "done" else outcome
+        assert found == expected
     assert seen == [State.MEASURING]
-    assert (lane.activity.done, lane.activity.failed) == counts
-    assert lane.activity.timings.cells == sum(counts)
-    assert lane.activity.state is (State.IDLE if sum(counts) else State.MEASURING)
+    assert (board_status.activity.done, board_status.activity.failed) == counts
+    assert board_status.activity.timings.cells == sum(counts)
+    assert board_status.activity.state is (State.IDLE if sum(counts) else State.MEASURING)
 
 
 def test_what_a_board_is_at_replaces_what_it_was_at_and_keeps_the_counts() -> None:
-    lane, seen = Lane("desk", "pi4"), list[State]()
-    perform(lane.watched(job(Outcome(status="done"), lane, seen)))
-    lane.tell("cools down: 70 of 65 °C")
-    began = lane.activity.since
-    assert lane.activity.detail == "cools down: 70 of 65 °C"
-    lane.enter(State.RETRYING, "no answer", seconds=30.0)
-    activity = lane.activity
+    board_status, seen = BoardStatus("desk", "pi4"), list[State]()
+    perform(board_status.watched(job(done(), board_status, seen)))
+    board_status.tell("cools down: 70 of 65 °C")
+    began = board_status.activity.since
+    assert board_status.activity.detail == "cools down: 70 of 65 °C"
+    board_status.enter(State.RETRYING, "no answer", seconds=30.0)
+    activity = board_status.activity
     assert (activity.state, activity.what, activity.detail) == (State.RETRYING, "no answer", "")
     assert activity.until - activity.since == pytest.approx(30.0)
     assert activity.since >= began
@@ -89,37 +90,37 @@ def test_what_a_board_is_at_replaces_what_it_was_at_and_keeps_the_counts() -> No
 
 
 def test_the_turns_of_a_job_count_as_one_and_so_do_their_times() -> None:
-    lane, seen = Lane("desk", "pi4"), list[State]()
+    board_status, seen = BoardStatus("desk", "pi4"), list[State]()
     first, other = (
-        lane.watched(job(Outcome(status="done"), lane, seen, turns=2)).perform() for _ in range(2)
+        board_status.watched(job(done(), board_status, seen, turns=2)).perform() for _ in range(2)
     )
     for work in (first, other):
         next(work)
         time.sleep(0.1)  # no turn of either
-    spent = lane.activity.spent
+    spent = board_status.activity.spent
     assert 0 < spent < 0.1
     with pytest.raises(StopIteration):
         next(first)
     assert seen == [State.MEASURING] * 3
-    assert (lane.activity.done, lane.activity.timings.cells) == (1, 1)
-    assert 0 < lane.activity.timings.seconds < 0.1
-    assert 0 < lane.activity.spent < spent
+    assert (board_status.activity.done, board_status.activity.timings.cells) == (1, 1)
+    assert 0 < board_status.activity.timings.seconds < 0.1
+    assert 0 < board_status.activity.spent < spent
     other.close()
-    assert lane.activity.spent == pytest.approx(0.0, abs=1e-9)
-    assert lane.activity.done == 1
+    assert board_status.activity.spent == pytest.approx(0.0, abs=1e-9)
+    assert board_status.activity.done == 1
 
 
 def test_a_lost_job_is_closed_with_its_watch() -> None:
-    lane, closed = Lane("desk", "pi4"), list[str]()
+    board_status, closed = BoardStatus("desk", "pi4"), list[str]()
 
     def work() -> Work:
         try:
             yield
         finally:
             closed.append("closed")
-        return Outcome(status="done")
+        return done()
 
-    watched = lane.watched(Job(name="cell", table="cells", key="k", perform=work)).perform()
+    watched = board_status.watched(Job(name="cell", table="cells", key="k", perform=work)).perform()
     next(watched)
     assert not closed
     watched.close()
@@ -135,9 +136,9 @@ def test_the_backlog_is_what_has_not_ended() -> None:
 
 
 def test_nothing_is_predicted_before_anything_was_measured() -> None:
-    lane = Lane("desk", "pi4")
+    board_status = BoardStatus("desk", "pi4")
     assert Timings().predict(3, 3.0) is None
-    assert seconds_left([lane], 3, 3.0) is None
+    assert seconds_left([board_status], 3, 3.0) is None
 
 
 def test_times_grow_with_costs_as_far_as_they_have() -> None:
@@ -160,18 +161,18 @@ def test_no_prediction_is_negative(measured: list[tuple[float, float]], cells: i
 
 
 def test_the_boards_of_a_target_share_what_is_left() -> None:
-    lanes = [Lane(name, "pi4") for name in "abc"]
-    lanes[0].activity = lanes[0].activity._replace(timings=timings((1.0, 10.0)))
-    assert seconds_left(lanes, 6, 6.0) == pytest.approx(20.0)
-    assert seconds_left(lanes, 2, 2.0) == pytest.approx(10.0)  # the third has nothing to do
-    lanes[1].enter(State.QUARANTINED, "gone")
-    assert seconds_left(lanes, 6, 6.0) == pytest.approx(30.0)
-    lanes[0].enter(State.MEASURING, "cell")
-    lanes[0].activity = lanes[0].activity._replace(since=time.monotonic() - 4.0)
-    assert seconds_left(lanes, 6, 6.0) == pytest.approx(28.0, abs=0.5)
-    lanes[0].activity = lanes[0].activity._replace(spent=6.0)
-    assert seconds_left(lanes, 6, 6.0) == pytest.approx(25.0, abs=0.5)
-    assert seconds_left(lanes, 0, 0.0) is None
-    lanes[0].enter(State.QUARANTINED, "gone")
-    lanes[2].enter(State.FINISHED)
-    assert seconds_left(lanes, 6, 6.0) is None
+    board_statuses = [BoardStatus(name, "pi4") for name in "abc"]
+    board_statuses[0].activity = board_statuses[0].activity._replace(timings=timings((1.0, 10.0)))
+    assert seconds_left(board_statuses, 6, 6.0) == pytest.approx(20.0)
+    assert seconds_left(board_statuses, 2, 2.0) == pytest.approx(10.0)  # the third has nothing to do
+    board_statuses[1].enter(State.QUARANTINED, "gone")
+    assert seconds_left(board_statuses, 6, 6.0) == pytest.approx(30.0)
+    board_statuses[0].enter(State.MEASURING, "cell")
+    board_statuses[0].activity = board_statuses[0].activity._replace(since=time.monotonic() - 4.0)
+    assert seconds_left(board_statuses, 6, 6.0) == pytest.approx(28.0, abs=0.5)
+    board_statuses[0].activity = board_statuses[0].activity._replace(spent=6.0)
+    assert seconds_left(board_statuses, 6, 6.0) == pytest.approx(25.0, abs=0.5)
+    assert seconds_left(board_statuses, 0, 0.0) is None
+    board_statuses[0].enter(State.QUARANTINED, "gone")
+    board_statuses[2].enter(State.FINISHED)
+    assert seconds_left(board_statuses, 6, 6.0) is None

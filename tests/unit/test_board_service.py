@@ -17,14 +17,15 @@ from networks import write_sweep
 from harness.config.sweep_file import read_sweep
 from harness.errors import BoardBusyError, BoardFaultError, BoardUnreachableError, HarnessError
 from harness.measure.cell import Cell
-from harness.store.store import Claim, Outcome, Store
-from harness.sweep.board_activity import Lane, State
+from harness.measure.result import Outcome, Work
+from harness.store.store import Claim, Store
+from harness.sweep.board_activity import BoardStatus, State
 from harness.sweep.board_service import BoardService
 from harness.sweep.fleet import Fleet
 from harness.sweep.plan import Keyed, cells
 from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
-from harness.sweep.worker import Job, Work, Worker
+from harness.sweep.worker import Job, Worker
 
 FULL = "full: there is not enough room: 60 MB are needed, 1 MB is free"
 Perform = Callable[[str, str], Outcome]  # measures a cell on a board
@@ -54,7 +55,7 @@ class Service:
 
     def run(
         self, boards: Sequence[str], numbers: int, together: int = 1, pauses: Sequence[float] = (0.0,) * 5
-    ) -> dict[str, Lane]:
+    ) -> dict[str, BoardStatus]:
         keys = [f"c{number}" for number in range(numbers)]
         tasks = [
             Task[Keyed]([(key, self.cell) for key in keys[first : first + together]], "pi4", 1.0)
@@ -70,20 +71,23 @@ class Service:
             cost=lambda _: 1.0,
             advance=lambda _: None,
         )
-        lanes = {board: Lane(board, "pi4") for board in boards}
-        threads = [threading.Thread(target=service.serve, args=[lane]) for lane in lanes.values()]
+        board_statuses = {board: BoardStatus(board, "pi4") for board in boards}
+        threads = [
+            threading.Thread(target=service.serve, args=[board_status])
+            for board_status in board_statuses.values()
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
-        return lanes
+        return board_statuses
 
     def power_cycle(self, board: str) -> None:
         self.switched.append(board)
 
     def outcomes(self, numbers: int) -> list[tuple[str, str]]:
-        found = [self.store.outcome("cells", f"c{number}") for number in range(numbers)]
+        found = [self.store.cell(f"c{number}") for number in range(numbers)]
         return [(outcome.status, outcome.error) for outcome in found if outcome]
 
     def _abandon(self, task: Task[Keyed], error: HarnessError) -> None:
@@ -121,10 +125,10 @@ def full_on(*boards: str, cells: str = "") -> Perform:
 @pytest.mark.parametrize("together", [1, 3])
 def test_a_faulty_board_swallows_no_cells(service: Callable[[Perform], Service], together: int) -> None:
     found = service(full_on("full"))
-    lanes = found.run(("one", "full", "two"), 30, together)
+    board_statuses = found.run(("one", "full", "two"), 30, together)
     assert found.outcomes(30) == [("done", "")] * 30
     assert found.ran["full"] <= 6 * together  # at first, and after each pause
-    assert lanes["full"].activity.failed == 0
+    assert board_statuses["full"].activity.failed == 0
     assert found.ran["one"] + found.ran["two"] == 30
 
 
@@ -133,25 +137,25 @@ def test_with_one_board_that_is_always_full_all_cells_say_so(
     service: Callable[[Perform], Service], together: int
 ) -> None:
     found = service(full_on("full"))
-    lanes = found.run(["full"], 30, together)
+    board_statuses = found.run(["full"], 30, together)
     ends = found.outcomes(30)
     assert len(ends) == 30
     assert all(status == "failed" and error.endswith(FULL) for status, error in ends)
     assert found.ran["full"] <= 6 * together
     assert found.switched == ["full"]
-    assert lanes["full"].activity.state is State.QUARANTINED
-    assert lanes["full"].activity.what == FULL
+    assert board_statuses["full"].activity.state is State.QUARANTINED
+    assert board_statuses["full"].activity.what == FULL
 
 
 def test_a_cell_that_fits_on_no_board_fails_alone(service: Callable[[Perform], Service]) -> None:
     found = service(full_on("one", "two", cells="c4"))
-    lanes = found.run(("one", "two"), 10, pauses=(0.0,) * 1000)
+    board_statuses = found.run(("one", "two"), 10, pauses=(0.0,) * 1000)
     ends = found.outcomes(10)
     status, error = ends.pop(4)
     assert status == "failed"
     assert re.fullmatch(rf"lost with its board \d+ times, at last: {FULL}", error)
     assert ends == [("done", "")] * 9
-    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+    assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 
 
 def test_what_the_engine_itself_does_is_the_cells(service: Callable[[Perform], Service]) -> None:
@@ -159,19 +163,19 @@ def test_what_the_engine_itself_does_is_the_cells(service: Callable[[Perform], S
         raise HarnessError(f"mpe bench on {board}: ended by SIGKILL")
 
     found = service(perform)
-    lanes = found.run(("one", "two"), 10)
+    board_statuses = found.run(("one", "two"), 10)
     ends = found.outcomes(10)
     assert len(ends) == 10
     assert all(status == "failed" and "ended by SIGKILL" in error for status, error in ends)
     assert sum(found.ran.values()) == 10
-    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+    assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 
 
 def test_who_is_tried_again_late_is_not_waited_for(service: Callable[[Perform], Service]) -> None:
     found = service(full_on("full"))
-    lanes = found.run(("one", "full"), 10, pauses=(600.0,))
+    board_statuses = found.run(("one", "full"), 10, pauses=(600.0,))
     assert found.outcomes(10) == [("done", "")] * 10
-    assert {lane.activity.state for lane in lanes.values()} == {State.FINISHED}
+    assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 
 
 def test_cells_of_a_board_that_another_harness_keeps_go_to_others(
@@ -186,9 +190,9 @@ def test_a_board_that_stays_busy_is_left_out_and_neither_it_nor_its_cells_are_to
     service: Callable[[Perform], Service],
 ) -> None:
     found = service(failing(BoardBusyError("busy: somebody has it", hint="Wait."), "busy"))
-    lanes = found.run(["busy"], 1, pauses=(0.0,) * LOSSES)
+    board_statuses = found.run(["busy"], 1, pauses=(0.0,) * LOSSES)
     assert found.outcomes(1) == [("failed", "busy: somebody has it\n  Wait.")]
-    assert lanes["busy"].activity.state is State.QUARANTINED
+    assert board_statuses["busy"].activity.state is State.QUARANTINED
     assert not found.switched
 
 
@@ -204,8 +208,8 @@ def test_what_another_harness_has_is_no_sign_that_a_board_works(
         return [Claim.BUSY] * len(jobs) if next(turns) % 2 else attempt(jobs)
 
     monkeypatch.setattr(found.worker, "attempt_together", claimed_every_other_time)
-    lanes = found.run(["broken"], 5, pauses=(0.0,) * 4)
-    assert lanes["broken"].activity.state is State.QUARANTINED
+    board_statuses = found.run(["broken"], 5, pauses=(0.0,) * 4)
+    assert board_statuses["broken"].activity.state is State.QUARANTINED
     assert found.switched == ["broken"]
 
 

@@ -20,7 +20,7 @@ from harness.boards.sensors.governor import HeldGovernor
 from harness.boards.sensors.sampler import Sample, sampled, take_samples
 from harness.boards.sensors.state import BoardState, Core, Sensor, read_state
 from harness.boards.sensors.tegrastats import TegraStats
-from harness.measure.time_series import course
+from harness.measure.time_series import time_series
 
 CORE = Core(index=0, clock_khz=1_800_000, maximum_khz=1_800_000, limit_khz=1_800_000, governor="performance")
 PI = BoardState(
@@ -190,19 +190,19 @@ def test_the_course_of_a_run_has_speed_heat_and_clock_of_each_part() -> None:
         "clocks_khz": (900_000,) * len(PI.cores),
     }
     hot = [sample(at=103 + number / 4, **heat) for number in range(1, 9)]
-    points = course(frames, [*cool, *hot], PI, parts=6)
+    points = time_series(frames, [*cool, *hot], PI, parts=6)
     assert [point.fps for point in points] == pytest.approx([100, 100, 50, 50, 50, 50])
     assert [point.seconds for point in points] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
     assert points[-1].celsius == 85
     assert points[-1].clock == 0.5
     assert points[0].clock == 1
-    assert [point.fps for point in course([10**9], [], PI)] == [1]
-    assert course([], [], PI) == []
+    assert [point.fps for point in time_series([10**9], [], PI)] == [1]
+    assert time_series([], [], PI) == []
 
 
 @given(st.lists(st.integers(1, 10**10), max_size=200), st.integers(1, 70))
 def test_a_course_has_every_frame_once(frames: list[int], parts: int) -> None:
-    points = course(frames, [], PI, parts)
+    points = time_series(frames, [], PI, parts)
     assert len(points) <= parts
     begins = [0.0, *(point.seconds for point in points)]
     counts = [point.fps * (point.seconds - begin) for point, begin in zip(points, begins, strict=False)]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cells_in_store import done, scores
 from networks import CLASSIFIER, DETECTOR, write_sweep
 
 from harness import cli
@@ -15,8 +16,10 @@ from harness.config.darknet_cfg import parse_cfg
 from harness.config.multiply_adds import multiply_adds
 from harness.config.sweep_file import read_sweep
 from harness.measure.cell import Cell
-from harness.store.store import Outcome, Place, Store
-from harness.sweep.board_activity import WALL_SECONDS, Lane
+from harness.measure.result import Outcome
+from harness.store.records import PlannedCell, Table
+from harness.store.store import Store
+from harness.sweep.board_activity import BoardStatus
 from harness.sweep.estimate import Estimate, estimate
 from harness.sweep.plan import cells
 from harness.sweep.worker import Job, at_once
@@ -39,25 +42,9 @@ def keep(folder: Path, planned: Sequence[Cell], seconds: Mapping[int, float | No
     """Results of the cells with these numbers, which took so long."""
     with Store(folder) as store:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False)
-        places = [
-            Place(
-                key=str(number),
-                accuracy_key=None,
-                model=cell.model.name,
-                policy=cell.policy,
-                target=cell.target.name,
-                runtime=cell.runtime,
-                toolchain=cell.build.name,
-                threads=cell.threads,
-                options=cell.options.name,
-                emulated=cell.emulated,
-            )
-            for number, cell in enumerate(planned)
-        ]
-        store.plan(run, places)
+        store.plan(run, [PlannedCell(spec=cell.spec, key=str(number)) for number, cell in enumerate(planned)])
         for number, taken in seconds.items():
-            result = {} if taken is None else {WALL_SECONDS: taken}
-            store.complete_cell(run, str(number), Outcome(status="done", result=result))
+            store.complete_cell(run, str(number), done(wall_seconds=taken))
 
 
 def estimated(planned: Sequence[Cell], folder: Path, boards: int = 1, *, fresh: bool = False) -> Estimate:
@@ -117,19 +104,15 @@ def test_a_sustained_cell_takes_the_time_that_is_asked_for(planned: Sequence[Cel
 
 
 def test_a_cell_s_result_says_how_long_all_its_turns_took() -> None:
-    def job(table: str) -> Job:
-        done = at_once(lambda: Outcome(status="done", result={"fps": 5.0}))
-        return Job(name="j", table=table, key="k", perform=done)  # type: ignore[arg-type]
-
-    def outcome(table: str) -> Outcome:
-        work = Lane("host", "host").watched(job(table)).perform()
+    def timed(table: Table, outcome: Outcome) -> Outcome:
+        job = Job(name="j", table=table, key="k", perform=at_once(lambda: outcome))
         with pytest.raises(StopIteration) as end:
-            next(work)
+            next(BoardStatus("host", "host").watched(job).perform())
         found: Outcome = end.value.value
         return found
 
-    assert outcome("cells").result.keys() == {"fps", WALL_SECONDS}
-    assert outcome("evaluations").result.keys() == {"fps"}  # its result is a table of scores
+    assert timed("cells", done(fps=5.0)) == done(fps=5.0, wall_seconds=0.0)
+    assert timed("evaluations", scores(top1=0.5)) == scores(top1=0.5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from fault_kinds import KINDS, Faults
 from judgement import LATE_SECONDS, Done, Tally, note_ends, noted_ends
 
-from harness.store.store import Outcome, Store
+from harness.measure.result import Outcome
+from harness.store.store import Store
 
 KIND = {kind.name: kind for kind in KINDS}
 FAILED = Outcome(status="failed", error="because")

@@ -30,13 +30,13 @@ from harness.measure import cell_run as measurement
 from harness.measure import rounds
 from harness.measure.cell import Cell, Inputs, cell_key
 from harness.measure.cell_run import Files, measure
+from harness.measure.result import CellOutcome
 from harness.measure.watched_run import Watched, run_watched
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
 from harness.runtimes.engine_output import ImplausibleResultError
-from harness.store.store import Outcome
-from harness.sweep.plan import cells, in_turns
+from harness.sweep.plan import cells, interleave
 
 CFG = """\
 [net]
@@ -136,14 +136,14 @@ class ScriptedBoard(FakeBoard):
         return Completed(status=0, stdout=answer, stderr=""), self.counts
 
 
-def measured(board: ScriptedBoard, cell: Cell, files: Files, expected: Sequence[str] = ()) -> Outcome:
+def measured(board: ScriptedBoard, cell: Cell, files: Files, expected: Sequence[str] = ()) -> CellOutcome:
     """What comes of all rounds."""
     rounds = measure(board, cell, files, expected)
     while True:
         try:
             next(rounds)
         except StopIteration as end:
-            outcome: Outcome = end.value
+            outcome: CellOutcome = end.value
             return outcome
 
 
@@ -176,10 +176,10 @@ def test_a_measured_cell(cell: Cell, files: Files) -> None:
     assert outcome.samples_ns == [2_000_000, 4_000_000]
     assert [row.ns for row in outcome.layers] == [5]
     result = outcome.result
-    assert result["fps"] == pytest.approx(1000 / 3)
-    assert (result["p50_ms"], result["arena_bytes"], result["peak_rss_bytes"]) == (3, 10, 30)
-    assert (result["digests"], result["digest_matches_host"]) == ([A, B], True)
-    assert result["instructions"] is None
+    assert result.fps == pytest.approx(1000 / 3)
+    assert (result.p50_ms, result.arena_bytes, result.peak_rss_bytes) == (3, 10, 30)
+    assert (result.digests, result.digest_matches_host) == ([A, B], True)
+    assert result.instructions is None
     bench, forward = board.ran
     assert bench[:2] == ["/there/mpe", "bench"]
     for name, value in (
@@ -200,15 +200,17 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
     assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 3
     for argv in (*board.ran, *board.profiled):
         assert argv[argv.index("--quantizer") + 1] == "tensorflow"
-    assert result["conversion_ms"] == pytest.approx(2e-6)
+    assert result.conversion_ms == pytest.approx(2e-6)
 
 
 def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) -> None:
     board = ScriptedBoard(emulated=True)
     board.target = replace(board.target, board=None)
     outcome = measured(board, cell, files)
-    assert outcome.result["instructions"] == 12345
-    assert outcome.result["prediction_missing"].startswith("nothing is predicted for pi4: its file")
+    assert outcome.result.instructions == 12345
+    assert str(outcome.result.prediction_unavailable_reason).startswith(
+        "nothing is predicted for pi4: its file"
+    )
     assert [row.predicted_ns for row in outcome.layers] == [None]
     (argv,) = board.profiled
     assert argv[argv.index("--threads") + 1] == "1"
@@ -223,10 +225,14 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
     outcome = measured(ScriptedBoard(emulated=True), cell, files)
     result = outcome.result
     # A cycle a block; two threads on two cores halve it.
-    assert result["predicted_ms"] == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
-    assert result["predicted_low_ms"] < result["predicted_ms"] < result["predicted_high_ms"]
-    assert (result["prediction_error"], result["prediction_validated"]) == (0.2, True)
-    assert result["bytes_moved"] == 0
+    assert result.predicted_ms is not None
+    assert result.predicted_ms == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
+    low, high = result.predicted_low_ms, result.predicted_high_ms
+    assert low is not None
+    assert high is not None
+    assert low < result.predicted_ms < high
+    assert (result.prediction_error, result.prediction_validated) == (0.2, True)
+    assert result.bytes_moved == 0
     assert [row.predicted_ns for row in outcome.layers] == [round(1e9 * 12000 / 1e9 / 2 * 1.5)]
 
 
@@ -254,7 +260,7 @@ def test_a_cell_is_measured_in_rounds_that_share_its_runs(cell: Cell, files: Fil
         next(rounds)
     outcome = end.value.value
     assert outcome.samples_ns == [300, 300, 100, 100, 200, 200]
-    assert outcome.result["rounds"] == [2, 2, 2]
+    assert outcome.result.rounds == [2, 2, 2]
     assert [layer.ns for layer in outcome.layers] == [200]  # of the round in the middle
     assert [argv[argv.index("--runs") + 1] for argv in board.ran[:3]] == ["2"] * 3
     assert [argv[argv.index("--min-seconds") + 1] for argv in board.ran[:3]] == ["0.5"] * 3
@@ -266,7 +272,7 @@ def test_policies_alone_take_turns(tmp_path: Path) -> None:
         "policies: [int8, fp32]\ntargets: [host, pi4]\nthreads: [1, 2]\n"
     )
     planned = cells(read_sweep(write_sweep(tmp_path, text)), lambda target: target.name == "pi4")
-    groups = in_turns({str(number): cell for number, cell in enumerate(planned)}, {"host": 1, "pi4": 4})
+    groups = interleave({str(number): cell for number, cell in enumerate(planned)}, {"host": 1, "pi4": 4})
     together = [[(cell.target.name, cell.threads, cell.policy) for _, cell in group] for group in groups]
     assert together == [
         [("host", 1, "int8"), ("host", 1, "fp32")],
@@ -280,7 +286,7 @@ def test_rounds_of_a_cell_that_drifts_are_replaced(cell: Cell, files: Files) -> 
     board = answering(warming, warm, warm, warm)
     outcome = measured(board, in_rounds(cell, rounds=1, reruns=3), files)
     assert list(outcome.samples_ns) == warm
-    assert outcome.result["rounds"] == [len(warm)]
+    assert outcome.result.rounds == [len(warm)]
     board = answering(warming, warming, warming)
     assert list(measured(board, in_rounds(cell, rounds=1, reruns=2), files).samples_ns) == warming
 
@@ -352,22 +358,23 @@ def test_rounds_that_only_differ_are_kept(cell: Cell, files: Files) -> None:
     assert list(outcome.samples_ns) == [sample for each in levels for sample in each]
 
 
-def test_a_sustained_cell_keeps_its_course(cell: Cell, files: Files) -> None:
+def test_a_sustained_cell_keeps_its_time_series(cell: Cell, files: Files) -> None:
     board = answering([1_000_000] * 50 + [2_000_000] * 50)
     sustained = replace(cell, protocol=cell.protocol.sustained_for(1800.0))
     outcome = measured(board, sustained, files)
     (argv,) = [argv for argv in board.ran if argv[1] == "bench"]
     assert float(argv[argv.index("--min-seconds") + 1]) == 1800
-    course = outcome.result["course"]
-    assert (course[0]["fps"], course[-1]["fps"]) == pytest.approx((1000, 500))
-    assert course[-1]["seconds"] == pytest.approx(0.15)
+    points = outcome.result.time_series
+    assert points
+    assert (points[0].fps, points[-1].fps) == pytest.approx((1000, 500))
+    assert points[-1].seconds == pytest.approx(0.15)
     assert cell_key(cell, Inputs(engine="", weights="")) != cell_key(sustained, Inputs(engine="", weights=""))
 
 
 def test_without_samples_there_are_no_digests(cell: Cell, files: Files) -> None:
     board = ScriptedBoard()
     result = measured(board, cell, replace(files, samples=None)).result
-    assert "digest" not in result
+    assert result.digest is None
     assert len(board.ran) == 1
 
 
@@ -379,8 +386,8 @@ def test_int8_that_differs_from_the_host_fails(cell: Cell, files: Files) -> None
 def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
     board = ScriptedBoard(bench=BENCH | {"layers": [ROW | {"executed": "fp32"}]})
     result = measured(board, cell, files, [A, C]).result
-    assert (result["digest_matches_host"], result["exact"]) == (False, False)
-    assert measured(board, cell, files).result["digest_matches_host"] is None  # nothing to compare with
+    assert (result.digest_matches_host, result.bit_exact) == (False, False)
+    assert measured(board, cell, files).result.digest_matches_host is None  # nothing to compare with
 
 
 @pytest.mark.parametrize(
@@ -525,8 +532,8 @@ def counting(tmp_path: Path) -> Cell:
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:
     board = ScriptedBoard(bench=BENCH | {"instructions": 456})
     result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
-    assert result["instructions"] == 456
-    assert "instructions_isa" not in result
+    assert result.instructions == 456
+    assert result.instructions_isa is None
     assert board.counted == []
 
 
@@ -534,13 +541,13 @@ def test_instructions_are_counted_by_an_emulator_otherwise(counting: Cell) -> No
     board = ScriptedBoard()
     files = Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))
     result = measured(board, counting, files).result
-    assert (result["instructions"], result["instructions_isa"]) == (789, "emulated")
+    assert (result.instructions, result.instructions_isa) == (789, "emulated")
     (argv,) = board.counted
     assert {"--mark", "--isa"} <= set(argv)
     two_threads = replace(counting, threads=2)
-    assert measured(board, two_threads, files).result["instructions"] is None
+    assert measured(board, two_threads, files).result.instructions is None
     unasked = replace(counting, protocol=replace(counting.protocol, count_instructions=False))
-    assert measured(board, unasked, files).result["instructions"] is None
+    assert measured(board, unasked, files).result.instructions is None
     assert len(board.counted) == 1
 
 
@@ -553,4 +560,7 @@ def test_a_cell_says_why_its_instructions_are_not_counted(
     board = ScriptedBoard()
     monkeypatch.setattr(board, "count_instructions", refuse)
     result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
-    assert (result["instructions"], result["instructions_missing"]) == (None, "there is no emulator")
+    assert (result.instructions, result.instructions_unavailable_reason) == (
+        None,
+        "there is no emulator",
+    )

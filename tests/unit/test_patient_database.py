@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from harness.database import connect
+from harness.measure.result import Outcome
 from harness.store.errors import StoreError
-from harness.store.store import FILE_NAME, Claim, Outcome, Store
+from harness.store.store import FILE_NAME, Claim, Store
 
 AT_ONCE = 5.0  # seconds, on a busy machine
 

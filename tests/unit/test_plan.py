@@ -12,7 +12,7 @@ from networks import write_sweep
 from harness.config.sweep_file import read_sweep
 from harness.config.targets import load_target
 from harness.measure.cell import Cell
-from harness.sweep.plan import LEAST_TOGETHER, MOST_TOGETHER, cells, in_turns
+from harness.sweep.plan import LEAST_TOGETHER, MOST_TOGETHER, cells, interleave
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def sizes(cell: Cell, groups: list[int], boards: int) -> list[int]:
         for group, count in enumerate(groups)
         for number in range(count)
     }
-    tasks = in_turns(pending, {"pi4": boards})
+    tasks = interleave(pending, {"pi4": boards})
     assert [key for task in tasks for key, _ in task] == list(pending)  # each once, in the plan's order
     assert all(len({cell.threads for _, cell in task}) == 1 for task in tasks)
     return [len(task) for task in tasks]
@@ -68,9 +68,9 @@ def test_tasks_are_small_and_boards_have_some(cell: Cell, groups: list[int], boa
 def test_boards_of_another_target_change_nothing(cell: Cell) -> None:
     other = replace(cell, target=load_target("pi5"))
     pending = {str(number): cell if number < 6 else other for number in range(12)}
-    assert [len(task) for task in in_turns(pending, {"pi4": 3, "pi5": 1})] == [2, 2, 2, 6]
+    assert [len(task) for task in interleave(pending, {"pi4": 3, "pi5": 1})] == [2, 2, 2, 6]
 
 
 def test_what_has_one_round_takes_no_turns(cell: Cell) -> None:
     alone = replace(cell, protocol=replace(cell.protocol, rounds=1))
-    assert [len(task) for task in in_turns(dict.fromkeys("abc", alone), {})] == [1, 1, 1]
+    assert [len(task) for task in interleave(dict.fromkeys("abc", alone), {})] == [1, 1, 1]

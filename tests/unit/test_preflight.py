@@ -15,7 +15,8 @@ from PIL import Image
 
 from harness import cli
 from harness.config.darknet_cfg import parse_cfg
-from harness.store.store import FILE_NAME, Outcome
+from harness.measure.result import Outcome
+from harness.store.store import FILE_NAME
 from harness.sweep.run import _Execution
 
 MODEL = "{name: net, cfg: net.cfg, weights: net.weights, dataset: data, calibration: ranges.json}"
@@ -115,7 +116,7 @@ def test_earlier_results_do_not_pass_for_fresh_ones(
         self.keys = [f"cell {number}" for number in range(len(self.cells))]
         self._plan(self.keys, [None] * len(self.keys))
         for key in self.keys:
-            earlier = self.store.outcome("cells", key)
+            earlier = self.store.cell(key)
             if earlier is None:
                 self.store.complete_cell(self.run, key, Outcome(status="done"))
 

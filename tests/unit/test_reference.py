@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cells_in_store import done, planned, scores
 from documented import keys, queries, statuses, undocumented, view_columns
 from report_rows import row
 
 from harness import cli, errors
+from harness.measure.result import Outcome
 from harness.report.data import data
 from harness.report.result import Report
-from harness.store.store import FILE_NAME, LayerRow, Outcome, Place, Store
+from harness.runtimes.engine_output import LayerResult
+from harness.store.store import FILE_NAME, Store
 
 
 @pytest.fixture
@@ -29,17 +32,13 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         "fp32": [("winograd", 6.0), ("winograd", 3.0), ("reference", 1.0)],
         "int8": [("gemm", 2.0), ("gemm", 1.5), ("reference", 0.5)],
     }
-    names = {"model": "m", "target": "host", "runtime": "engine", "toolchain": "zig", "options": ""}
     with Store(tmp_path) as store:
         for again in (False, True):
             run = store.begin_run(sweep="s", file="s.yaml", fresh=again)
             keys = {policy: f"{policy} {again}" for policy in layers}
             store.plan(
                 run,
-                [
-                    Place(key=key, accuracy_key=key, policy=policy, threads=1, emulated=False, **names)
-                    for policy, key in keys.items()
-                ],
+                [planned(key, key, policy=policy) for policy, key in keys.items()],
             )
             for policy, key in keys.items():
                 fps, accuracy, step = (100.0, 0.9, 10) if policy == "fp32" else (250.0, 0.885, 4)
@@ -47,23 +46,27 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
                     store.complete_cell(run, key, Outcome(status="failed", error="no luck"))
                     continue
                 profile = [
-                    LayerRow(
-                        index,
-                        "yolo" if algorithm == "reference" else "convolutional",
-                        *(policy, policy, "avx2", algorithm, round(1e6 * ms), 0, 10),
+                    LayerResult(
+                        index=index,
+                        type="yolo" if algorithm == "reference" else "convolutional",
+                        precision=policy,
+                        executed=policy,
+                        isa="avx2",
+                        algorithm=algorithm,
+                        ns=round(1e6 * ms),
+                        conversion_ns=0,
+                        bytes=10,
                     )
                     for index, (algorithm, ms) in enumerate(layers[policy])
                 ]
-                outcome = Outcome(
-                    status="done",
-                    result={"fps": fps if again else fps / 2, "throttled": False},
+                outcome = done(
+                    fps=fps if again else fps / 2,
+                    throttled=False,
                     samples_ns=[100_000 * step * tenth for tenth in (6, 7, 8, 9, 10, 10, 11, 12, 14, 20)],
                     layers=profile,
                 )
                 store.complete_cell(run, key, outcome)
-                store.complete_evaluation(
-                    run, key, "accuracy", Outcome(status="done", result={"top1": accuracy})
-                )
+                store.complete_evaluation(run, key, "accuracy", scores(top1=accuracy))
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as found:
         yield found
 
@@ -101,17 +104,13 @@ def test_the_views_say_how_cells_ended(database: sqlite3.Connection) -> None:
 
 
 def test_an_evaluation_that_is_missing_or_failed_is_how_a_cell_ended(tmp_path: Path) -> None:
-    names = {"model": "m", "target": "host", "runtime": "engine", "toolchain": "zig", "options": ""}
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False)
         store.plan(
             run,
-            [
-                Place(key="k", accuracy_key=key, policy=key, threads=1, emulated=False, **names)
-                for key in ("absent", "failed")
-            ],
+            [planned("k", key, policy=key) for key in ("absent", "failed")],
         )
-        store.complete_cell(run, "k", Outcome(status="done", result={"fps": 1.0}))
+        store.complete_cell(run, "k", done(fps=1.0))
         store.complete_evaluation(run, "failed", "accuracy", Outcome(status="failed", error="no picture"))
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as found:
         rows = found.execute("SELECT policy, status, error, accuracy FROM report_cells").fetchall()

@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells_in_store import done, planned, scores
 from report_rows import emulated, report, row
 
+from harness.measure.result import CellConditions, Outcome, TimePoint
 from harness.report.data import data, write_report
 from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.notes import MARK
 from harness.report.pareto import pareto_optimal
-from harness.report.result import Report, read_report
+from harness.report.read import read_report
+from harness.report.result import Report
 from harness.report.tables import NOTHING, tables
 from harness.report.terminal import print_report
-from harness.store.store import Outcome, Place, Store
+from harness.store.store import Store
 
 FIXED_KEYS = [
     "model",
@@ -115,10 +118,9 @@ def test_unsteady_times_are_pointed_out() -> None:
 
 def test_a_sustained_run_is_shown_over_time() -> None:
     points = [
-        {"seconds": 30.0 * n, "fps": 100.0 if n < 4 else 50.0, "clock": None, "celsius": 40.0 + n}
-        for n in range(1, 9)
+        TimePoint(seconds=30.0 * n, fps=100.0 if n < 4 else 50.0, celsius=40.0 + n) for n in range(1, 9)
     ]
-    sustained = report(row(course=points), row("int8"))
+    sustained = report(row(time_series=points), row("int8"))
     (table,) = tables(sustained)
     shown = dict(zip([column.heading for column in table.columns], table.cells(table.rows[0]), strict=True))
     assert shown["minutes"] == "4.00"
@@ -126,7 +128,7 @@ def test_a_sustained_run_is_shown_over_time() -> None:
     assert shown["°C at last"] == "48.0"
     assert shown["FPS over time"] == "███▅▅▅▅▅"
     assert table.cells(table.rows[1])[-2] == NOTHING
-    (steps,) = tables(report(row(course=points, step="first")))
+    (steps,) = tables(report(row(time_series=points, step="first")))
     assert "FPS over time" in [column.heading for column in steps.columns]
     page = html(sustained)
     assert page.count("<svg") == 1
@@ -180,8 +182,8 @@ def test_outliers_are_pointed_out_where_there_are_many() -> None:
 def test_causes_are_given_once_with_the_cells_they_concern() -> None:
     rows = [row(name, status="failed", error="the same\ncause") for name in ("a", "b")]
     (table,) = tables(report(*rows, row("c", status="skipped", error="no Docker")))
-    assert "failed digits a x1, digits b x1: the same cause" in table.notes
-    assert "skipped digits c x1: no Docker" in table.notes
+    assert "failed digits a 1 thread, digits b 1 thread: the same cause" in table.notes
+    assert "skipped digits c 1 thread: no Docker" in table.notes
 
 
 NASTY = "<script>alert(1)</script>|`*_[x](y)"
@@ -222,38 +224,21 @@ def test_json_has_the_fixed_keys(tmp_path: Path) -> None:
 
 
 def test_rows_come_from_the_store(tmp_path: Path) -> None:
-    def place(key: str, accuracy: str | None) -> Place:
-        return Place(
-            key=key,
-            accuracy_key=accuracy,
-            model="m",
-            policy=key,
-            target="host",
-            runtime="engine",
-            toolchain="zig",
-            threads=1,
-            options="",
-            emulated=False,
-        )
-
-    done = Outcome(status="done", result={"fps": 3.5, "digest": "ab"})
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="f", fresh=False)
         places = [
-            place("done", "good"),
-            place("done-without-data", None),
-            place("inaccurate", "bad"),
-            place("not-yet-accurate", "absent"),
-            place("failed", "good"),
-            place("never-run", "good"),
+            planned("done", "good"),
+            planned("done-without-data", None),
+            planned("inaccurate", "bad"),
+            planned("not-yet-accurate", "absent"),
+            planned("failed", "good"),
+            planned("never-run", "good"),
         ]
         store.plan(run, places)
         for key in ("done", "done-without-data", "inaccurate", "not-yet-accurate"):
-            store.complete_cell(run, key, done)
+            store.complete_cell(run, key, done(fps=3.5, digest="ab"))
         store.complete_cell(run, "failed", Outcome(status="failed", error="cause"))
-        store.complete_evaluation(
-            run, "good", "accuracy", Outcome(status="done", result={"top1": 0.5, "top5": 0.75})
-        )
+        store.complete_evaluation(run, "good", "accuracy", scores(top1=0.5, top5=0.75))
         store.complete_evaluation(run, "bad", "accuracy", Outcome(status="failed", error="a.jpg: damaged"))
         found = read_report(store, run.id, "s")
     assert [(row.policy, row.status, row.error, row.fps, row.accuracy) for row in found.rows] == [
@@ -269,21 +254,14 @@ def test_rows_come_from_the_store(tmp_path: Path) -> None:
 
 
 def test_certainty_is_of_the_rounds_where_they_are_known(tmp_path: Path) -> None:
-    names = {"model": "m", "target": "pi4", "runtime": "engine", "toolchain": "zig", "options": ""}
     levels = [90, 100, 110]
     samples = [1_000_000 * level + number for level in levels for number in range(10)]
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="f", fresh=False)
         results: dict[str, dict[str, Any]] = {"new": {"rounds": [10, 10, 10]}, "old": {}}
-        store.plan(
-            run,
-            [
-                Place(key=key, accuracy_key=None, policy=key, threads=1, emulated=False, **names)
-                for key in results
-            ],
-        )
+        store.plan(run, [planned(key, target="pi4") for key in results])
         for key, result in results.items():
-            store.complete_cell(run, key, Outcome(status="done", result=result, samples_ns=samples))
+            store.complete_cell(run, key, done(**result, samples_ns=samples))
         new, old = read_report(store, run.id, "s").rows
     assert (new.rounds, old.rounds) == ([10, 10, 10], None)
     # Three processes whose logarithms scatter by a tenth; one that has got slower.
@@ -298,25 +276,18 @@ def test_certainty_is_of_the_rounds_where_they_are_known(tmp_path: Path) -> None
 
 
 def test_energy_is_of_one_inference_and_has_a_column_where_it_is_known(tmp_path: Path) -> None:
-    conditions = {"energy_joules": 30.0, "energy_seconds": 10.0, "energy_source": "the command plug"}
+    conditions = CellConditions(energy_joules=30.0, energy_seconds=10.0, energy_source="the command plug")
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="f", fresh=False)
-        known = {"fps": 20.0, "conditions": {**conditions, "reasons": [], "warnings": []}}
+        known = {"fps": 20.0, "conditions": conditions}
         results: dict[str, dict[str, Any]] = {
             "metered": known,
             "not": {"fps": 20.0},
             "idle": {"fps": 0.0, "conditions": conditions},
         }
-        names = {"model": "m", "target": "pi4", "runtime": "engine", "toolchain": "zig", "options": ""}
-        store.plan(
-            run,
-            [
-                Place(key=key, accuracy_key=None, policy=key, threads=1, emulated=False, **names)
-                for key in results
-            ],
-        )
+        store.plan(run, [planned(key, target="pi4") for key in results])
         for key, result in results.items():
-            store.complete_cell(run, key, Outcome(status="done", result=result))
+            store.complete_cell(run, key, done(**result))
         found = read_report(store, run.id, "s")
     assert [row.energy_mj for row in found.rows] == [pytest.approx(150), None, None]
     (table,) = tables(found)
@@ -390,14 +361,12 @@ def test_steps_are_compared_with_the_one_before_and_the_first(tmp_path: Path) ->
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="f", fresh=False)
         places = [
-            Place(
-                **dict.fromkeys(("model", "target", "runtime", "toolchain"), "x"),
+            planned(
+                f"{policy}-{step}",
+                model="x",
+                target="x",
+                toolchain="x",
                 policy=policy,
-                key=f"{policy}-{step}",
-                accuracy_key=None,
-                threads=1,
-                options="",
-                emulated=False,
                 step=step,
                 note=f"says {step}",
             )
@@ -406,7 +375,7 @@ def test_steps_are_compared_with_the_one_before_and_the_first(tmp_path: Path) ->
         ]
         store.plan(run, places)
         for place in places:
-            outcome = Outcome(status="done", result=results[place.step])
+            outcome = done(**results[place.spec.step])
             store.claim("cells", place.key, run)
             store.complete_cell(run, place.key, outcome)
         found = read_report(store, run.id, "s")
@@ -430,7 +399,7 @@ def test_steps_are_compared_with_the_one_before_and_the_first(tmp_path: Path) ->
 def test_instructions_that_an_emulator_counted_are_marked() -> None:
     rows = [
         row(step="a", instructions=5_000_000, instructions_isa="avx2"),
-        row(step="b", instructions_missing="there is no counter"),
+        row(step="b", instructions_unavailable_reason="there is no counter"),
     ]
     (table,) = tables(report(*rows))
     column = [column.heading for column in table.columns].index("M instructions")

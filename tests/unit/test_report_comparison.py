@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells_in_store import done, planned, scores
 from report_rows import emulated, report, row
 
 from harness.measure.intervals import mean_time
-from harness.report.comparison import Resampled, compared_with_fp32
+from harness.measure.result import CellConditions
+from harness.report.comparison import compared_with_fp32
 from harness.report.data import data
 from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.notes import THROTTLED
 from harness.report.pareto import not_ranked, pareto_optimal
-from harness.report.result import Report, read_report
+from harness.report.read import read_report
+from harness.report.result import Report, Resampled
 from harness.report.tables import NOTHING, Table, tables
 from harness.report.terminal import fitted, print_report
-from harness.store.store import Outcome, Place, Store
+from harness.store.store import Store
 
 QUIET = [[10.0, 10.01], [10.02, 10.0], [9.99, 10.0]]  # milliseconds, in rounds
 
@@ -56,7 +59,7 @@ def test_unknown_memory_is_no_merit() -> None:
     assert pareto_optimal(rows) == {2}
     assert not_ranked(rows) == {1: ["memory"]}
     (table,) = tables(report(*rows))
-    assert "Not ranked, as memory is not known: digits unknown x1." in table.notes
+    assert "Not ranked, as memory is not known: digits unknown 1 thread." in table.notes
 
 
 @pytest.mark.parametrize("name", ["fps", "accuracy", "peak_rss_bytes"])
@@ -105,9 +108,9 @@ def test_each_cell_is_compared_with_its_own_fp32_cell() -> None:
     ).rows
     assert [each.speedup_vs_fp32 for each in rows] == [1.0, 2.5, 1.0, 1.5, None, None, None, 1.0, 2.0]
     assert [each.accuracy_change for each in rows[:4]] == [0.0, pytest.approx(-0.02), 0.0, 0.0]
-    assert rows[4].speedup_interval_missing == "there is no fp32 cell to compare with"
-    assert rows[6].speedup_interval_missing == "the fp32 cell has no speed"
-    assert rows[6].accuracy_change_interval_missing == "the fp32 cell has no accuracy"
+    assert rows[4].speedup_interval_unavailable_reason == "there is no fp32 cell to compare with"
+    assert rows[6].speedup_interval_unavailable_reason == "the fp32 cell has no speed"
+    assert rows[6].accuracy_change_interval_unavailable_reason == "the fp32 cell has no accuracy"
 
 
 def test_speed_ups_and_changes_have_intervals() -> None:
@@ -138,7 +141,7 @@ def test_speed_ups_and_changes_have_intervals() -> None:
 def test_steps_have_the_mark_of_throttling_and_the_gain_over_fp32() -> None:
     found = compared(
         row("fp32", step="a", fps=10.0),
-        row("int8", step="a", fps=20.0, throttled=True, conditions={"reasons": ["hot"], "warnings": []}),
+        row("int8", step="a", fps=20.0, throttled=True, conditions=CellConditions(reasons=("hot",))),
         row("fp32", step="b", fps=15.0),
         row("int8", step="b", fps=45.0),
     )
@@ -154,14 +157,6 @@ def test_without_fp32_there_is_nothing_to_compare_and_that_is_said() -> None:
     assert any(note.startswith("Nothing is compared with fp32") for note in table.notes)
 
 
-def places(*policies: str) -> list[Place]:
-    names = {"model": "m", "target": "host", "runtime": "engine", "toolchain": "zig", "options": ""}
-    return [
-        Place(key=policy, accuracy_key=f"of {policy}", policy=policy, threads=1, emulated=False, **names)
-        for policy in policies
-    ]
-
-
 def stored(tmp_path: Path, rounds: Sequence[int], evaluation: dict[str, Any]) -> Report:
     """Two policies with so many samples in each round, the second round eighty times slower."""
     samples = [
@@ -169,13 +164,13 @@ def stored(tmp_path: Path, rounds: Sequence[int], evaluation: dict[str, Any]) ->
     ]
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="f", fresh=False)
-        store.plan(run, places("fp32", "int8"))
+        store.plan(run, [planned(policy, f"of {policy}") for policy in ("fp32", "int8")])
         for policy in ("fp32", "int8"):
-            result = {"fps": 200.0, "p50_ms": 1.0, "p90_ms": 2.0, "p99_ms": 2.0, "rounds": list(rounds)}
-            store.complete_cell(run, policy, Outcome(status="done", result=result, samples_ns=samples))
-            store.complete_evaluation(
-                run, f"of {policy}", "accuracy", Outcome(status="done", result=evaluation)
+            outcome = done(
+                fps=200.0, p50_ms=1.0, p90_ms=2.0, p99_ms=2.0, rounds=list(rounds), samples_ns=samples
             )
+            store.complete_cell(run, policy, outcome)
+            store.complete_evaluation(run, f"of {policy}", "accuracy", scores(**evaluation))
         return read_report(store, run.id, "s")
 
 
@@ -186,10 +181,10 @@ def test_two_rounds_are_too_few_and_every_format_says_so(
     reason = "too few rounds: 2, at least 3 are needed"
     for cell in data(found)["cells"]:
         for name in ("p50_interval", "p90_interval", "p99_interval"):
-            assert (cell[f"{name}_ms"], cell[f"{name}_missing"]) == (None, reason)
-        assert (cell["fps_interval"], cell["fps_interval_missing"]) == (None, reason)
+            assert (cell[f"{name}_ms"], cell[f"{name}_unavailable_reason"]) == (None, reason)
+        assert (cell["fps_interval"], cell["fps_interval_unavailable_reason"]) == (None, reason)
         assert cell["speedup_interval"] is None
-    assert data(found)["cells"][1]["speedup_interval_missing"] == reason
+    assert data(found)["cells"][1]["speedup_interval_unavailable_reason"] == reason
     print_report(found)
     for text in (capsys.readouterr().out, html(found), markdown(found)):
         assert "too few rounds" in text
@@ -213,7 +208,11 @@ def test_accuracies_without_pictures_enough_have_no_interval(
     found = stored(tmp_path, [4, 4, 4], {"top1": 0.5} | evaluation)
     cell = data(found)["cells"][1]
     assert (cell["accuracy_change"], cell["accuracy_change_interval"]) == (0.0, None)
-    assert cell["accuracy_change_interval_missing"] == cell["accuracy_interval_missing"] == reason
+    assert (
+        cell["accuracy_change_interval_unavailable_reason"]
+        == cell["accuracy_interval_unavailable_reason"]
+        == reason
+    )
     assert f"No ± in 1 of 2 cells: {reason}." in tables(found)[0].notes
 
 
@@ -291,4 +290,4 @@ def test_what_was_skipped_is_neither_done_nor_measured(render: Callable[[Report]
     (table,) = tables(found)
     assert [each["status"] for each in shown(table)] == ["skipped", "skipped"]
     assert {each["predicted FPS"] for each in shown(table)} == {NOTHING}
-    assert "skipped digits fp32 x1, digits int8 x1: no Docker" in table.notes
+    assert "skipped digits fp32 1 thread, digits int8 1 thread: no Docker" in table.notes

@@ -13,6 +13,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.measure.result import TimePoint
 from harness.report.data import data
 from harness.report.html import html
 from harness.report.markdown import markdown
@@ -41,8 +42,8 @@ def report(name: str) -> Report:
         status="failed",
         error=f"e{name}",
     )
-    course = [{"seconds": float(second), "fps": 5.0, "celsius": 50.0, "clock": 1.0} for second in range(3)]
-    row = replace(row, course=course)
+    points = [TimePoint(seconds=float(second), fps=5.0, celsius=50.0, clock=1.0) for second in range(3)]
+    row = replace(row, time_series=points)
     step = Row(**(vars(row) | {"step": f"s{name}", "note": f"n{name}", "target": f"t{name}"}))
     return Report(sweep=f"w{name}", folder=Path(), environment={f"k{name}": f"v{name}"}, rows=[row, step])
 

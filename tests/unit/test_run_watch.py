@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from cells_in_store import scores
 from fake_boards import bare
 from networks import printed_bench
 from rich.console import Console
@@ -22,11 +23,11 @@ from harness.config.policy import Policy, Setting, apply
 from harness.config.sweep import Build, Options, Variant
 from harness.config.targets import Target, load_target
 from harness.errors import BoardRefusedError
+from harness.measure.result import Outcome
 from harness.report.board_table import BoardTable
-from harness.store.store import Outcome
 from harness.sweep import run as runner
 from harness.sweep.fleet import Fleet
-from harness.sweep.inputs import Materials
+from harness.sweep.inputs import SweepInputs
 from harness.sweep.preparation import Engine
 from harness.sweep.worker import Job, at_once
 
@@ -132,12 +133,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             folder.mkdir()
             return WatchedBoard(board, folder, looks)
 
-    def evaluated(_materials: Materials, variant: Variant, _options: Options) -> Job:
+    def evaluated(_inputs: SweepInputs, variant: Variant, _options: Options) -> Job:
         def perform() -> Outcome:
             with console.progress("evaluating", 9) as bar:
                 bar.advance(4)
                 looks.wait()
-            return Outcome(status="done", result={"top1": 0.5})
+            return scores(top1=0.5)
 
         name = f"accuracy of {variant.policy}"
         return Job(
@@ -151,7 +152,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.sweep.fleet.Fleet", Boards)
     monkeypatch.setattr(runner, "build_engines", built)
-    monkeypatch.setattr(Materials, "accuracy_job", evaluated)
+    monkeypatch.setattr(SweepInputs, "accuracy_job", evaluated)
     sweep = tmp_path / "sweep.yaml"
     sweep.write_text(json.dumps(SWEEP))
     command = ["run", "--json", "--matrix", str(sweep), "--results", str(tmp_path / "results")]

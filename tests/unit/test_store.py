@@ -12,13 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from old_stores import FORMAT_4
+from cells_in_store import done, planned, scores
+from old_stores import FORMAT_4, FORMAT_5
 
+from harness.boards.sensors.cool_down import Cooling
+from harness.boards.sensors.cool_down import Outcome as Cooled
+from harness.boards.sensors.governor import HeldGovernor
 from harness.errors import ConfigurationError
+from harness.measure.result import CellConditions, CellOutcome, Outcome, TimePoint
+from harness.runtimes.engine_output import LayerResult
 from harness.store.owners import Owner, is_alive, remove_dead
-from harness.store.store import FILE_NAME, Claim, LayerRow, Outcome, Place, Run, Store
+from harness.store.records import PlannedCell
+from harness.store.store import FILE_NAME, Claim, Run, Store
 
-LAYER = LayerRow(
+LAYER = LayerResult(
     index=3,
     type="convolutional",
     precision="int8",
@@ -29,8 +36,8 @@ LAYER = LayerRow(
     conversion_ns=2,
     bytes=7,
 )
-DONE = Outcome(status="done", result={"fps": 2.5}, samples_ns=[5, 3, 4], layers=[LAYER])
-FAILED = Outcome(status="failed", error="because")
+DONE = done(fps=2.5, samples_ns=[5, 3, 4], layers=[LAYER])
+FAILED = CellOutcome(status="failed", error="because")
 
 
 @pytest.fixture
@@ -43,26 +50,15 @@ def begin(store: Store, *, fresh: bool = False) -> Run:
     return store.begin_run(sweep="s", file="s.yaml", fresh=fresh, environment={"kernel": "Linux"})
 
 
-def place(key: str, accuracy: str | None = None) -> Place:
-    return Place(
-        key=key,
-        accuracy_key=accuracy,
-        model="m",
-        policy="p",
-        target="host",
-        runtime="engine",
-        toolchain="gcc -O2",
-        threads=2,
-        options="isa=avx2",
-        emulated=True,
-    )
+def place(key: str, accuracy: str | None = None) -> PlannedCell:
+    return planned(key, accuracy, toolchain="gcc -O2", threads=2, options="isa=avx2", emulated=True)
 
 
 def test_a_result_is_kept_with_all_that_belongs_to_it(store: Store) -> None:
     run = begin(store)
     assert store.claim("cells", "k", run) is Claim.MINE
     store.complete_cell(run, "k", DONE)
-    assert store.outcome("cells", "k") == Outcome(status="done", result={"fps": 2.5})
+    assert store.cell("k") == done(fps=2.5)
     assert store.samples_ns("k") == [5, 3, 4]
     assert store.layers("k") == [LAYER]
     assert store.claim("cells", "k", run) is Claim.SETTLED
@@ -71,7 +67,7 @@ def test_a_result_is_kept_with_all_that_belongs_to_it(store: Store) -> None:
 def test_a_new_result_replaces_the_old_one_whole(store: Store) -> None:
     run = begin(store)
     store.complete_cell(run, "k", DONE)
-    store.complete_cell(run, "k", Outcome(status="done", result={"fps": 1}, samples_ns=[9]))
+    store.complete_cell(run, "k", done(fps=1.0, samples_ns=[9]))
     assert (store.samples_ns("k"), store.layers("k")) == ([9], [])
 
 
@@ -79,11 +75,11 @@ def test_what_cannot_be_written_leaves_nothing(store: Store) -> None:
     run = begin(store)
     store.claim("cells", "k", run)
     store.complete_cell(run, "k", DONE)
-    broken = Outcome(status="done", result={"fps": float("nan")}, samples_ns=[1])
+    broken = done(fps=float("nan"), samples_ns=[1])
     with pytest.raises(ValueError, match="JSON"):
         store.complete_cell(run, "k", broken)
     assert store.samples_ns("k") == [5, 3, 4]
-    twice = Outcome(status="done", result={}, samples_ns=[1], layers=[LAYER, LAYER])
+    twice = done(samples_ns=[1], layers=[LAYER, LAYER])
     with pytest.raises(sqlite3.IntegrityError):
         store.complete_cell(run, "k", twice)
     assert store.samples_ns("k") == [5, 3, 4]
@@ -199,7 +195,7 @@ def test_the_plan_of_the_last_run(store: Store) -> None:
     assert store.last_run() is None  # it has no plan yet
     store.plan(first, [place("a", "x"), place("b")])
     assert store.last_run() == (first.id, "s")
-    assert store.places(first.id) == [place("a", "x"), place("b")]
+    assert store.planned(first.id) == [place("a", "x"), place("b")]
     assert store.environment(first.id) == {"kernel": "Linux"}
     assert not store.has_results("host")
     store.complete_cell(first, "b", DONE)
@@ -256,15 +252,47 @@ def test_results_are_written_through_to_the_disk_and_claims_are_not(store: Store
     assert [text for words in said for text in dict.fromkeys(expected) if words.startswith(text)] == expected
 
 
-def test_results_of_the_format_before_are_kept(tmp_path: Path) -> None:
+def test_results_of_format_5_have_the_keys_of_today(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        database.executescript(FORMAT_5)
+    with Store(tmp_path) as store:
+        assert store.cell("k") == done(
+            fps=2.5,
+            rounds=[3],
+            bit_exact=True,
+            digests=["ab"],
+            instructions_unavailable_reason="no counter",
+            prediction_unavailable_reason="no LLVM",
+            time_series=[TimePoint(seconds=1.5, fps=2.5, celsius=48.3)],
+            conditions=CellConditions(
+                samples=4,
+                throttled=False,
+                warnings=("loud",),
+                cooling=[
+                    Cooling(
+                        outcome=Cooled.COOL,
+                        limit_celsius=65.0,
+                        first_celsius=40.0,
+                        last_celsius=40.0,
+                        waited_seconds=0.0,
+                    )
+                ],
+                governor=[HeldGovernor(governor="performance", held=False, reason="no sudo", hint="Ask.")],
+            ),
+        )
+        assert (store.samples_ns("k"), store.layers("k")) == ([5, 3, 4], [LAYER])
+        assert store.planned(1) == [planned("k", "e", policy="int8")]
+
+
+def test_results_of_format_4_are_kept(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
         database.executescript(FORMAT_4)
     for _ in range(2):  # the second time they are in the format of today
         with Store(tmp_path) as store:
-            assert store.outcome("cells", "k") == Outcome(status="done", result={"fps": 2.5})
+            assert store.cell("k") == done(fps=2.5)
             assert (store.samples_ns("k"), store.layers("k")) == ([5, 3, 4], [LAYER])
-            assert store.outcome("cells", "other") == FAILED
-            assert store.outcome("evaluations", "e") == Outcome(status="done", result={"top1": 0.5})
+            assert store.cell("other") == FAILED
+            assert store.evaluation("e") == scores(top1=0.5)
             assert begin(store).baseline == 3
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
         upgraded = set(database.execute("SELECT type, name FROM sqlite_schema"))

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from cells_in_store import done
 
 from harness.errors import ConfigurationError
 from harness.store.errors import StoreError, store_errors
 from harness.store.owners import Owner, remove_dead
-from harness.store.store import FILE_NAME, Claim, Outcome, Run, Store
-from harness.sweep.board_activity import Lane
+from harness.store.store import FILE_NAME, Claim, Run, Store
+from harness.sweep.board_activity import BoardStatus
 from harness.sweep.board_service import BoardService
 from harness.sweep.schedule import Schedule, Task
 
-LARGE = Outcome(status="done", result={"fps": 2.5}, samples_ns=range(1, 20_000))
+LARGE = done(fps=2.5, samples_ns=range(1, 20_000))
 
 
 def begin(store: Store) -> Run:
@@ -63,7 +64,7 @@ def test_a_full_disk_is_called_so_and_work_goes_on_once_there_is_room(small_disk
         ):
             with pytest.raises(StoreError, match=r"no room there for results\n.*Free some space"):
                 write()
-        assert store.outcome("cells", "k") is None
+        assert store.cell("k") is None
         filler.unlink()
         store.complete_cell(run, "k", LARGE)
         assert store.samples_ns("k") == list(LARGE.samples_ns)
@@ -186,7 +187,7 @@ def test_no_board_is_blamed_for_the_results_disk() -> None:
         cost=lambda _cell: 1.0,
         advance=no_call,
     )
-    lane = Lane("desk", "pi4")
-    lane.watched = lambda job, *_: job  # type: ignore[method-assign]
+    board_status = BoardStatus("desk", "pi4")
+    board_status.watched = lambda job, *_: job  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="the disk is full"):
-        service.serve(lane)
+        service.serve(board_status)

@@ -13,29 +13,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from old_stores import FORMAT_4
+from cells_in_store import done, planned, scores
+from old_stores import FORMAT_5
 
 from harness import cli
+from harness.runtimes.engine_output import LayerResult
 from harness.store.schema import VERSION
-from harness.store.store import FILE_NAME, LayerRow, Outcome, Place, Store
+from harness.store.store import FILE_NAME, Store
 
-LAYER = LayerRow(0, "convolutional", "int8", "int8", "avx2", "gemm", 5, 2, 7)
+LAYER = LayerResult(
+    index=0,
+    type="convolutional",
+    precision="int8",
+    executed="int8",
+    isa="avx2",
+    algorithm="gemm",
+    ns=5,
+    conversion_ns=2,
+    bytes=7,
+)
 
 
 def fill(folder: Path) -> None:
     with Store(folder) as store:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False, environment={"kernel": "Linux"})
-        names = {"model": "m", "target": "host", "runtime": "engine", "toolchain": "zig", "options": ""}
-        store.plan(
-            run,
-            [Place(key="k", accuracy_key="e", policy="int8", threads=1, emulated=False, **names)],
-        )
-        result = {"fps": 250.0, "p50_ms": 4.0, "p90_ms": 4.5, "rounds": [3]}
+        store.plan(run, [planned("k", "e", policy="int8")])
         samples = [4_000_000, 4_000_001, 4_000_002]
         store.complete_cell(
-            run, "k", Outcome(status="done", result=result, samples_ns=samples, layers=[LAYER])
+            run,
+            "k",
+            done(fps=250.0, p50_ms=4.0, p90_ms=4.5, rounds=[3], samples_ns=samples, layers=[LAYER]),
         )
-        store.complete_evaluation(run, "e", "accuracy", Outcome(status="done", result={"top1": 0.5}))
+        store.complete_evaluation(run, "e", "accuracy", scores(top1=0.5))
 
 
 @pytest.fixture
@@ -103,8 +112,8 @@ def test_what_a_killed_run_left_in_the_log_is_reported_where_nothing_can_be_writ
     with Store(results) as store:
         store._database.execute("PRAGMA wal_autocheckpoint = 0")
         run = store.begin_run(sweep="s", file="s.yaml", fresh=True)
-        store.plan(run, store.places(1))
-        store.complete_cell(run, "k", Outcome(status="done", result={"fps": 777.0}, samples_ns=[1_287_001]))
+        store.plan(run, store.planned(1))
+        store.complete_cell(run, "k", done(fps=777.0, samples_ns=[1_287_001]))
         for name in (FILE_NAME, f"{FILE_NAME}-wal"):  # not the file that SQLite makes beside them
             shutil.copyfile(results / name, killed / name)
     folder = read_only(killed)
@@ -123,8 +132,8 @@ def test_a_run_that_goes_on_is_reported_to_who_cannot_write(
     place.mkdir()
     with Store(results) as store:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=True)
-        store.plan(run, store.places(1))
-        store.complete_cell(run, "k", Outcome(status="done", result={"fps": 777.0}, samples_ns=[1_287_001]))
+        store.plan(run, store.planned(1))
+        store.complete_cell(run, "k", done(fps=777.0, samples_ns=[1_287_001]))
         bind = subprocess.run(["mount", "--bind", results, place], check=False)
         if bind.returncode:
             pytest.skip("this root may not mount a folder")
@@ -140,15 +149,15 @@ def test_results_of_the_format_before_are_reported_where_nothing_can_be_written(
 ) -> None:
     old = tmp_path / "old"
     old.mkdir()
-    plan = "INSERT INTO plan VALUES (1, 0, 'k', 'e', 'm', 'int8', 'host', 'engine', 'zig', 1, '', 0, '', '');"
     with contextlib.closing(sqlite3.connect(old / FILE_NAME)) as database:
-        database.executescript(FORMAT_4 + plan)
+        database.executescript(FORMAT_5)
     folder = read_only(old)
     before = contents(folder)
     assert cli.main(["report", str(folder), "--json"]) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert (found["results"], found["cells"][0]["fps"]) == (str(folder), 2.5)
+    assert found["cells"][0]["prediction_unavailable_reason"] == "no LLVM"
     assert contents(folder) == before
 
 
@@ -228,10 +237,22 @@ DAMAGES = [
         statement(f"UPDATE cells SET result = '{'[' * 100_000}'"),
         "is damaged: a result is not JSON",
     ),
-    (statement('UPDATE cells SET result = \'{"fps": "fast"}\''), "the result of m int8: fps is 'fast'"),
-    (statement('UPDATE cells SET result = \'{"rounds": ["x"]}\''), "the result of m int8: rounds, 0 is 'x'"),
-    (statement("UPDATE cells SET result = '{\"course\": [{}]}'"), "course is not a list of points"),
-    (statement('UPDATE cells SET result = \'{"conditions": {"warnings": [1]}}\''), "warnings, 0 is '1'"),
+    (
+        statement('UPDATE cells SET result = \'{"fps": "fast"}\''),
+        "the result of m int8: Expected `float | null`, got `str` - at `$.fps`",
+    ),
+    (
+        statement('UPDATE cells SET result = \'{"rounds": ["x"]}\''),
+        "Expected `int`, got `str` - at `$.rounds[0]`",
+    ),
+    (
+        statement("UPDATE cells SET result = '{\"time_series\": [{}]}'"),
+        "missing required field `seconds` - at `$.time_series[0]`",
+    ),
+    (
+        statement('UPDATE cells SET result = \'{"conditions": {"warnings": [1]}}\''),
+        "Expected `str`, got `int` - at `$.conditions.warnings[0]`",
+    ),
     (statement("UPDATE cells SET status = 'excellent'"), "is damaged: the status 'excellent'"),
     (statement("UPDATE samples SET nanoseconds = 0"), "is damaged: a sample is not longer than 0 ns"),
     (statement("UPDATE samples SET nanoseconds = 'x'"), "is damaged: the column nanoseconds holds"),

@@ -12,7 +12,7 @@ from fake_boards import ShellBoard, raspberry_pi, waiting
 from harness.boards.energy import EnergyMeter
 from harness.boards.sensors.cool_down import Outcome
 from harness.config.sweep import Protocol
-from harness.measure.watched_run import Watched, facts, run_watched
+from harness.measure.watched_run import Watched, conditions_of, run_watched
 
 PROTOCOL = Protocol(cool_seconds=0.0, timeout=60.0)
 
@@ -51,11 +51,12 @@ def test_an_undisturbed_run_is_made_once_and_its_conditions_are_known(pi: Pi) ->
     watched = pi.run('echo printed; await_samples "$3" 2')
     assert (watched.completed.status, watched.completed.stdout) == (0, "printed\n")
     assert (pi.runs, watched.attempts) == (1, 1)
-    known = facts([watched])
-    assert known["throttled"] is False
-    assert known["conditions"]["samples"] >= 2
-    assert known["conditions"]["hottest_celsius"] == pytest.approx(48.3, abs=0.1)
-    assert known["conditions"]["cooling"][0]["outcome"] == Outcome.COOL
+    conditions = conditions_of([watched])
+    assert conditions is not None
+    assert conditions.throttled is False
+    assert conditions.samples >= 2
+    assert conditions.hottest_celsius == pytest.approx(48.3, abs=0.1)
+    assert conditions.cooling[0].outcome == Outcome.COOL
     assert not (pi.folder / "log").exists()
 
 
@@ -83,10 +84,12 @@ def test_a_sudo_that_refuses_is_a_warning_and_the_run_stands(pi: Pi) -> None:
 def test_a_users_meter_measures_the_run(pi: Pi) -> None:
     meter = EnergyMeter(command=("echo", "4"), every=0.05)
     pi.board.sensors = replace(pi.board.sensors, meter=meter)
-    conditions = facts([pi.run("sleep 0.6")])["conditions"]
-    assert conditions["energy_source"] == "the command echo"
-    assert conditions["energy_joules"] == pytest.approx(4 * conditions["energy_seconds"])
-    assert 0.3 < conditions["energy_seconds"] < 3
+    conditions = conditions_of([pi.run("sleep 0.6")])
+    assert conditions is not None
+    assert conditions.energy_seconds is not None
+    assert conditions.energy_source == "the command echo"
+    assert conditions.energy_joules == pytest.approx(4 * conditions.energy_seconds)
+    assert 0.3 < conditions.energy_seconds < 3
     pi.board.sensors = replace(pi.board.sensors, meter=replace(meter, command=("/nowhere/plug",)))
     watched = pi.run("echo printed")
     assert watched.completed.stdout == "printed\n"

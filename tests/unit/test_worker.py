@@ -11,14 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cells_in_store import done
 
 from harness import locks as machine_lock
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.locks import Interrupted, loading, measuring, using
-from harness.store.store import Claim, LayerRow, Outcome, Run, Store
-from harness.sweep.worker import Job, Work, Worker, at_once
+from harness.measure.result import CellOutcome, Outcome, Work
+from harness.runtimes.engine_output import LayerResult
+from harness.store.store import Claim, Run, Store
+from harness.sweep.worker import Job, Worker, at_once
 
-LAYER = LayerRow(
+LAYER = LayerResult(
     index=0,
     type="convolutional",
     precision="fp32",
@@ -71,7 +74,7 @@ def test_a_failure_is_kept_with_its_cause_and_the_rest_goes_on(worker: Worker) -
         job("c"),
     ]
     worker.work(jobs, lambda _: None)
-    outcomes = [worker.store.outcome("cells", key) for key in "abc"]
+    outcomes = [worker.store.cell(key) for key in "abc"]
     assert [(outcome.status, outcome.error) for outcome in outcomes if outcome] == [
         ("failed", "disk on fire\n  Put it out."),
         ("failed", "unexpected ZeroDivisionError: 0"),
@@ -85,8 +88,8 @@ def test_what_fails_while_everything_stops_is_not_kept(worker: Worker) -> None:
         raise HarnessError("connection closed")
 
     worker.work([job("a", perform), job("b")], lambda _: None)
-    assert worker.store.outcome("cells", "a") is None
-    assert worker.store.outcome("cells", "b") is None
+    assert worker.store.cell("a") is None
+    assert worker.store.cell("b") is None
     assert worker.store.claim("cells", "a", worker.run) is Claim.MINE  # the claim was given up
 
 
@@ -136,7 +139,7 @@ def test_jobs_of_one_board_take_turns(worker: Worker) -> None:
                 yield
             if end:
                 raise end
-            return Outcome(status="done", result={"rounds": rounds})
+            return done(rounds=[rounds])
 
         return work
 
@@ -148,7 +151,7 @@ def test_jobs_of_one_board_take_turns(worker: Worker) -> None:
     )
     assert claims == [Claim.MINE] * 3
     assert said == ["a0", "b0", "c0", "c1", "a1", "c2"]  # b began the second round, and failed
-    outcomes = [worker.store.outcome("cells", key) for key in "abc"]
+    outcomes = [worker.store.cell(key) for key in "abc"]
     assert [outcome.status for outcome in outcomes if outcome] == ["done", "failed", "done"]
     assert worker.attempt_together(jobs(*[counting("x", 1)] * 3)) == [Claim.SETTLED] * 3
 
@@ -216,7 +219,7 @@ def test_each_turn_of_a_job_holds_what_it_needs(worker: Worker) -> None:
 
     assert worker.attempt(replace(job("a"), perform=work, turn=turn)) is Claim.MINE
     assert said == ["taken", "first", "given back", "taken", "second", "given back"]
-    outcome = worker.store.outcome("cells", "a")
+    outcome = worker.store.cell("a")
     assert outcome
     assert (outcome.status, outcome.error) == ("failed", "the engine's own fault")
 
@@ -250,7 +253,7 @@ def test_who_waits_for_a_device_keeps_nobody_from_measuring_this_machine(worker:
         assert measured.is_set()
         go_on.set()
         assert on_device.result(30) is Claim.MINE
-    outcome = worker.store.outcome("cells", "a")
+    outcome = worker.store.cell("a")
     assert outcome
     assert (outcome.status, outcome.error) == ("done", "")
 
@@ -266,7 +269,7 @@ def test_a_turn_that_cannot_be_had_or_ended_is_the_boards_fault(worker: Worker, 
 
     with pytest.raises(BoardFaultError, match="no lock\n  Free some space"):
         worker.attempt(replace(job("a"), turn=turn))
-    assert worker.store.outcome("cells", "a") is None
+    assert worker.store.cell("a") is None
     assert worker.store.claim("cells", "a", worker.run) is Claim.MINE  # the claim was given up
 
 
@@ -358,18 +361,18 @@ def test_threads_that_load_this_machine_share_its_lock(
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome(status="done", layers=[LAYER, LAYER]), "UNIQUE constraint failed"),
-        (Outcome(status="done", samples_ns=[1 << 63]), "OverflowError"),
-        (Outcome(status="done", result={"fps": float("nan")}), "not JSON compliant"),
-        (Outcome(status="done", result={"fps": {1, 2}}), "not JSON serializable"),
-        (Outcome(status="done", layers=[replace(LAYER, isa="\ud800")]), "surrogates not allowed"),
+        (CellOutcome(status="done", layers=[LAYER, LAYER]), "UNIQUE constraint failed"),
+        (CellOutcome(status="done", samples_ns=[1 << 63]), "OverflowError"),
+        (done(fps=float("nan")), "not JSON compliant"),
+        (done(fps={1, 2}), "not JSON serializable"),
+        (CellOutcome(status="done", layers=[replace(LAYER, isa="\ud800")]), "surrogates not allowed"),
         (Outcome(status="failed", error="it says \ud800"), "surrogates not allowed"),
     ],
 )
 def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: Outcome, said: str) -> None:
     jobs = [job("a"), job("b", lambda: outcome), job("c")]
     assert worker.attempt_together(jobs) == [Claim.MINE] * 3
-    kept = [worker.store.outcome("cells", key) for key in "abc"]
+    kept = [worker.store.cell(key) for key in "abc"]
     assert [each.status for each in kept if each] == ["done", "failed", "done"]
     assert kept[1] is not None
     assert kept[1].error.startswith("implausible result: it cannot be stored: ")
@@ -379,6 +382,6 @@ def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: O
 
 def test_a_message_of_any_letters_is_kept(worker: Worker) -> None:
     worker.work([job("a", fail(HarnessError("it says \ud800\x1b[31m", hint="Look.")))], lambda _: None)
-    kept = worker.store.outcome("cells", "a")
+    kept = worker.store.cell("a")
     assert kept is not None
     assert kept.error == "it says \\ud800\\x1b[31m\n  Look."

@@ -36,20 +36,21 @@ _WHOLE_BOARD = ("vdd_in", "pom_5v_in", "5v_in")
 class Conditions:
     """What is known of a run's conditions. None: the board has no sensor for it, or none was read."""
 
-    samples: int
-    clock_minimum: float | None  # of the slowest core, as a fraction of the hardware's maximum
-    clock_median: float | None
-    clock_maximum: float | None
-    hottest_celsius: float | None  # of the cores
-    memory_mhz_minimum: int | None  # a Jetson's memory clock, where its tegrastats shows that
-    memory_mhz_maximum: int | None
-    throttled: bool | None  # None: nothing on this board tells
-    reasons: tuple[str, ...]  # why it counts as throttled
-    governors: tuple[str, ...]
-    energy_joules: float | None  # of the time between the first and the last sample, or reading of a meter
-    energy_seconds: float | None  # that time
-    energy_source: str | None  # what measured it
-    warnings: tuple[str, ...]  # each with its hint
+    samples: int = 0
+    clock_minimum: float | None = None  # of the slowest core, as a fraction of the hardware's maximum
+    clock_median: float | None = None
+    clock_maximum: float | None = None
+    hottest_celsius: float | None = None  # of the cores
+    memory_mhz_minimum: int | None = None  # a Jetson's memory clock, where its tegrastats shows that
+    memory_mhz_maximum: int | None = None
+    throttled: bool | None = None  # None: nothing on this board tells
+    reasons: tuple[str, ...] = ()  # why it counts as throttled
+    governors: tuple[str, ...] = ()
+    # Of the time between the first and the last sample, or reading of a meter, and the length of that time.
+    energy_joules: float | None = None
+    energy_seconds: float | None = None
+    energy_source: str | None = None  # what measured it
+    warnings: tuple[str, ...] = ()  # each with its hint
 
 
 def assess(

@@ -1,0 +1,42 @@
+"""One point of a sweep, as it is planned, stored and reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.config.sweep import Build
+from harness.text import printable
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSpec:
+    """model x policy x target x runtime x toolchain x threads x options, by their names."""
+
+    model: str
+    policy: str
+    target: str
+    runtime: str
+    toolchain: str  # and its flags
+    threads: int
+    options: str
+    emulated: bool
+    step: str = ""  # of a sweep of steps
+    note: str = field(default="", compare=False)  # what the step adds
+
+    @property
+    def name(self) -> str:
+        """For messages: without control characters, which names in a sweep file may hold."""
+        return printable(f"{self.target}{' (emulated)' if self.emulated else ''} {self.name_on_target}")
+
+    @property
+    def name_on_target(self) -> str:
+        """The name where the target is known, as below its table."""
+        parts = [self.model, self.policy]
+        parts += [self.runtime] if self.runtime != "engine" else []
+        parts.append(f"{self.threads} thread{'s'[: self.threads > 1]}")
+        parts += [self.toolchain] if self.toolchain != Build().name else []
+        if self.step:
+            parts.append(f"({self.step})")
+        elif self.options:
+            parts.append(self.options)
+        return printable(" ".join(parts))
