@@ -1,7 +1,8 @@
 """Reads of a Darknet cfg what a policy has to know: which layers there are, their kinds and what feeds what.
 
-It is no validator: the engine checks every key when it loads the cfg. Numbers are read as C's atoi reads
-them, and spaces inside a line do not count, as in Darknet.
+Lines, sections and the names of keys are checked in the engine's words; values are checked by the engine
+alone, when it loads the cfg. Numbers are read as C's atoi reads them, and spaces inside a line do not count,
+as in Darknet.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.config.document import nearest_file, suggestion
+from harness.config.cfg_keys import cfg_keys, quoted
+from harness.config.document import nearest_file
 from harness.config.file_kind import expect_cfg
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
@@ -21,17 +23,8 @@ PRECISIONS = ("fp32", "fp16", "int8")
 PRECISION_KEYS = (*PRECISIONS, "quantize")
 
 _NETWORK_SECTIONS = ("net", "network")
-_ALIASES = {
-    "conv": "convolutional",
-    "conn": "connected",
-    "max": "maxpool",
-    "avg": "avgpool",
-    "soft": "softmax",
-}
-_SECTIONS = (
-    *("convolutional", "connected", "maxpool", "avgpool", "upsample", "route", "shortcut", "scale_channels"),
-    *("reorg", "crop", "dropout", "cost", "softmax", "region", "yolo"),
-)
+_BYTE_ORDER_MARK = "\xef\xbb\xbf"  # what Windows editors put before UTF-8 text, as Latin-1
+_HEADER = re.compile(r"\[([A-Za-z0-9_-]*)\]([#;].*)?")
 _WEIGHTED = ("convolutional", "connected")
 _TERMINAL = ("yolo", "region", "softmax")
 _LARGEST_FILE = 4 << 20  # bytes
@@ -43,10 +36,22 @@ class Section:
     """A `[header]` with its options as written, without spaces. The first of equal keys counts,
     as in Darknet and in the engine."""
 
-    name: str
+    name: str  # in full: convolutional, also where the cfg has [conv]
+    written: str
+    file: str
     line: int  # of the header, counted from 1
     options: dict[str, str]
     option_lines: dict[str, int]
+
+    def error(self, message: str, *, line: int | None = None) -> ConfigurationError:
+        """The error to raise about this section, or about a line in it."""
+        return ConfigurationError(f"{self.file}:{line or self.line}: [{self.written}] {message}")
+
+    def check_keys(self, section: str) -> None:
+        """Raises ConfigurationError at the first key that such a section cannot have."""
+        if unknown := cfg_keys().unknown_key(section, self.options):
+            key, wrong = unknown
+            raise self.error(wrong, line=self.option_lines[key])
 
     def integer(self, key: str, default: int) -> int:
         """An option as atoi reads it: 0 where no number stands at its beginning."""
@@ -137,21 +142,21 @@ def read_cfg(path: Path) -> DarknetCfg:
 def parse_cfg(text: str, file: str) -> DarknetCfg:
     """Parses a cfg's text; `file` is used in messages. Raises ConfigurationError with file and line."""
     sections = sections_of(text, file)
-    if not sections or sections[0].name not in _NETWORK_SECTIONS:
-        line = sections[0].line if sections else 1
-        raise ConfigurationError(f"{file}:{line}: a cfg begins with a [net] section")
+    if not sections:
+        raise ConfigurationError(f"{file}:1: no sections; this is not a Darknet cfg")
     network = sections[0]
+    if network.name not in _NETWORK_SECTIONS:
+        raise network.error("comes first, but a cfg must start with [net]")
+    network.check_keys("net")
     size = (network.integer("channels", 3), network.integer("height", 0), network.integer("width", 0))
     layers: list[Layer] = []
     for section in sections[1:]:
-        if section.name not in _SECTIONS:
-            near = suggestion(section.name, _SECTIONS)
-            raise ConfigurationError(
-                f"{file}:{section.line}: unknown section [{section.name}]", hint=near[0].upper() + near[1:]
-            )
+        if wrong := cfg_keys().check_section(section.name):
+            raise section.error(wrong)
+        section.check_keys(section.name)
         layers.append(_layer(section, layers, size[0], file))
     if not layers:
-        raise ConfigurationError(f"{file}:{network.line}: there is no layer after [{network.name}]")
+        raise network.error("is the only section; there are no layers")
     return DarknetCfg(file=file, text=text, layers=tuple(layers), input_size=size)
 
 
@@ -162,11 +167,11 @@ def lines_of(text: str) -> list[str]:
 
 def header_of(line: str) -> str | None:
     """The section a line opens, or None."""
-    stripped = compact(line)
+    stripped = compact(line).removeprefix(_BYTE_ORDER_MARK)
     if not stripped.startswith("["):
         return None
     name = stripped[1:].partition("]")[0]
-    return _ALIASES.get(name, name)
+    return cfg_keys().full_names.get(name, name)
 
 
 def key_of(line: str) -> str | None:
@@ -190,17 +195,27 @@ def compact(line: str) -> str:
 def sections_of(text: str, file: str) -> list[Section]:
     """All sections of a cfg's text, [net] first. Raises ConfigurationError with file and line."""
     sections: list[Section] = []
-    for number, line in enumerate(lines_of(text), start=1):
-        name = header_of(line)
-        if name is not None:
-            sections.append(Section(name=name, line=number, options={}, option_lines={}))
+    for number, line in enumerate(lines_of(text.removeprefix(_BYTE_ORDER_MARK)), start=1):
+        content = compact(line)
+        if not content or content[0] in "#;":
             continue
-        key = key_of(line)
-        if key is None:
+        place = f"{file}:{number}: {quoted(content)}"
+        if content[0] == "[":
+            header = _HEADER.fullmatch(content)
+            if header is None:
+                raise ConfigurationError(f"{place} is not a section header; write [name]")
+            name = cfg_keys().full_names.get(header[1], header[1])
+            section = Section(
+                name=name, written=header[1], file=file, line=number, options={}, option_lines={}
+            )
+            sections.append(section)
             continue
+        key, equals, value = content.partition("=")
+        if not key or not equals:
+            raise ConfigurationError(f"{place} is neither a [section], a key=value nor a # comment")
         if not sections:
-            raise ConfigurationError(f"{file}:{number}: {key} stands before the first section")
-        sections[-1].options.setdefault(key, compact(line).partition("=")[2])
+            raise ConfigurationError(f"{place} stands before the first section, which must be [net]")
+        sections[-1].options.setdefault(key, value)
         sections[-1].option_lines.setdefault(key, number)
     return sections
 

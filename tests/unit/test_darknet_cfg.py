@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from networks import CLASSIFIER, DETECTOR, WEIGHTED
+from wrong_cfgs import WRONG_WORDS
 
+from harness.config.cfg_keys import cfg_keys
 from harness.config.darknet_cfg import parse_cfg, read_cfg
+from harness.config.policy import BUILT_IN, apply
 from harness.errors import ConfigurationError
 
 
@@ -61,14 +64,37 @@ def test_channels_through_route_groups_reorg_and_scale_channels() -> None:
     assert [layer.channels for layer in cfg.layers] == [8, 4, 16, 8, 2]
 
 
+@pytest.mark.parametrize(("text", "message"), WRONG_WORDS.items())
+def test_lines_sections_and_keys_are_checked_in_the_words_of_the_engine(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_cfg(text, "c")
+    assert str(caught.value) == f"c:{message}"
+
+
+def test_every_key_of_every_section_is_known() -> None:
+    """Of every name that a section may have; what is asked for more than training is tested one by one."""
+    known = cfg_keys()
+    assert set(known.layers) == set(known.full_names.values()) > {"convolutional", "avgpool", "yolo"}
+    for name, full in known.full_names.items():
+        keys = "".join(f"{key}=0\n" for key in known.layers[full] if key not in ("layers", "from"))
+        inputs = {"route": "layers=0\n", "shortcut": "from=0\n", "scale_channels": "from=0\n"}.get(full, "")
+        net = "".join(f"{key}=8\n" for key in known.net)
+        cfg = parse_cfg(f"[net]\n{net}[avgpool]\n[{name}]\n{inputs}{keys}", "c")
+        assert cfg.layers[1].kind == full
+
+
+def test_a_byte_order_mark_hides_no_section() -> None:
+    text = f"\xef\xbb\xbf{CLASSIFIER}"
+    assert parse_cfg(text, "c").layers == parse_cfg(CLASSIFIER, "c").layers
+    assert apply(BUILT_IN["int8"], text) == "\xef\xbb\xbf" + apply(BUILT_IN["int8"], CLASSIFIER)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "c:1: a cfg begins with a [net] section"),
-        ("\n\n[convolutional]\n", "c:3: a cfg begins with a [net] section"),
-        ("width=3\n", "c:1: width stands before the first section"),
-        ("[net]\n", "c:1: there is no layer after [net]"),
-        ("[net]\n[conv]\n[convolution]\n", "c:3: unknown section [convolution]\n  Did you mean conv"),
+        ("", "c:1: no sections; this is not a Darknet cfg"),
+        ("\n\n[convolutional]\n", "c:3: [convolutional] comes first, but a cfg must start with [net]"),
+        ("[net]\n", "c:1: [net] is the only section; there are no layers"),
         ("[net]\n[route]\nlayers=-2\n", "c:3: layer 0 (route) reads layer -2, which is not before it"),
         ("[net]\n[conv]\n[route]\nlayers=1\n", "c:4: layer 1 (route) reads layer 1"),
         ("[net]\n[conv]\n[shortcut]\n", "c:3: layer 1 (shortcut) needs the key from"),

@@ -184,7 +184,13 @@ def test_commands_look_at_the_model_before_they_build_an_engine(
     Path("model").write_bytes(KINDS["an ONNX model"])
     Path("net.cfg").write_text(DETECTOR)
     Path("net.weights").write_bytes(b"")
+    Path("typo.cfg").write_text(DETECTOR.replace("activation=", "activaton=", 1))
     for cfg, given, said in (
+        (
+            "typo.cfg",
+            "net.weights",
+            "[convolutional] there is no key 'activaton'; did you mean 'activation'?",
+        ),
         ("model", "net.weights", "model: is an ONNX model; harness reads Darknet cfg files"),
         ("net.cfg", "model", "model: is an ONNX model; harness reads Darknet weights files"),
         ("net.cfg", "net.weights", "net.weights: has 0 bytes, net.cfg takes"),

@@ -101,6 +101,15 @@ def test_files_are_looked_at_first(
     assert said in shown
 
 
+def test_keys_of_a_cfg_are_looked_at_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = sweep(tmp_path)
+    (tmp_path / "net.cfg").write_text(WHOLE.replace("activation=", "activaton=", 1))
+    assert cli.main(words) == 2
+    line = WHOLE[: WHOLE.index("activation=")].count("\n") + 1
+    wrong = "[convolutional] there is no key 'activaton'; did you mean 'activation'?"
+    assert f"error: {tmp_path}/net.cfg:{line}: {wrong}\n" in capsys.readouterr().err
+
+
 def test_a_classifier_has_no_use_for_boxes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(sweep(tmp_path, cfg=CLASSIFIER)) == 2
     assert "data: has boxes; " in capsys.readouterr().err
