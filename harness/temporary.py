@@ -50,6 +50,27 @@ def temporary_folder(purpose: str, *, within: Path | None = None) -> Iterator[Pa
 
 
 @contextlib.contextmanager
+def fresh_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+    """An empty folder that gets the name `folder` when the block ends without an error, and goes otherwise.
+
+    Where another process has made `folder` meanwhile, that one stays; with `replace` it is removed, for those
+    who hold a lock. Raises OSError where the folder cannot be made or renamed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder("fresh", within=folder.parent) as private:
+        fresh = private / folder.name
+        fresh.mkdir()
+        yield fresh
+        if replace:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if replace or not folder.is_dir():
+                raise
+
+
+@contextlib.contextmanager
 def temporary_file(within: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """A private file in a folder, with its path; it goes with the block unless it gets another name there.
 

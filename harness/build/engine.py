@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from harness.build.toolchain import Place, Toolchain, check_path, load_toolchain
 from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.resources import cache_directory
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder
 
 _MANIFEST = "manifest.json"
 
@@ -106,8 +105,7 @@ def _build(target: Target, toolchain: Toolchain, flags: str, sources: dict[str, 
     """Puts the program through the target's gates. Returns whether it was compiled for that."""
     folder = result.parent
     check_path(folder, hint="Set HARNESS_CACHE to another folder, or rename the target's own file.")
-    with temporary_folder("build", within=folder) as temporary:
-        (fresh := temporary / "finished").mkdir()
+    with fresh_folder(result, replace=True) as fresh:
         record = provide_program(target, toolchain, flags, sources, fresh, folder / "build.log")
         compiled = bool(record.pop("compiled"))
         check_instruction_sets(record["flags"], target)  # type: ignore[arg-type]
@@ -124,8 +122,6 @@ def _build(target: Target, toolchain: Toolchain, flags: str, sources: dict[str, 
         }
         write_manifest(fresh / _MANIFEST, manifest | record)
         _test(target, fresh)
-        shutil.rmtree(result, ignore_errors=True)
-        fresh.rename(result)
     return compiled
 
 

@@ -34,7 +34,7 @@ from harness.config.targets import Target
 from harness.errors import BuildError, ConfigurationError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder, temporary_folder
 
 KEPT = 5  # builds; older ones are removed
 _ROOM = 50_000_000  # bytes; with less, a failure may come from that: compilers seldom say so
@@ -110,10 +110,11 @@ def _build(
     with (
         build_log(log, title) as printed,
         toolchain.tools(target, folder) as tools,
-        temporary_folder("build", within=folder) as fresh,
+        temporary_folder("aside", within=folder) as aside,
+        fresh_folder(program, replace=True) as finished,
     ):
-        source = _emptied(folder / "source", fresh)  # a copy: nobody edits it while it is compiled
-        work = _emptied(folder / "work", fresh)  # what was found for another compiler is not found again
+        source = _emptied(folder / "source", aside)  # a copy: nobody edits it while it is compiled
+        work = _emptied(folder / "work", aside)  # what was found for another compiler is not found again
         for name, content in sources.items():
             path = source / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,11 +130,8 @@ def _build(
             "flags": compiler_flags(work / "compile_commands.json", source / "engine"),
             "sources": hash_sources(sources),
         } | tools.record()
-        (finished := fresh / "finished").mkdir()
         shutil.copy2(made, finished / _NAME)
         write_manifest(finished / _RECORD, record)
-        shutil.rmtree(program, ignore_errors=True)
-        finished.rename(program)
         shutil.rmtree(work, ignore_errors=True)
 
 

@@ -25,7 +25,7 @@ from harness.resources import cache_directory, resource
 from harness.sdk.layout import Sdk
 from harness.sdk.pin import read_pin
 from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder, temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board, Completed
@@ -108,13 +108,10 @@ def build_check(check: Check, target: Target) -> Path:
         if not program.is_file():
             for old in folder.glob(f"*/{check.program}"):
                 shutil.rmtree(old.parent)
-            with temporary_folder("check", within=folder) as fresh:
-                made = _compile(check, target, toolchain, sdk, fresh / "work")
+            with temporary_folder("check", within=folder) as aside, fresh_folder(program.parent) as result:
+                made = _compile(check, target, toolchain, sdk, aside / "work")
                 check_fits(read_needs(made), target, check.program, beside=LIBRARIES if sdk else ())
-                result = fresh / "result"
-                result.mkdir()
                 made.rename(result / check.program)
-                result.rename(program.parent)
     return program
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.resources import cache_directory
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,20 +29,13 @@ def prepare_cpu_description(board: BoardData) -> Path:
     key = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_directory() / "cpu" / key
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder("cpu", within=folder.parent) as fresh:
-            made = fresh / "made"
+        with fresh_folder(folder) as made:
             for path, text in files.items():
                 file = made / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(f"{text}\n", encoding="ascii")
             for path_ in (made, *made.rglob("*")):  # a private umask must not hide it from the board's user
                 path_.chmod(0o755 if path_.is_dir() else 0o444)
-            try:
-                made.rename(folder)
-            except OSError:
-                if not folder.is_dir():  # another harness was first
-                    raise
     return folder
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from harness import console
 from harness.qemu.plugin import compile_plugin, has_plugin_option
 from harness.resources import cache_directory, resource
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder
 
 if TYPE_CHECKING:
     from harness.config.targets import Target
@@ -76,18 +76,8 @@ def prepare_profiler() -> BlockProfiler | None:
     inputs = [emulator, source, *libraries.values()]
     folder = cache_directory() / "qemu" / _key(inputs)
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            console.progress("preparing QEMU's profiler", None),
-            temporary_folder("qemu", within=folder.parent) as fresh,
-        ):
-            made = fresh / "made"
+        with console.progress("preparing QEMU's profiler", None), fresh_folder(folder) as made:
             _gather(made, emulator, libraries, source)
-            try:
-                made.rename(folder)
-            except OSError:
-                if not folder.is_dir():  # another harness was first
-                    raise
     return BlockProfiler(folder=folder)
 
 
@@ -117,7 +107,7 @@ def _libraries(program: Path) -> dict[str, Path]:
 
 
 def _gather(folder: Path, emulator: Path, libraries: dict[str, Path], source: Path) -> None:
-    (folder / "lib").mkdir(parents=True)
+    (folder / "lib").mkdir()
     shutil.copy(emulator, folder / "qemu-aarch64")
     for name, path in libraries.items():
         shutil.copy(path, folder / "loader" if name == "loader" else folder / "lib" / name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder
 
 FORMAT = 1  # raised when what an SDK holds changes
 HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
@@ -150,11 +149,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
-    parent = plan.folder.parent
-    parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder("sdk", within=parent) as made:
-        fresh = made / "sdk"
-        fresh.mkdir()
+    with fresh_folder(plan.folder, replace=True) as fresh:
         fill(fresh)
         glibc = _check_libraries(plan, fresh, target)
         _write_config(plan, fresh)
@@ -174,8 +169,6 @@ def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
             },
         }
         (fresh / "sdk.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        shutil.rmtree(plan.folder, ignore_errors=True)
-        fresh.rename(plan.folder)
 
 
 def _check_libraries(plan: Plan, folder: Path, target: Target) -> str:

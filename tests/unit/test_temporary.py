@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from harness import temporary
-from harness.temporary import remove_left, temporary_file, temporary_folder
+from harness.temporary import fresh_folder, remove_left, temporary_file, temporary_folder
 
 HOLDS = """
 import sys, time
 from pathlib import Path
 from harness.files import written_whole
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder, temporary_folder
 with temporary_folder("forward") as folder, written_whole(Path(sys.argv[1])) as file:
     (folder / "heads").mkdir()
     (folder / "heads" / "big").write_bytes(b"x" * 1000)
@@ -156,3 +156,46 @@ def test_a_folder_that_is_missing_is_left_to_what_needs_it(tmp_path: Path) -> No
     remove_left(tmp_path / "gone")
     with pytest.raises(FileNotFoundError), temporary_folder("x", within=tmp_path / "gone"):
         pass
+
+
+def test_a_fresh_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "made"
+    with fresh_folder(folder) as fresh:
+        (fresh / "file").write_text("mine")
+        assert not folder.exists()
+    assert [path.name for path in folder.parent.iterdir()] == ["made"]
+    assert (folder / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_fresh_folder_goes_with_an_error(tmp_path: Path, replace: bool) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "file").write_text("old")
+
+    def fail_half_way() -> None:
+        with fresh_folder(tmp_path / "made", replace=replace) as fresh:
+            (fresh / "file").write_text("new")
+            raise ValueError("half")
+
+    with pytest.raises(ValueError, match="half"):
+        fail_half_way()
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert (tmp_path / "made" / "file").read_text() == "old"
+
+
+@pytest.mark.parametrize(("replace", "kept"), [(False, "theirs"), (True, "mine")])
+def test_a_fresh_folder_that_another_process_has_made_meanwhile(
+    tmp_path: Path, replace: bool, kept: str
+) -> None:
+    folder = tmp_path / "made"
+    with fresh_folder(folder, replace=replace) as fresh:
+        (fresh / "file").write_text("mine")
+        folder.mkdir()
+        (folder / "file").write_text("theirs")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert (folder / "file").read_text() == kept
+
+
+def test_a_fresh_folder_that_cannot_be_renamed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError), fresh_folder(tmp_path / "made"):
+        (tmp_path / "made").write_text("a file has the name")
