@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from harness.errors import CellsFailedError
@@ -112,7 +113,7 @@ def read_bench(text: str, asked: Asked, command: str, *, seconds: float = math.i
 
     Raises ImplausibleResultError.
     """
-    said = _Fields(read_json(text, command), "", command)
+    said = _Fields(read_json(text, command), None, command)
     samples = said.numbers("samples_ns", least=asked.shortest_ns)
     _check_samples(samples, asked, seconds, said)
     longest = max(samples)
@@ -136,7 +137,7 @@ def read_digests(text: str, images: int | None, command: str) -> list[str]:
 
     Raises ImplausibleResultError.
     """
-    said = _Fields(read_json(text, command), "", command)
+    said = _Fields(read_json(text, command), None, command)
     digests = said.items("digests")
     if not digests or (images is not None and len(digests) != images):
         said.fail(f"{len(digests)} digests of {images or 'some'} images")
@@ -185,67 +186,70 @@ def read_json(text: str, command: str) -> dict[str, Any]:
 
 
 class _Fields:
-    """The fields of an object, each read with its type and range."""
+    """The fields of an object, each read with its type and range. Sentences are made for errors alone: a
+    sweep reads hundreds of thousands of fields."""
 
-    def __init__(self, fields: Mapping[str, Any], place: str, command: str) -> None:
+    __slots__ = ("_command", "_fields", "_place")
+
+    def __init__(self, fields: Mapping[str, Any], place: tuple[str, int] | None, command: str) -> None:
         self._fields = fields
-        self._place = place  # "layers[3]."; empty for the whole
+        self._place = place  # key and index of a list; None for the whole
         self._command = command
 
     def fail(self, what: str) -> NoReturn:
         raise ImplausibleResultError(self._command, what)
 
-    def _value(self, key: str, wanted: str) -> Any:
+    def _refused(self, key: str, wanted: str) -> ImplausibleResultError:
+        name = f"{self._place[0]}[{self._place[1]}].{key}" if self._place else key
         if key not in self._fields:
-            self.fail(f"{self._place}{key} is missing: {wanted} was expected")
-        return self._fields[key]
-
-    def _refuse(self, key: str, wanted: str) -> NoReturn:
-        self.fail(f"{self._place}{key} is {_shown(self._fields[key])}, and not {wanted}")
+            return ImplausibleResultError(self._command, f"{name} is missing: {wanted} was expected")
+        shown = _shown(self._fields[key])
+        return ImplausibleResultError(self._command, f"{name} is {shown}, and not {wanted}")
 
     def whole(self, key: str, *, least: int = 0, most: int = _MOST_COUNT, optional: bool = False) -> Any:
         """An integer; with `optional` also None, for null or a key that is not there."""
-        if optional and self._fields.get(key) is None:
+        value = self._fields.get(key)
+        if type(value) is int and least <= value <= most:
+            return value
+        if optional and value is None:
             return None
-        wanted = f"a whole number from {least} to {most}"
-        value = self._value(key, wanted)
-        if type(value) is not int or not least <= value <= most:
-            self._refuse(key, wanted)
-        return value
+        raise self._refused(key, f"a whole number from {least} to {most}")
 
     def word(self, key: str, words: Sequence[str] | None = None) -> str:
         """A word of printable ASCII, one of `words` if these are given."""
-        wanted = f"one of {', '.join(words)}" if words else "a word"
-        value = self._value(key, wanted)
-        if not isinstance(value, str) or not _WORD.fullmatch(value) or (words and value not in words):
-            self._refuse(key, wanted)
-        return str(value)
+        value = self._fields.get(key)
+        if isinstance(value, str) and (value in words if words else _is_word(value)):
+            return value
+        raise self._refused(key, f"one of {', '.join(words)}" if words else "a word")
 
     def items(self, key: str) -> list[Any]:
-        value = self._value(key, "a list")
-        if not isinstance(value, list):
-            self._refuse(key, "a list")
-        return value
+        value = self._fields.get(key)
+        if isinstance(value, list):
+            return value
+        raise self._refused(key, "a list")
 
     def numbers(self, key: str, *, least: int) -> list[int]:
         """Integers, at least one."""
         values = self.items(key)
         if not values:
-            self.fail(f"{self._place}{key} is empty")
+            self.fail(f"{key} is empty")
         for place, value in enumerate(values):
             if type(value) is not int or not least <= value <= _MOST_COUNT:
-                self.fail(
-                    f"{self._place}{key}[{place}] is {_shown(value)}, and not a whole number from {least}"
-                )
+                self.fail(f"{key}[{place}] is {_shown(value)}, and not a whole number from {least}")
         return values
 
     def objects(self, key: str) -> list[_Fields]:
         found = []
         for place, value in enumerate(self.items(key)):
             if not isinstance(value, dict):
-                self.fail(f"{self._place}{key}[{place}] is {_shown(value)}, and no object")
-            found.append(_Fields(value, f"{self._place}{key}[{place}].", self._command))
+                self.fail(f"{key}[{place}] is {_shown(value)}, and no object")
+            found.append(_Fields(value, (key, place), self._command))
         return found
+
+
+@lru_cache(maxsize=1024)  # kinds, instruction sets and algorithms are few
+def _is_word(text: str) -> bool:
+    return _WORD.fullmatch(text) is not None
 
 
 def _check_samples(samples: Sequence[int], asked: Asked, seconds: float, said: _Fields) -> None:
