@@ -1,4 +1,4 @@
-"""`harness boards`: lists the boards and whether they answer, looks at them closely, switches their power."""
+"""`harness boards`: lists boards and whether they answer, examines them, switches their power."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("--json", "--debug", "--quiet"):
         common.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for options in (parser, common):
-        options.add_argument(
-            "--boards", type=Path, metavar="FILE", help="YAML file that describes your boards"
-        )
+        options.add_argument("--boards", type=Path, metavar="FILE", help="read boards from this YAML file")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("list", parents=[common], help="list the boards (the default)")
     probe = actions.add_parser(
         "probe", parents=[common], help="examine boards and compare them with their targets"
     )
-    probe.add_argument("names", nargs="*", metavar="NAME", help="names of boards in the file (default: all)")
+    probe.add_argument(
+        "names", nargs="*", metavar="NAME", help="examine these boards of the file (default: all)"
+    )
     unlock = actions.add_parser(
         "unlock", parents=[common], help="release a labgrid place that you hold and no process uses"
     )
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status 5 when a board of the file does not answer, else 4 when one is not as its target has it."""
+    """Returns status 5 if a board of the file does not answer, else 4 if one differs from its target."""
     if arguments.action == "probe":
         from harness.commands.boards_probe import run_probe
 
@@ -74,7 +74,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _asked(entry: BoardEntry) -> dict[str, object]:
-    """A row about a board, which is connected to and asked for its machine."""
+    """The row of a board, which is connected and asked for its machine name."""
     from harness.boards.inventory import board_of
     from harness.boards.labgrid.board import hold_of
     from harness.text import one_line
@@ -115,12 +115,12 @@ def _unlock(arguments: argparse.Namespace) -> int:
 
     (entry,) = entries(arguments.boards, [arguments.name])
     if entry.place is None:
-        raise ConfigurationError(f"{arguments.boards}: the board {entry.name} is no place of labgrid's")
+        raise ConfigurationError(f"{arguments.boards}: the board {entry.name} is not a labgrid place")
     holder = unlock(entry.place)
     if arguments.json:
         console.emit_json({"board": entry.name, "released_from": holder})
     else:
-        console.log(f"{entry.where}: " + (f"released from {holder}" if holder else "nobody held it"))
+        console.log(f"{entry.where}: " + (f"released from {holder}" if holder else "it was not held"))
     return 0
 
 
@@ -140,12 +140,12 @@ def _power(arguments: argparse.Namespace) -> int:
 
 
 def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
-    """The boards of the file that are named, all without names. Raises ConfigurationError."""
+    """The named boards of the file, or all without names. Raises ConfigurationError."""
     from harness.boards.inventory import read_boards
     from harness.config.document import suggestion
 
     if file is None:
-        raise ConfigurationError("no boards file is given", hint="Give it with --boards FILE.")
+        raise ConfigurationError("--boards is required", hint="Name the boards file: --boards FILE.")
     known = {entry.name: entry for entry in read_boards(file)}
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""`harness boards probe`: what each board is, how it is set, and where that is not as its target has it."""
+"""`harness boards probe`: properties and settings of each board, and its differences from its target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_ONCE = 8  # boards that are asked at the same time
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """A board and what came of asking it; `facts` None where it did not answer."""
+    """A board and its answer; `facts` is None if it did not answer."""
 
     entry: BoardEntry
     detail: str = ""
@@ -38,9 +38,9 @@ class Probed:
 
 
 def run_probe(entries: Sequence[BoardEntry], *, as_json: bool) -> int:
-    """Exit status 5 when a board does not answer, else 4 when one is not as its target has it."""
+    """Returns status 5 if a board does not answer, else 4 if one differs from its target."""
     with (
-        console.progress("looking at boards", len(entries)) as bar,
+        console.progress("examining boards", len(entries)) as bar,
         ThreadPoolExecutor(max_workers=_AT_ONCE) as pool,
     ):
         results = []
@@ -94,7 +94,7 @@ def _print(result: Probed) -> None:
 
 
 def _lines(facts: BoardFacts) -> Iterator[tuple[str, str]]:
-    """Everything the board told, a line each with its name."""
+    """All properties of the board, by name."""
     counts = [f"{facts.cores.count(name)} {name}" for name in dict.fromkeys(facts.cores)]
     off = (facts.cores_present or 0) - len(facts.cores)
     lines = {
@@ -109,7 +109,7 @@ def _lines(facts: BoardFacts) -> Iterator[tuple[str, str]]:
     }
     if facts.clock_skew is not None:
         skew = facts.clock_skew
-        lines["clock skew"] = f"{skew.seconds:+.3f} s, give or take {skew.uncertainty:.3f}"
+        lines["clock skew"] = f"{skew.seconds:+.3f} ± {skew.uncertainty:.3f} s"
     if facts.uptime_seconds is not None:
         hours, seconds = divmod(facts.uptime_seconds, 3600)
         lines["uptime"] = f"{hours:.0f} h {seconds // 60:.0f} min"
@@ -117,7 +117,7 @@ def _lines(facts: BoardFacts) -> Iterator[tuple[str, str]]:
     for clock in facts.clocks:
         yield f"clock of {clock.cores or '?'}", _clock(clock)
     for zone in facts.thermal_zones:
-        yield f"zone {zone.name}", "not told" if zone.celsius is None else f"{zone.celsius:.1f} °C"
+        yield f"zone {zone.name}", "unknown" if zone.celsius is None else f"{zone.celsius:.1f} °C"
 
 
 def _clock(clock: Clock) -> str:

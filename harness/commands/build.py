@@ -1,4 +1,4 @@
-"""`harness build`: compiles the engine for targets and says where it lies."""
+"""`harness build`: compiles the engine for targets and prints the paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="T",
-        help="name or alias of a target, a target file of your own (.yaml), or all; can be repeated",
+        help="target: name, alias, your own file (.yaml), or all; can be repeated",
     )
     parser.add_argument(
         "--toolchain",
@@ -37,14 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="place",
         default="host",
         choices=["host", "image"],
-        help="where to compile: on this machine, or natively in the target's arm64 image under QEMU, which "
-        "takes minutes (default: host)",
+        help="compile on this machine or natively in the target's arm64 image, under QEMU (default: host)",
     )
     parser.add_argument(
         "--flags",
         default="",
         metavar="F",
-        help="additional compiler flags, as one argument: --flags='-O2 -fno-unroll-loops'",
+        help="add compiler flags, as one argument: --flags='-O2 -fno-unroll-loops'",
     )
     parser.add_argument(
         "--with",
@@ -52,18 +51,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=["tensorflow"],
-        help="tensorflow: also make the target's libtensorflow SDK",
+        help="also make the target's libtensorflow SDK",
     )
     parser.add_argument(
         "--sdk",
         choices=["wheel", "bazel"],
-        help="source of libtensorflow: TensorFlow's own wheel, or a Bazel build of its sources in a "
-        "container, which takes hours to days and continues after an interruption (default: wheel)",
+        help="take libtensorflow from TensorFlow's wheel or build it from source, for hours (default: wheel)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Builds, one target after the other; several are all tried, whatever comes of each."""
+    """Builds the targets one after the other. A failure does not stop the others."""
     from harness.build.engine import build_engine
 
     _check_compiler(arguments)
@@ -74,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     for target in targets:
         make_sdk = provider
         if provider and "all" in arguments.target and not _has_sdk(target, arguments.sdk):
-            console.log(f"{target.name}: only the engine is built: its file names no such libtensorflow")
+            console.log(f"{target.name}: built without libtensorflow, which its file does not name")
             make_sdk = None
         try:
             compiler = _compiler(target, arguments.toolchain, arguments.place)
@@ -118,7 +116,7 @@ def _error(error: HarnessError) -> dict[str, object]:
 
 
 def _check_compiler(arguments: argparse.Namespace) -> None:
-    """Raises ConfigurationError for what would be wrong for every target."""
+    """Raises ConfigurationError for options that no target can be built with."""
     from harness.build.program import flag_words
     from harness.build.toolchain import load_toolchain
 
@@ -127,13 +125,13 @@ def _check_compiler(arguments: argparse.Namespace) -> None:
         load_toolchain(arguments.toolchain)
     elif arguments.place == "image" and arguments.toolchain not in (None, "gcc"):
         raise ConfigurationError(
-            f"--toolchain {arguments.toolchain} does not go with --in image: the images have GCC",
-            hint="Leave --toolchain out, or build with --in host.",
+            f"--toolchain {arguments.toolchain} cannot be used with --in image: the images have GCC",
+            hint="Omit --toolchain, or build with --in host.",
         )
 
 
 def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolchain:
-    """The toolchain to build with: of this machine by name, or the one in the target's image."""
+    """The toolchain: by name on this machine, or the compiler of the target's image."""
     if place == "host":
         return toolchain or "zig"
     from harness.images.native_compiler import image_compiler
@@ -142,11 +140,11 @@ def _compiler(target: Target, toolchain: str | None, place: str) -> str | Toolch
 
 
 def _provider(extras: list[str], name: str | None) -> Callable[[Target], Sdk] | None:
-    """What makes the SDK; None where none is wanted."""
+    """The function that makes the SDK; None without --with tensorflow."""
     if "tensorflow" not in extras:
         if name:
             raise ConfigurationError(
-                f"--sdk {name} selects a source of libtensorflow, but --with tensorflow is missing",
+                f"--sdk {name} has no effect without --with tensorflow",
                 hint="Add --with tensorflow.",
             )
         return None

@@ -19,23 +19,24 @@ from harness.text import printable
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(
         parser,
-        policy_help="precisions that layers have while ranges are recorded, instead of fp32; int8 without "
-        "quantize=1, which needs these ranges, is fp32 meanwhile",
+        policy_help="record ranges with these precisions instead of fp32; static int8 runs in fp32",
     )
     add_dataset(parser, what="pictures; labels are not needed", split="default: train, else val")
-    parser.add_argument("--out", type=Path, required=True, metavar="F", help="calibration file to write")
     parser.add_argument(
-        "--limit", type=int, default=32, metavar="N", help="number of pictures to use (default: 32)"
+        "--out", type=Path, required=True, metavar="F", help="write the calibration to this file"
     )
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N pictures")
+    parser.add_argument("--limit", type=int, default=32, metavar="N", help="use N pictures (default: 32)")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="skip the first N pictures")
     parser.add_argument(
         "--method",
         choices=("minmax", "percentile", "kl", "mse"),
         default="minmax",
-        help="how to choose the range of values (default: minmax, the range of all values)",
+        help="choose ranges by this method (default: minmax, the range of all values)",
     )
     parser.add_argument(
-        "--resize", choices=("stretch", "letterbox", "crop"), help="how pictures are fitted, as in eval"
+        "--resize",
+        choices=("stretch", "letterbox", "crop"),
+        help="resize pictures by this method (default: as in eval)",
     )
     add_engine(parser, calibration=False)
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.runtimes.engine import host_engine
 
     if not arguments.out.parent.is_dir():
-        raise ConfigurationError(f"{arguments.out}: its folder does not exist")
+        raise ConfigurationError(f"{arguments.out}: the folder does not exist")
     with chosen_cfg(arguments, recording=True) as cfg:
         dataset = with_split_in_use(dataset_of(arguments), "train")
         calibration = calibrate(

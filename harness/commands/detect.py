@@ -20,19 +20,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--names",
         type=Path,
         metavar="F",
-        help="class names, one a line, or a data.yaml (default: the one such file beside the cfg that fits, "
-        "else numbers)",
+        help="class names, one per line, or a data.yaml (default: a matching file beside the cfg)",
     )
     parser.add_argument(
-        "--threshold", type=float, default=0.25, metavar="T", help="lowest confidence to show (default: .25)"
+        "--threshold",
+        type=float,
+        default=0.25,
+        metavar="T",
+        help="show detections from this confidence upwards (default: .25)",
     )
     parser.add_argument(
         "--resize",
         choices=("stretch", "letterbox"),
-        help="how pictures are fitted (default: stretch, or letterbox if [net] has letter_box=1)",
+        help="resize pictures by this method (default: stretch, or letterbox if [net] has letter_box=1)",
     )
     parser.add_argument(
-        "--draw", type=Path, metavar="OUT", help="picture to write, or folder for them; made if missing"
+        "--draw", type=Path, metavar="OUT", help="draw the detections into this picture or folder"
     )
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="pictures")
     add_engine(parser)
@@ -48,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.runtimes.engine import host_engine
 
     if not 0 < arguments.threshold < 1:
-        raise ConfigurationError(f"--threshold {arguments.threshold}: a confidence lies between 0 and 1")
+        raise ConfigurationError(f"--threshold {arguments.threshold}: not between 0 and 1")
     targets = _drawings(arguments.draw, arguments.images) if arguments.draw else {}
     rows: list[dict[str, Any]] = []
     with (
@@ -107,21 +110,20 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _drawings(out: Path, images: list[Path]) -> dict[Path, Path]:
-    """Where each picture's drawing goes: `out` itself for one picture, unless that is a folder or looks like
-    one."""
+    """The file to draw each picture into: `out` for a single picture, else a file in the folder `out`."""
     from harness.accuracy.draw import picture_format
     from harness.errors import ConfigurationError
 
     if len(images) == 1 and out.suffix and not out.is_dir():
-        picture_format(out)  # better said before the work than after
+        picture_format(out)  # fail before the work
         return {images[0]: out}
     if out.exists() and not out.is_dir():
         raise ConfigurationError(
-            f"{out}: is a file, and the pictures are drawn into a folder", hint="Name a folder with --draw."
+            f"{out}: is a file; several pictures need a folder", hint="Name a folder with --draw."
         )
     targets = {image: out / f"{image.stem}.png" for image in images}
     if len(set(targets.values())) < len(targets):
-        raise ConfigurationError(f"{out}: two of the pictures have the same name")
+        raise ConfigurationError(f"{out}: two pictures have the same name")
     return targets
 
 
@@ -132,7 +134,7 @@ def _draw(picture: Path, found: list[dict[str, Any]], names: list[str], out: Pat
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise file_error(out.parent, error, doing="cannot be made") from None
+        raise file_error(out.parent, error, doing="cannot be created") from None
     draw(
         picture,
         [

@@ -27,38 +27,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--install",
         action="store_true",
-        help="install what is missing (only as root, on Debian and Ubuntu; otherwise list what is skipped)",
+        help="install missing requirements (as root, on Debian and Ubuntu)",
     )
-    parser.add_argument("--tests", action="store_true", help="also check what the project's own tests need")
+    parser.add_argument(
+        "--tests", action="store_true", help="also check the requirements of the project's tests"
+    )
     parser.add_argument(
         "--target",
         action="append",
         metavar="T",
-        help="check what this target needs: build programs for it, run them on its board and compare their "
-        "output; can be repeated",
+        help="build programs for this target, run them on its board, check their output; can be repeated",
     )
     parser.add_argument(
         "--boards",
         type=Path,
         metavar="FILE",
-        help="with --target: YAML file of boards to use; targets without a board are emulated",
+        help="with --target: boards file; targets without a board are emulated",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit status 3 where something that every command needs is missing, or something that is there cannot be
-    used. What is optional is only named where it is missing: the features that need it are skipped.
+    """Returns status 3 if a requirement of every command is missing or unusable. Missing optional ones are
+    listed; the features that need them are skipped.
 
-    With `--target` something missing is status 3, a program that does not run or prints something else 4,
-    a board that does not answer 5; the highest of them.
+    With `--target`: 3 for a missing requirement, 4 for a program that fails or prints a wrong result, 5 for a
+    board that does not answer; the highest of them.
     """
     from harness.doctor.installation import cannot_install, install
     from harness.doctor.requirements import examine
 
     if arguments.boards and not arguments.target:
         raise ConfigurationError(
-            "--boards says on which devices a target is checked, and there is no --target",
-            hint="`harness boards --boards FILE` asks every device of a file whether it answers.",
+            "--boards has no effect without --target",
+            hint="Add --target; or use `harness boards --boards FILE` to check whether the boards answer.",
         )
     installed: list[str] = []
     findings = examine(tests=arguments.tests) if arguments.install or not arguments.target else []

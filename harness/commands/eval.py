@@ -20,26 +20,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_dataset(
         parser,
-        what="folder with images/ and YOLO labels/, data.yaml, COCO JSON, or pictures named by WordNet id",
+        what="folder with images/ and labels/, data.yaml, COCO JSON, or pictures named by WordNet id",
         split="default: val",
     )
     parser.add_argument(
         "--resize",
         choices=("stretch", "letterbox", "crop"),
-        help="how pictures are fitted (default: stretch for detectors, crop for classifiers)",
+        help="resize pictures by this method (default: stretch for detectors, crop for classifiers)",
     )
     parser.add_argument(
-        "--labels", "--names", type=Path, metavar="F", dest="labels", help="WordNet ids in output order"
+        "--labels",
+        "--names",
+        type=Path,
+        metavar="F",
+        dest="labels",
+        help="read WordNet ids in output order from this file",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="use only the first N pictures")
     parser.add_argument(
         "--agreement",
         action="store_true",
-        help="also measure the agreement with fp32's answers (needs no labels)",
+        help="also measure the agreement with fp32 (needs no labels)",
     )
-    parser.add_argument(
-        "--layers", action="store_true", help="also measure each layer's signal-to-noise ratio against fp32"
-    )
+    parser.add_argument("--layers", action="store_true", help="also measure each layer's SQNR against fp32")
     add_engine(parser)
 
 
@@ -101,7 +104,7 @@ _TITLES = {
 
 
 def _warn(dataset: Path, result: dict[str, Any]) -> None:
-    """Says what makes the figures mean less than they seem to."""
+    """Warns about pictures that distort the figures."""
     from harness import console
     from harness.accuracy.overlap import overlap_sentence
     from harness.accuracy.truth import warning_of_unlabelled

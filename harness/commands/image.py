@@ -10,10 +10,8 @@ from harness.images.image import BuiltImage, build_image
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", required=True, metavar="T", help="an arm64 target, such as pi4")
-    parser.add_argument(
-        "--fresh", action="store_true", help="rebuild the image and its base, even where they exist"
-    )
+    parser.add_argument("--target", required=True, metavar="T", help="build for this target, for example pi4")
+    parser.add_argument("--fresh", action="store_true", help="rebuild the image and its base")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,30 +15,28 @@ if TYPE_CHECKING:
     from harness.runtimes.engine import EngineOptions
 
 
-_POLICY_HELP = "precisions to use instead of the cfg's own"
+_POLICY_HELP = "use these precisions instead of the cfg's"
 
 
 def add_model(
     parser: argparse.ArgumentParser, *, required: bool = True, policy_help: str = _POLICY_HELP
 ) -> None:
     """--cfg, --weights and --policy."""
-    parser.add_argument("--cfg", type=Path, required=required, metavar="C", help="network, Darknet cfg")
-    parser.add_argument("--weights", type=Path, required=required, metavar="W", help="its weights")
+    parser.add_argument("--cfg", type=Path, required=required, metavar="C", help="Darknet cfg of the network")
+    parser.add_argument("--weights", type=Path, required=required, metavar="W", help="weights of the network")
     parser.add_argument(
         "--policy",
         metavar="P",
-        help=f"{policy_help}; as in a sweep file: fp32, fp16, int8, "
-        "'{default: int8, layers: {first: fp32}}', or @FILE that holds one",
+        help=f"{policy_help}: fp32, fp16, int8, '{{default: int8, layers: {{first: fp32}}}}' or @FILE",
     )
 
 
 @contextlib.contextmanager
 def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Iterator[Path]:
-    """The cfg to run: the user's own or, with --policy, a copy that has the policy's precisions.
+    """The cfg to run: the user's own or, with --policy, a copy with the policy's precisions.
 
-    The model's files are looked at first, as what follows may begin with building the engine. Where ranges
-    are `recording`, layers that need them are in fp32 instead. Raises ConfigurationError where a file is
-    wrong, and where int8 needs ranges that are not given.
+    Checks the model's files first, because the next step may be to build the engine. With `recording`, layers
+    that need ranges run in fp32. Raises ConfigurationError for a wrong file, and for int8 without ranges.
     """
     from harness.config.darknet_cfg import parse_cfg
     from harness.config.model_files import check_model
@@ -75,8 +73,8 @@ def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
         instead = "--policy '{default: int8, quantize: 1}'" if arguments.policy else "quantize=1 in the cfg"
         raise ConfigurationError(
             f"{where}: layer {layer.index} ({layer.kind}){others}: int8 needs recorded ranges",
-            hint="Give them with --calibration (a file of `harness calibrate`), or have ranges measured "
-            f"at run time: {instead}.",
+            hint="Add --calibration with a file from `harness calibrate`, or measure ranges at run time: "
+            f"{instead}.",
         )
 
 
@@ -84,12 +82,12 @@ def add_dataset(parser: argparse.ArgumentParser, *, what: str, split: str) -> No
     """--dataset and --split."""
     parser.add_argument("--dataset", type=Path, required=True, metavar="D", help=what)
     parser.add_argument(
-        "--split", choices=("train", "val", "test"), help=f"of a data.yaml; also as data.yaml:train ({split})"
+        "--split", choices=("train", "val", "test"), help=f"use this split of a data.yaml ({split})"
     )
 
 
 def dataset_of(arguments: argparse.Namespace) -> Path:
-    """The data set that the user gave, with its split where one was given."""
+    """The data set of the command line, with its split if given."""
     from harness.accuracy.dataset import with_chosen_split
 
     dataset: Path = arguments.dataset
@@ -97,33 +95,40 @@ def dataset_of(arguments: argparse.Namespace) -> Path:
 
 
 def add_engine(parser: argparse.ArgumentParser, *, calibration: bool = True) -> None:
-    """What EngineOptions holds, as a group of its own."""
+    """The fields of EngineOptions, as a group."""
     group = parser.add_argument_group("engine")
     if calibration:
         group.add_argument(
-            "--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)"
+            "--calibration",
+            type=Path,
+            metavar="F",
+            help="read int8 ranges from this file (harness calibrate)",
         )
     group.add_argument(
         "--threads",
         type=positive_number,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="number of threads (default: all cores)",
+        help="use N threads (default: all cores)",
     )
-    group.add_argument("--isa", metavar="NAME", help="instruction set (default: the best this machine has)")
     group.add_argument(
-        "--algorithm", metavar="NAME", help="algorithm of convolutions (default: chosen for each layer)"
+        "--isa", metavar="NAME", help="use this instruction set (default: the best of this machine)"
+    )
+    group.add_argument(
+        "--algorithm",
+        metavar="NAME",
+        help="use this algorithm for convolutions (default: automatic, per layer)",
     )
     group.add_argument(
         "--bn-epsilon",
         type=float,
         metavar="E",
-        help="epsilon of batch normalisation (default: 1e-5, as in Darknet)",
+        help="use this epsilon for batch normalisation (default: 1e-5, as in Darknet)",
     )
 
 
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
-    """The EngineOptions that the user gave."""
+    """The EngineOptions of the command line."""
     from harness.runtimes.engine import EngineOptions
 
     return EngineOptions(
@@ -138,5 +143,5 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
 def positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not above 0")
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
     return number

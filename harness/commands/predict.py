@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="T",
-        help="target to predict for: name, alias or a target file of your own (.yaml); can be repeated",
+        help="predict for this target: name, alias or your own file (.yaml); can be repeated",
     )
     add_model(parser, required=False)
     parser.add_argument(
@@ -46,14 +46,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=positive_number,
         metavar="N",
-        help="number of threads; can be repeated (default: 1)",
+        help="predict for N threads; can be repeated (default: 1)",
     )
     parser.add_argument("--layers", action="store_true", help="also show a row for each layer")
     engine = parser.add_argument_group("engine")
-    engine.add_argument("--calibration", type=Path, metavar="F", help="ranges for int8 (harness calibrate)")
-    engine.add_argument("--isa", metavar="NAME", help="instruction set (default: the best the board has)")
     engine.add_argument(
-        "--algorithm", metavar="NAME", help="algorithm of convolutions (default: chosen for each layer)"
+        "--calibration", type=Path, metavar="F", help="read int8 ranges from this file (harness calibrate)"
+    )
+    engine.add_argument(
+        "--isa", metavar="NAME", help="use this instruction set (default: the best of the board)"
+    )
+    engine.add_argument(
+        "--algorithm",
+        metavar="NAME",
+        help="use this algorithm for convolutions (default: automatic, per layer)",
     )
     engine.add_argument(
         "--prefer", choices=("speed", "memory"), help="prefer fast or small algorithms (default: speed)"
@@ -66,7 +72,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fit a target's coefficients to a sweep measured on its board",
     )
     fitting.add_argument(
-        "--results", type=Path, metavar="DIR", help="results folder of that sweep (default: results/NAME)"
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="read that sweep's results from this folder (default: results/NAME)",
     )
 
 
@@ -78,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _calibrate(arguments)
     if not (arguments.cfg and arguments.weights and arguments.target):
         raise ConfigurationError(
-            "nothing to predict",
+            "--cfg, --weights and --target are required",
             hint="Name a network and a board: --cfg C --weights W --target pi4.",
         )
     from harness import console
@@ -116,14 +125,16 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     from harness.sweep.measured_work import measured_work
 
     if len(arguments.target) != 1:
-        raise ConfigurationError("--calibrate needs the board's target", hint="Name one with --target.")
+        raise ConfigurationError(
+            "--calibrate needs exactly one target", hint="Name the board's target with --target."
+        )
     target = load_target(arguments.target[0])
     predictor = find_predictor(target, fitted=False)
     sweep = read_sweep(arguments.calibrate)
     folder = arguments.results or default_folder(sweep)
     if not (folder / FILE_NAME).is_file():
         raise ConfigurationError(
-            f"{folder}: holds no results ({FILE_NAME})", hint="Name the folder with --results."
+            f"{folder}: no results ({FILE_NAME}) found", hint="Name the folder with --results."
         )
     with Store(folder) as store:
         measured = measured_work(sweep, store, target, predictor)
@@ -136,12 +147,12 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     }
     if not fits:
         raise ConfigurationError(
-            f"{folder}: has no times of one thread or of {cores}", hint=f"Measure with threads: [1, {cores}]."
+            f"{folder}: has no cells with 1 or {cores} threads", hint=f"Measure with threads: [1, {cores}]."
         )
     if arguments.json:
         rows = {key: asdict(found) for key, found in fits.items()}
         for row in rows.values():
-            del row["coefficients"]["like"]  # what was fitted is borrowed from nobody
+            del row["coefficients"]["like"]  # fitted coefficients are never borrowed
         console.emit_json(rows)
         return 0
     print(f"# For the key board: of the file of {printable(target.name)}.")

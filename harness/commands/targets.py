@@ -1,4 +1,4 @@
-"""`harness targets`: lists what can be built for."""
+"""`harness targets`: lists the targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing beyond the common options."""
+    """The command has no options of its own."""
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -129,7 +129,7 @@ def test_a_power_command_gets_its_words_as_they_are(place: Place, server: Server
 def test_what_is_no_place_is_not_unlocked(place: Place, server: Server) -> None:
     words = ["boards", "unlock", "--boards", str(place.boards), "--"]
     shown = harness(place, *words, LINE, status=2).stderr
-    assert f"the board {LINE} is no place of labgrid's" in shown
+    assert f"the board {LINE} is not a labgrid place" in shown
     assert "has no board" in (unknown := harness(place, *words, PATH, status=2).stderr)
     assert not CONTROL.search(shown + unknown)
     assert nothing_was_executed(place, server)

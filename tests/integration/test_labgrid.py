@@ -224,4 +224,4 @@ def test_only_places_are_unlocked(lab: Lab, tmp_path: Path, capsys: pytest.Captu
         )
     )
     assert cli.main(["boards", "unlock", "--boards", str(file), "desk"]) == 2
-    assert "the board desk is no place of labgrid's" in capsys.readouterr().err
+    assert "the board desk is not a labgrid place" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_all_leaves_out_what_a_target_does_not_have(
     assert [row for row in json.loads(out) if "error" in row] == [
         {"target": "pi3", "error": {"status": 3, "message": "there is no room", "hint": None}}
     ]
-    assert "host: only the engine is built: its file names no such libtensorflow" in said
+    assert "host: built without libtensorflow, which its file does not name" in said
     assert "warning: pi3: there is no room" in said
 
 

@@ -212,7 +212,7 @@ def test_there_is_nothing_to_report_in_an_empty_folder(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--target", "pi4", "--toolchain", "zig"], "--toolchain zig does not go with --in image"),
+        (["--target", "pi4", "--toolchain", "zig"], "--toolchain zig cannot be used with --in image"),
         (["--target", "host"], "the target host has no image"),
     ],
 )

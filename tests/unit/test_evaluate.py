@@ -264,7 +264,7 @@ def test_detect_draws_several_pictures_into_a_folder(
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["0.png"]
     capsys.readouterr()
     assert cli.main(["detect", *words(detector), "--draw", str(detector["cfg"]), *pictures]) == 2
-    assert "net.cfg: is a file, and the pictures are drawn into a folder" in capsys.readouterr().err
+    assert "net.cfg: is a file; several pictures need a folder" in capsys.readouterr().err
 
 
 def test_a_damaged_picture_leaves_nothing_half_done(
@@ -284,7 +284,7 @@ def test_a_damaged_picture_leaves_nothing_half_done(
 @pytest.mark.parametrize(
     ("extra", "what"),
     [
-        (["--threshold", "1.5"], "lies between 0 and 1"),
+        (["--threshold", "1.5"], "not between 0 and 1"),
         (["--names", "{folder}/three.names"], "holds 3 names, the network has 2 classes"),
         (["--draw", "{folder}/out.xyz"], 'there is no picture format ".xyz"'),
     ],
@@ -329,7 +329,7 @@ def test_calibrate_writes_the_file_and_says_so(
     }
     assert json.loads(out.read_text())["images"] == 2
     assert cli.main([*arguments, "--out", str(tmp_path / "gone" / "c.json")]) == 2
-    assert "its folder does not exist" in capsys.readouterr().err
+    assert "the folder does not exist" in capsys.readouterr().err
 
 
 def multiplied(data: Path, count: int) -> None:
@@ -470,7 +470,7 @@ def test_int8_without_ranges_is_refused_with_both_ways_out(
     assert cli.main(arguments) == 2
     said = capsys.readouterr().err
     assert "error: --policy int8: layer 0 (convolutional): int8 needs recorded ranges" in said
-    assert "Give them with --calibration" in said
+    assert "Add --calibration" in said
     assert "--policy '{default: int8, quantize: 1}'" in said
     assert not command.engine.runs
 
