@@ -15,7 +15,7 @@ from typing import Literal
 from harness import console
 from harness.boards.user_command import CommandWords, run_user_command
 from harness.config.document import Node
-from harness.config.validation import Choice, Either, Field, Number, Record, Schema, Shape, made_of
+from harness.config.validation import Choice, Either, Field, Number, Record, Schema, Shape, from_dataclass
 from harness.errors import HarnessError
 from harness.text import one_line, printable
 
@@ -164,15 +164,29 @@ ENERGY_SHAPE: Shape[EnergyMeter] = Either(
     short=_JustCommand(),
     long=Record(
         what="an energy meter",
-        make=made_of(EnergyMeter),
+        make=from_dataclass(EnergyMeter),
+        defaults=EnergyMeter,
         fields={
-            "command": Field(shape=_COMMAND, help="its words", required=True),
-            "unit": Field(
-                shape=Choice(what="unit", names=lambda: list(UNITS)), help="what it prints, watts without"
+            "command": Field(
+                shape=_COMMAND,
+                help="words of the command",
+                required=True,
+                example=["read-plug", "192.0.2.9"],
             ),
-            "seconds": Field(shape=Number(least=0.1, most=60), help="that a call is given, 5 without"),
+            "unit": Field(
+                shape=Choice(what="unit", names=lambda: list(UNITS)),
+                help="unit of the printed number: the watts of now, or all joules so far",
+                example="joules",
+            ),
+            "seconds": Field(
+                shape=Number(least=0.1, most=60),
+                help="maximum duration of one call, in seconds",
+                example=2,
+            ),
             "every": Field(
-                shape=Number(least=0.01, most=60), help="seconds between calls for watts, 1 without"
+                shape=Number(least=0.01, most=60),
+                help="pause between two calls for watts, in seconds",
+                example=0.5,
             ),
         },
     ),

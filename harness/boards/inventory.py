@@ -11,7 +11,7 @@ A boards file names devices that answer to SSH:
         host_key: ssh-ed25519 AAAA...    # or known_hosts: FILE; without either ~/.ssh/known_hosts
         port: 22
         folder: harness                  # relative to the home folder there, or absolute
-        keep_mb: 2000                    # of what was deployed there; the least recently used goes first
+        cache_limit_mb: 2000             # of deployed files; the least recently used are removed first
         wait_seconds: 3600               # while another harness measures on it; then it counts as unreachable
         sudo: true                       # ask its sudo, which must need no password, to set governors
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
@@ -57,6 +57,7 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
+    document_schema,
 )
 from harness.errors import ConfigurationError
 
@@ -142,7 +143,7 @@ def _entry(
     sensors: BoardPaths | None = None,
     sudo: bool = False,
     energy: EnergyMeter | None = None,
-    keep_mb: int | None = None,
+    cache_limit_mb: int | None = None,
     retry: tuple[float, ...] | None = None,
     **rest: object,
 ) -> BoardEntry:
@@ -162,8 +163,8 @@ def _entry(
     if place and (extra := rest.keys() & {"host", "port"}):
         raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
     address = _address(node, f"the board {name}", **{"host": "", "user": "", **rest})
-    if keep_mb is not None:
-        address = replace(address, cache_limit_bytes=keep_mb * 10**6)
+    if cache_limit_mb is not None:
+        address = replace(address, cache_limit_bytes=cache_limit_mb * 10**6)
     if address.jump is not None and address.jump.key is None:
         address = replace(address, jump=replace(address.jump, key=address.key))
     return BoardEntry(
@@ -286,13 +287,33 @@ _MISNOMERS["sudopassword"] = "With sudo: true, sudo on the board must need no pa
 
 _HOST = {
     "host": Field(
-        shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"), help="address", required=True
+        shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"),
+        help="host name or IP address",
+        required=True,
+        example="192.168.1.20",
     ),
-    "user": Field(shape=Text(expected="a user", pattern=_USER), help="who logs in", required=True),
-    "port": Field(shape=Integer(least=1, most=65535), help="of its SSH server"),
-    "key": Field(shape=_File(), help="file of the private key"),
-    "host_key": Field(shape=Text(expected="a public key"), help="its own, as TYPE BASE64"),
-    "known_hosts": Field(shape=_File(), help="file with its public key"),
+    "user": Field(
+        shape=Text(expected="a user", pattern=_USER), help="user to log in as", required=True, example="pi"
+    ),
+    "port": Field(
+        shape=Integer(least=1, most=65535), help="port of the SSH server", default=22, example=2222
+    ),
+    "key": Field(
+        shape=_File(),
+        help="file of the private key; the SSH agent and the user's own keys if absent",
+        example="~/.ssh/id_ed25519",
+    ),
+    "host_key": Field(
+        shape=Text(expected="a public key"),
+        help="public key of the SSH server, as TYPE BASE64",
+        example="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP2xLpB3DmEmN8e3kJ4pNUKnCnvHBmWWtPTK1kYtJnMo",
+    ),
+    "known_hosts": Field(
+        shape=_File(),
+        help="file with the public key of the SSH server, instead of host_key",
+        default="~/.ssh/known_hosts",
+        example="lab_known_hosts",
+    ),
 }
 
 
@@ -311,11 +332,28 @@ _JUMP: Record[SshAddress] = Record(
 _SENSORS: Record[BoardPaths] = Record(
     what="the sensors",
     make=lambda _node, **paths: BoardPaths(**paths),
+    defaults=BoardPaths,
     fields={
-        "sys": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/sys"),
-        "proc": Field(shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"), help="/proc"),
-        "vcgencmd": Field(shape=Text(expected="a program"), help="Raspberry Pi's vcgencmd"),
-        "tegrastats": Field(shape=Text(expected="a program"), help="a Jetson's tegrastats"),
+        "sys": Field(
+            shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"),
+            help="folder to read clocks and temperatures in",
+            example="/mnt/sys",
+        ),
+        "proc": Field(
+            shape=Text(expected="an absolute path", pattern=r"/[\s\S]*"),
+            help="folder to read memory and load in",
+            example="/mnt/proc",
+        ),
+        "vcgencmd": Field(
+            shape=Text(expected="a program"),
+            help="path of Raspberry Pi's vcgencmd",
+            example="/opt/vc/bin/vcgencmd",
+        ),
+        "tegrastats": Field(
+            shape=Text(expected="a program"),
+            help="path of a Jetson's tegrastats",
+            example="/usr/bin/tegrastats",
+        ),
     },
 )
 
@@ -323,28 +361,75 @@ _BOARD = Record(
     what="a board",
     make=_entry,
     misnomers=_MISNOMERS,
+    renamed={"keep_mb": "cache_limit_mb"},
     fields={
-        "name": Field(shape=Text(expected="a name"), help="what it is called in reports", required=True),
-        "target": Field(shape=TargetShape(), help="its kind", required=True),
+        "name": Field(
+            shape=Text(expected="a name"), help="name in reports", required=True, example="pi-on-the-shelf"
+        ),
+        "target": Field(
+            shape=TargetShape(),
+            help="kind of board, as `harness targets` lists them, or the path of a targets file",
+            required=True,
+            example="pi4",
+        ),
         **{key: replace(known, required=False) for key, known in _HOST.items()},
-        "place": Field(shape=Text(expected="a place"), help="labgrid's, instead of host, port and user"),
-        "folder": Field(shape=Text(expected="a folder"), help="where files are put on the board"),
-        "keep_mb": Field(
-            shape=Integer(least=1, most=10**8), help="how much of what was deployed stays there, in MB"
+        "place": Field(
+            shape=Text(expected="a place"),
+            help="labgrid's name of the board, instead of host and port",
+            example="pi4-3",
+        ),
+        "folder": Field(
+            shape=Text(expected="a folder"),
+            help="folder on the board to put files in, absolute or relative to the home folder",
+            default=SshAddress.folder,
+            example="/data/harness",
+        ),
+        "cache_limit_mb": Field(
+            shape=Integer(least=1, most=10**8),
+            help="maximum size of the deployed files that stay on the board, in MB; the least recently used "
+            "are removed first",
+            default=SshAddress.cache_limit_bytes // 10**6,
+            example=500,
         ),
         "wait_seconds": Field(
-            shape=Number(least=0, most=1e6), help="how long another harness may keep it, 3600 without"
+            shape=Number(least=0, most=1e6),
+            help="how long to wait while another harness measures on the board, in seconds",
+            default=SshAddress.wait_seconds,
+            example=600,
         ),
-        "sudo": Field(shape=Boolean(), help="whether its sudo is asked to set governors"),
+        "sudo": Field(
+            shape=Boolean(),
+            help="set governors with the board's sudo, which must need no password",
+            default=False,
+            example=True,
+        ),
         "jump": Field(
-            shape=Either(short=_UserAtHost(), long=_JUMP), help="the host that it is reached through"
+            shape=Either(short=_UserAtHost(), long=_JUMP),
+            help="host to connect through, as user@host:port or as a mapping",
+            example="me@gate.example:22",
         ),
-        "power": Field(shape=POWER_SHAPE, help="a command that switches it off and on"),
-        "energy": Field(shape=ENERGY_SHAPE, help="a command that says what power it takes"),
-        "sensors": Field(shape=_SENSORS, help="where its clocks and temperatures are, if not in /sys"),
+        "power": Field(
+            shape=POWER_SHAPE,
+            help="command of this machine that switches the board off and on: a list of words, or a mapping",
+            example=["uhubctl", "-l", "1-1", "-p", "2", "-a", "{action}"],
+        ),
+        "energy": Field(
+            shape=ENERGY_SHAPE,
+            help="command of this machine that prints the board's power or energy, as a list of words or a "
+            "mapping",
+            example=["read-plug", "192.0.2.9"],
+        ),
+        "sensors": Field(
+            shape=_SENSORS,
+            help="where the board keeps its sensors",
+            example={"vcgencmd": "/opt/vc/bin/vcgencmd"},
+        ),
         "retry": Field(
             shape=ListOf(what="pauses", item=Number(least=0, most=3600)),
-            help="seconds between attempts to reach it when it fails; after the last it is left out",
+            help="pauses before each further attempt to reach the board, in seconds; then the sweep goes on "
+            "without it",
+            default=[2, 5, 15, 30, 60],
+            example=[1, 10],
         ),
     },
 )
@@ -352,14 +437,18 @@ _BOARD = Record(
 _LABGRID: Record[Place] = Record(
     what="labgrid",
     make=lambda _node, **values: Place(name="", **values),
+    defaults=Place,
     fields={
         "coordinator": Field(
             shape=Text(expected="HOST:PORT", pattern=rf"(?!-)[^{_NEVER}]+:[0-9]{{1,5}}"),
-            help="its address",
+            help="address of the coordinator",
             required=True,
+            example="lab.example:20408",
         ),
         "wait_seconds": Field(
-            shape=Number(least=0, most=1e6), help="how long to wait for a place that is held, 0 without"
+            shape=Number(least=0, most=1e6),
+            help="how long to wait for a place that somebody else holds, in seconds",
+            example=600,
         ),
     },
 )
@@ -368,7 +457,21 @@ _FILE = Record(
     what="a boards file",
     make=_file,
     fields={
-        "boards": Field(shape=ListOf(what="boards", item=_BOARD), help="the devices", required=True),
-        "labgrid": Field(shape=_LABGRID, help="whose places the boards may be"),
+        "boards": Field(
+            shape=ListOf(what="boards", item=_BOARD),
+            help="devices",
+            required=True,
+            example=[{"name": "pi-on-the-shelf", "target": "pi4", "host": "192.168.1.20", "user": "pi"}],
+        ),
+        "labgrid": Field(
+            shape=_LABGRID,
+            help="labgrid coordinator of the boards that have a place",
+            example={"coordinator": "lab.example:20408"},
+        ),
     },
 )
+
+
+def json_schema() -> Schema:
+    """The JSON schema of a boards file."""
+    return document_schema("harness boards file", _FILE)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.boards.user_command import CommandWords, run_user_command
 from harness.config.document import Node
-from harness.config.validation import Either, Field, Number, Record, Schema, Shape, made_of
+from harness.config.validation import Either, Field, Number, Record, Schema, Shape, from_dataclass
 from harness.text import printable
 
 PowerAction = Literal["off", "on", "cycle"]
@@ -55,10 +55,20 @@ POWER_SHAPE: Shape[PowerHook] = Either(
     short=_JustCommand(),
     long=Record(
         what="a power hook",
-        make=made_of(PowerHook),
+        make=from_dataclass(PowerHook),
+        defaults=PowerHook,
         fields={
-            "command": Field(shape=_COMMAND, help="its words, with {action} in one", required=True),
-            "seconds": Field(shape=Number(least=0.1, most=3600), help="what it is given, 60 without"),
+            "command": Field(
+                shape=_COMMAND,
+                help="words of the command; {action} in one of them becomes off, on or cycle",
+                required=True,
+                example=["uhubctl", "-l", "1-1", "-p", "2", "-a", _PLACE],
+            ),
+            "seconds": Field(
+                shape=Number(least=0.1, most=3600),
+                help="maximum duration of the command, in seconds",
+                example=30,
+            ),
         },
     ),
 )

@@ -1,18 +1,37 @@
-"""`harness schema`: prints the JSON schema of the sweep file, for editors."""
+"""`harness schema`: prints the JSON schema of a kind of configuration file, for editors."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from harness import console
 
+if TYPE_CHECKING:
+    from harness.config.validation import Schema
+
+KINDS = ("sweep", "targets", "boards")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing beyond the common options."""
+    parser.add_argument(
+        "kind", choices=KINDS, nargs="?", default="sweep", help="kind of file (default: %(default)s)"
+    )
 
 
-def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - always JSON
-    from harness.config.sweep_file import json_schema
-
-    console.emit_json(json_schema())
+def run(arguments: argparse.Namespace) -> int:
+    console.emit_json(schema_of(arguments.kind))
     return 0
+
+
+def schema_of(kind: str) -> Schema:
+    """The JSON schema of one of KINDS."""
+    from harness.boards import inventory
+    from harness.config import sweep_file, targets
+
+    schemas = {
+        "sweep": sweep_file.json_schema,
+        "targets": targets.json_schema,
+        "boards": inventory.json_schema,
+    }
+    return schemas[kind]()

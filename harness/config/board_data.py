@@ -19,7 +19,7 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
-    made_of,
+    from_dataclass,
 )
 from harness.resources import resource
 
@@ -136,13 +136,29 @@ def _board(
 _ERROR = Number(least=0.0, most=10.0)
 _COEFFICIENTS = Record(
     what="coefficients",
-    make=made_of(Coefficients),
+    make=from_dataclass(Coefficients),
     fields={
-        "compute": Field(shape=Number(least=0, most=100), help="of cycles", required=True),
-        "memory": Field(shape=Number(least=0, most=100), help="of bytes", required=True),
-        "fitted_on": Field(shape=Text(expected="a line of text"), help="the measurements"),
-        "median_error": Field(shape=_ERROR, help="median error, a fraction"),
-        "error_p90": Field(shape=_ERROR, help="error that nine of ten stay within, a fraction"),
+        "compute": Field(
+            shape=Number(least=0, most=100),
+            help="factor of the predicted cycles",
+            required=True,
+            example=1.07,
+        ),
+        "memory": Field(
+            shape=Number(least=0, most=100),
+            help="factor of the time that moving bytes takes",
+            required=True,
+            example=1.62,
+        ),
+        "fitted_on": Field(
+            shape=Text(expected="a line of text"),
+            help="measurements that the factors were fitted on",
+            example="ncnn 20240820, 8 networks",
+        ),
+        "median_error": Field(
+            shape=_ERROR, help="median error of the predictions, as a fraction", example=0.08
+        ),
+        "error_p90": Field(shape=_ERROR, help="90th percentile of the errors, as a fraction", example=0.21),
     },
 )
 
@@ -150,14 +166,20 @@ BOARD_SHAPE: Record[BoardData] = Record(
     what="a board",
     make=_board,
     fields={
-        "cores": Field(shape=Integer(least=1, most=256), help="cores of this kind", required=True),
+        "cores": Field(
+            shape=Integer(least=1, most=256), help="number of cores of this kind", required=True, example=4
+        ),
         "clock_mhz": Field(
-            shape=Number(least=1, most=10000), help="their clock at full speed", required=True
+            shape=Number(least=1, most=10000),
+            help="highest clock of the cores, in MHz",
+            required=True,
+            example=1800,
         ),
         "copy_mb_per_second": Field(
             shape=Number(least=1, most=1e6),
-            help="10^6 bytes that one core copies in a second (tinymembench's memcpy)",
+            help="bandwidth of one core that copies memory, in 10^6 bytes per second (tinymembench's memcpy)",
             required=True,
+            example=2500,
         ),
         "caches": Field(
             shape=ListOf(
@@ -165,36 +187,52 @@ BOARD_SHAPE: Record[BoardData] = Record(
                 item=Record(
                     what="a cache",
                     make=_cache,
+                    defaults=Cache,
                     fields={
-                        "kib": Field(shape=Integer(least=1, most=1 << 20), help="its size", required=True),
-                        "ways": Field(
-                            shape=Integer(least=1, most=64), help="its associativity", required=True
+                        "kib": Field(
+                            shape=Integer(least=1, most=1 << 20),
+                            help="size in KiB",
+                            required=True,
+                            example=1024,
                         ),
-                        "shared": Field(shape=Boolean(), help="whether all cores share it"),
+                        "ways": Field(
+                            shape=Integer(least=1, most=64),
+                            help="associativity",
+                            required=True,
+                            example=16,
+                        ),
+                        "shared": Field(
+                            shape=Boolean(), help="whether all cores share the cache", example=True
+                        ),
                     },
                 ),
             ),
             help="levels of data cache, from the core outwards, at most three",
             required=True,
+            example=[{"kib": 32, "ways": 2}, {"kib": 1024, "ways": 16, "shared": True}],
         ),
         "midr": Field(
             shape=Text(expected="a hexadecimal number", pattern="0x[0-9a-f]{8}"),
-            help="the core's MIDR_EL1, by which runtimes know it",
+            help="MIDR_EL1 of the core, by which runtimes recognise it",
             required=True,
+            example="0x410fd083",
         ),
         "core_model": Field(
             shape=Choice(what="core", names=core_models),
-            help="what its instructions cost: a file below toolchains/cores/",
+            help="file below toolchains/cores/ with the costs of the core's instructions",
             required=True,
+            example="cortex-a72",
         ),
         _COEFFICIENTS_KEY: Field(
             shape=Either(short=_Like(key=_COEFFICIENTS_KEY), long=_COEFFICIENTS),
-            help="of one thread; `harness predict --calibrate` finds them, `like pi5` borrows another "
-            "target's, unvalidated; without them nothing is predicted",
+            help="coefficients of one thread, found by `harness predict --calibrate`; `like pi5` borrows "
+            "those of another target, which is not validated; without them nothing is predicted",
+            example="like pi5",
         ),
         _ALL_CORES_KEY: Field(
             shape=Either(short=_Like(key=_ALL_CORES_KEY), long=_COEFFICIENTS),
-            help="of as many threads as there are cores",
+            help="coefficients of as many threads as there are cores",
+            example={"compute": 1.2, "memory": 1.9},
         ),
     },
 )

@@ -44,7 +44,12 @@ from harness.config.validation import (
 _PRECISION = Choice(what="precision", names=lambda: PRECISIONS)
 _PRECISION_OR_AS_IS = Choice(what="precision", names=lambda: (*PRECISIONS, AS_IS))
 _BIT = Integer(least=0, most=1)
-_QUANTIZE_HELP = "int8 only: 1 measures the input's range at run time, 0 takes the calibrated one"
+_QUANTIZE = Field(
+    shape=_BIT,
+    help="for int8: 1 measures the range of a layer's input at run time, 0 takes the calibrated range",
+    default=0,
+    example=1,
+)
 
 
 class _PrecisionWord:
@@ -76,8 +81,12 @@ _LAYERS = MappingOf(
         long=Record(
             what="a layer's precision",
             fields={
-                "precision": Field(shape=_PRECISION, help="of these layers", required=True),
-                "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP),
+                "precision": Field(
+                    shape=_PRECISION, help="precision of these layers", required=True, example="int8"
+                ),
+                "quantize": replace(
+                    _QUANTIZE, help=f"{_QUANTIZE.help}; the policy's own if absent", default=None
+                ),
             },
             make=_make_setting,
         ),
@@ -155,10 +164,20 @@ _NAME = Text(expected="a name of letters, digits and . _ - +", pattern=r"[A-Za-z
 _NAMED = Record(
     what="a policy",
     fields={
-        "name": Field(shape=_NAME, help="how reports call it", required=True),
-        "default": Field(shape=_PRECISION_OR_AS_IS, help="of layers not named below; fp32 unless told"),
-        "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP + "; 0 unless told"),
-        "layers": Field(shape=_LAYERS, help="precisions of some layers; of several that fit the last counts"),
+        "name": Field(shape=_NAME, help="name in reports", required=True, example="mixed"),
+        "default": Field(
+            shape=_PRECISION_OR_AS_IS,
+            help="precision of the layers that `layers` does not name; as-is keeps the cfg's own keys",
+            default="fp32",
+            example="int8",
+        ),
+        "quantize": _QUANTIZE,
+        "layers": Field(
+            shape=_LAYERS,
+            help="precisions by layer: by index (12), range (3-7), name (convolutional_12), kind "
+            f"({', '.join(KINDS)}) or place ({', '.join(PLACES)}); the last entry that names a layer counts",
+            example={"first": "fp32", "3-5": {"precision": "int8", "quantize": 1}},
+        ),
     },
     make=_make_policy,
 )
@@ -167,12 +186,26 @@ _EACH: Record[PolicyEntry] = Record(
     what="a one-layer-at-a-time policy",
     fields={
         "name": Field(
-            shape=_NAME, help="how reports call it: NAME@5 for layer 5, else int8@5 or int8@5-in-fp16"
+            shape=_NAME,
+            help="name in reports, followed by @ and the layer: NAME@5; if absent int8@5 or int8@5-in-fp16",
+            example="alone",
         ),
-        "each": Field(shape=_PRECISION, help="the precision every layer gets in turn", required=True),
-        "layers": Field(shape=_Selectors(), help="which layers get it, or a list of them; default: all"),
-        "default": Field(shape=_PRECISION_OR_AS_IS, help="of all other layers; fp32 unless told"),
-        "quantize": Field(shape=_BIT, help=_QUANTIZE_HELP + "; 0 unless told"),
+        "each": Field(
+            shape=_PRECISION,
+            help="precision of one layer at a time, which gives a policy for each layer",
+            required=True,
+            example="int8",
+        ),
+        "layers": Field(
+            shape=_Selectors(), help="layers to do this for; all if absent", example=["0-9", "heads"]
+        ),
+        "default": Field(
+            shape=_PRECISION_OR_AS_IS,
+            help="precision of all other layers; as-is keeps the cfg's own keys",
+            default="fp32",
+            example="fp16",
+        ),
+        "quantize": _QUANTIZE,
     },
     make=_make_each,
 )

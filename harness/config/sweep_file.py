@@ -59,7 +59,8 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
-    made_of,
+    document_schema,
+    from_dataclass,
 )
 
 P = TypeVar("P", bound=Protocol)
@@ -91,17 +92,25 @@ def _make_sweep(node: Node, **values: Any) -> Sweep:
 
 _CALIBRATION = Record(
     what="a calibration",
+    defaults=Calibration,
     fields={
         "dataset": Field(
             shape=DataSetPath(),
-            help="a data set, relative to this file (of a data.yaml its split train); else the model's own",
+            help="data set to record ranges on (of a data.yaml its split train); the model's own if absent",
+            example="../digits/data",
         ),
         "images": Field(
-            shape=Integer(least=1, most=100_000), help="how many of its first images; 32 unless told"
+            shape=Integer(least=1, most=100_000),
+            help="number of images from the start of the data set",
+            example=64,
         ),
-        "method": Field(shape=Choice(what="method", names=lambda: METHODS), help="minmax unless told"),
+        "method": Field(
+            shape=Choice(what="method", names=lambda: METHODS),
+            help="how a range is derived from the values of a tensor",
+            example="percentile",
+        ),
     },
-    make=made_of(Calibration),
+    make=from_dataclass(Calibration),
 )
 
 
@@ -129,32 +138,50 @@ def _make_model(node: Node, *, cfg: Path, weights: Path | None, **values: Any) -
     )
 
 
+_NAME = Text(expected="a name of letters, digits and . _ - +", pattern=NAME)
 _MODEL = Record(
     what="a model",
     fields={
-        "name": Field(
-            shape=Text(expected="a name of letters, digits and . _ - +", pattern=NAME),
-            help="how reports call it",
+        "name": Field(shape=_NAME, help="name in reports", required=True, example="digits"),
+        "cfg": Field(
+            shape=ExistingPath(what="Darknet cfg"),
+            help="path of the Darknet cfg, relative to this file",
             required=True,
+            example="../digits/digits.cfg",
         ),
-        "cfg": Field(shape=ExistingPath(what="Darknet cfg"), help="Darknet cfg", required=True),
         "weights": Field(
-            shape=_Weights(), help="Darknet weights, or `random` where only speed is measured", required=True
+            shape=_Weights(),
+            help="path of the Darknet weights, relative to this file; `random` to measure speed alone",
+            required=True,
+            example="../digits/digits.weights",
         ),
         "calibration": Field(
             shape=Either(short=ExistingPath(what="calibration file"), long=_CALIBRATION),
-            help="a file of harness calibrate, or how to record the ranges",
+            help="path of a file of `harness calibrate`, or how to record the ranges of int8 layers",
+            example={"images": 32, "method": "minmax"},
         ),
         "dataset": Field(
             shape=DataSetPath(),
-            help="a folder with images/ and YOLO labels/, a data.yaml (its split val, or data.yaml:test), "
-            "COCO JSON, or ImageNet-style file names; relative to this file",
+            help="data set to evaluate accuracy on, relative to this file: a folder with images/ and YOLO "
+            "labels/, a data.yaml (its split val, or data.yaml:test), COCO JSON, or ImageNet-like file names",
+            example="../digits/data",
         ),
-        "labels": Field(shape=ExistingPath(what="label list"), help="WordNet ids in output order"),
+        "labels": Field(
+            shape=ExistingPath(what="label list"),
+            help="path of a list of WordNet ids in the order of a classifier's outputs",
+            example="imagenet.labels",
+        ),
         "resize": Field(
-            shape=Choice(what="resize", names=lambda: RESIZES), help="how pictures become inputs"
+            shape=Choice(what="resize", names=lambda: RESIZES),
+            help="how pictures are fitted to the network's input; if absent, as the model was most likely "
+            "trained",
+            example="letterbox",
         ),
-        "limit": Field(shape=Integer(least=1, most=10_000_000), help="evaluate the first so many images"),
+        "limit": Field(
+            shape=Integer(least=1, most=10_000_000),
+            help="number of images to evaluate, from the start of the data set; all if absent",
+            example=500,
+        ),
     },
     make=_make_model,
 )
@@ -194,10 +221,10 @@ _BUILD = Either(
     long=Record(
         what="a toolchain",
         fields={
-            "toolchain": Field(shape=_TOOLCHAIN, help="the compiler", required=True),
-            "flags": Field(shape=_Flags(), help="beside the project's own"),
+            "toolchain": Field(shape=_TOOLCHAIN, help="compiler", required=True, example="gcc"),
+            "flags": Field(shape=_Flags(), help="compiler flags beside the project's own", example="-O2"),
         },
-        make=made_of(Build),
+        make=from_dataclass(Build),
     ),
 )
 
@@ -224,27 +251,44 @@ class _Cores:
 
 _THREADS = Integer(least=1, most=256)
 _OPTION_FIELDS = {
-    "isa": Field(shape=Line(expected="the name of an instruction set"), help="as mpe caps lists them"),
-    "algorithm": Field(shape=Line(expected="the name of an algorithm"), help="of convolutions"),
+    "isa": Field(
+        shape=Line(expected="the name of an instruction set"),
+        help="instruction set, as `mpe caps` lists them; the best of the board if absent",
+        example="neon",
+    ),
+    "algorithm": Field(
+        shape=Line(expected="the name of an algorithm"),
+        help="algorithm of all convolutions; chosen for each layer if absent",
+        example="winograd",
+    ),
     "prefer": Field(
-        shape=Choice(what="preference", names=lambda: ("speed", "memory")), help="of the planner"
+        shape=Choice(what="preference", names=lambda: ("speed", "memory")),
+        help="what the choice of algorithms optimises for",
+        default="speed",
+        example="memory",
     ),
     "tune": Field(
         shape=Boolean(),
-        help="each convolution by the algorithm that is fastest on the board, measured once and kept "
-        "there; else by a model of costs",
+        help="choose the algorithm of each convolution by measuring it once on the board, not by estimating",
+        default=False,
+        example=True,
     ),
     "cores": Field(
         shape=_Cores(),
-        help="the first ones for a thread each to stay on; else the system moves threads as it likes",
+        help="cores to pin the threads to, one each; not pinned if absent",
+        example="0-3",
     ),
     "quantizer": Field(
         shape=Choice(what="quantizer", names=lambda: QUANTIZERS),
-        help="who converts the inputs of layers with quantize=1; builtin unless told",
+        help="what converts the inputs of layers with quantize=1",
+        default="builtin",
+        example="tensorflow",
     ),
-    "bn_epsilon": Field(shape=Number(least=0, most=1), help="of batch normalisation; 1e-5 unless told"),
+    "bn_epsilon": Field(
+        shape=Number(least=0, most=1), help="epsilon of batch normalisation", default=1e-5, example=0.001
+    ),
 }
-_OPTIONS = Record(what="options", fields=_OPTION_FIELDS, make=made_of(Options))
+_OPTIONS = Record(what="options", fields=_OPTION_FIELDS, make=from_dataclass(Options))
 
 
 def _make_step(_node: Node, *, name: str, note: str = "", threads: int = 1, **options: Any) -> Step:
@@ -253,10 +297,17 @@ def _make_step(_node: Node, *, name: str, note: str = "", threads: int = 1, **op
 
 _STEP = Record(
     what="a step",
+    defaults=Step,
     fields={
-        "name": Field(shape=Line(expected="a few words"), help="how reports call it", required=True),
-        "note": Field(shape=Text(expected="a sentence"), help="what it adds, printed below the table"),
-        "threads": Field(shape=_THREADS, help="1 unless told"),
+        "name": Field(
+            shape=Line(expected="a few words"), help="name in reports", required=True, example="plain loops"
+        ),
+        "note": Field(
+            shape=Text(expected="a sentence"),
+            help="what the step adds, printed below the table",
+            example="as the engine chooses",
+        ),
+        "threads": Field(shape=_THREADS, help="number of threads", example=2),
         **_OPTION_FIELDS,
     },
     make=_make_step,
@@ -264,14 +315,14 @@ _STEP = Record(
 
 
 def _protocol_of(kind: Callable[..., P]) -> Callable[..., P]:
-    """A record's `make` for a protocol, whose rounds must have the time that they are asked to take."""
+    """A record's `make` for a protocol. Its timeout must be longer than a round."""
 
     def make(node: Node, **values: Any) -> P:
         protocol = kind(**values)
         seconds = protocol.min_seconds / protocol.rounds
         if seconds >= protocol.timeout:
             raise node.error(
-                f"a round is to take {seconds:g} s or more (min_seconds by rounds), and is ended after "
+                f"a round takes at least {seconds:g} s (min_seconds / rounds) but is killed after "
                 f"{protocol.timeout:g} s (timeout)",
                 hint="Raise timeout, or the number of rounds, or lower min_seconds.",
                 key="timeout" if "timeout" in node.entries else "min_seconds",
@@ -282,75 +333,131 @@ def _protocol_of(kind: Callable[..., P]) -> Callable[..., P]:
 
 
 _PROTOCOL_FIELDS = {
-    "warmup": Field(shape=Integer(least=0, most=10_000), help="inferences before the first sample"),
-    "runs": Field(shape=Integer(least=1, most=1_000_000), help="samples at least"),
-    "min_seconds": Field(shape=Number(least=0, most=3600), help="seconds of samples at least"),
-    "timeout": Field(shape=Number(least=1, most=86_400), help="seconds for one process on the board"),
+    "warmup": Field(
+        shape=Integer(least=0, most=10_000),
+        help="inferences of each process before its first sample",
+        example=5,
+    ),
+    "runs": Field(
+        shape=Integer(least=1, most=1_000_000), help="minimum number of samples of a cell", example=30
+    ),
+    "min_seconds": Field(
+        shape=Number(least=0, most=3600),
+        help="minimum duration of all samples of a cell, in seconds",
+        example=2,
+    ),
+    "timeout": Field(
+        shape=Number(least=1, most=86_400),
+        help="maximum duration of one process on the board, in seconds",
+        example=1200,
+    ),
 }
 _CONDITIONS = {
     "cool_below": Field(
-        shape=Number(least=0, most=150), help="degrees Celsius that a board cools down to before a cell; 65"
+        shape=Number(least=0, most=150),
+        help="temperature that the board has to cool down to before a cell, in degrees Celsius",
+        example=55,
     ),
-    "cool_seconds": Field(shape=Number(least=0, most=86_400), help="but no longer than this; 300"),
+    "cool_seconds": Field(
+        shape=Number(least=0, most=86_400), help="maximum wait for that, in seconds", example=600
+    ),
     "rounds": Field(
         shape=Integer(least=1, most=1000),
-        help="in which cells that differ in their policy alone take turns, sharing runs and seconds; 3",
+        help="number of processes that share the samples of a cell; cells that differ in their policy alone "
+        "are interleaved",
+        example=5,
     ),
     "reruns": Field(
         shape=Integer(least=0, most=100),
-        help="of a cell's rounds whose board was throttled, and in place of others where times drift; 2",
+        help="maximum number of rounds to repeat because the board was throttled or times drifted",
+        example=4,
     ),
 }
 _COUNT = Field(
     shape=Boolean(),
-    help="on the host: count instructions under an emulator if the processor's counter is out of reach",
+    help="on the host, count instructions under an emulator if the processor's own counter is not available",
+    example=True,
 )
 _IMAGES = Field(
-    shape=Integer(least=0, most=1000), help="how many images are compared with the host by digest"
+    shape=Integer(least=0, most=1000),
+    help="number of images to compare with the host by digest",
+    example=1,
 )
 
 MATRIX = Record(
     what="a sweep",
     fields={
         "name": Field(
-            shape=Text(expected="a name of letters, digits and . _ - +", pattern=NAME),
-            help="of the results folder; the file's name unless told",
+            shape=_NAME, help="name of the results folder; the file's name if absent", example="first-look"
         ),
-        "models": Field(shape=ListOf(what="models", item=_MODEL), help="what is run", required=True),
+        "models": Field(
+            shape=ListOf(what="models", item=_MODEL),
+            help="networks to run",
+            required=True,
+            example=[
+                {"name": "digits", "cfg": "../digits/digits.cfg", "weights": "../digits/digits.weights"}
+            ],
+        ),
         "policies": Field(
-            shape=ListOf(what="policies", item=PolicyShape()), help="precisions per layer", required=True
+            shape=ListOf(what="policies", item=PolicyShape()),
+            help="precisions per layer: fp32, fp16 or int8 for the whole network, as-is for the cfg's own "
+            "keys, or a mapping",
+            required=True,
+            example=["fp32", "int8", {"name": "mixed", "default": "int8", "layers": {"first": "fp32"}}],
         ),
         "targets": Field(
-            shape=ListOf(what="targets", item=TargetShape()), help="where it is run", required=True
+            shape=ListOf(what="targets", item=TargetShape()),
+            help="kinds of board to run on, as `harness targets` lists them, or paths of targets files",
+            required=True,
+            example=["host", "pi4"],
         ),
         "runtimes": Field(
             shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: RUNTIMES)),
-            help="what executes the model; engine unless told",
+            help="programs that execute the models",
+            default=["engine"],
+            example=["engine"],
         ),
         "toolchains": Field(
-            shape=ListOf(what="toolchains", item=_BUILD), help="what compiles the engine; zig unless told"
+            shape=ListOf(what="toolchains", item=_BUILD),
+            help="compilers of the engine, with flags where needed",
+            default=["zig"],
+            example=["zig", {"toolchain": "gcc", "flags": "-O2"}],
         ),
-        "threads": Field(shape=ListOf(what="thread counts", item=_THREADS), help="1 unless told"),
-        "options": Field(shape=ListOf(what="sets of options", item=_OPTIONS), help="choices of the engine"),
+        "threads": Field(
+            shape=ListOf(what="thread counts", item=_THREADS),
+            help="numbers of threads",
+            default=[1],
+            example=[1, 4],
+        ),
+        "options": Field(
+            shape=ListOf(what="sets of options", item=_OPTIONS),
+            help="sets of options for the engine, which chooses by itself where a key is absent",
+            example=[{"isa": "neon"}, {"prefer": "memory"}],
+        ),
         "steps": Field(
             shape=ListOf(what="steps", item=_STEP),
             help="instead of threads and options: sets of them, each compared with the one before",
+            example=[{"name": "plain loops", "algorithm": "plain"}, {"name": "everything", "threads": 2}],
         ),
         "protocol": Field(
             shape=Record(
                 what="the protocol",
+                defaults=Protocol,
                 fields=_PROTOCOL_FIELDS | _CONDITIONS | {"count_instructions": _COUNT},
                 make=_protocol_of(Protocol),
             ),
             help="how a cell is measured",
+            example={"runs": 30, "min_seconds": 2},
         ),
         "emulated": Field(
             shape=Record(
                 what="the emulated protocol",
+                defaults=EmulatedProtocol,
                 fields=_PROTOCOL_FIELDS | {"images": _IMAGES},
                 make=_protocol_of(EmulatedProtocol),
             ),
             help="how a cell is measured on an emulated board",
+            example={"images": 2},
         ),
     },
     make=_make_sweep,
@@ -365,8 +472,5 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def json_schema() -> Schema:
-    """The JSON schema of the sweep file, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "harness sweep",
-    } | MATRIX.schema()
+    """The JSON schema of the sweep file."""
+    return document_schema("harness sweep file", MATRIX)

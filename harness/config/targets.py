@@ -9,7 +9,16 @@ from typing import Literal
 
 from harness.config.board_data import BOARD_SHAPE, BoardData
 from harness.config.document import Node, read_document, suggestion
-from harness.config.validation import Choice, ExistingPath, Field, ListOf, Record, Schema, Text
+from harness.config.validation import (
+    Choice,
+    ExistingPath,
+    Field,
+    ListOf,
+    Record,
+    Schema,
+    Text,
+    document_schema,
+)
 from harness.errors import ConfigurationError
 from harness.resources import resource
 
@@ -77,57 +86,94 @@ def _make(
     )
 
 
+_EXAMPLE_BOARD = {
+    "cores": 4,
+    "clock_mhz": 1800,
+    "copy_mb_per_second": 2500,
+    "caches": [{"kib": 32, "ways": 2}, {"kib": 1024, "ways": 16, "shared": True}],
+    "midr": "0x410fd083",
+    "core_model": "cortex-a72",
+}
 _VERSION = r"[0-9]+(\.[0-9]+)+"
 _SHAPE: Record[Target] = Record(
     what="a target",
     fields={
-        "description": Field(shape=Text(expected="a line of text"), help="board and system", required=True),
-        "aliases": Field(shape=ListOf(what="other names", item=Text()), help="other names"),
+        "description": Field(
+            shape=Text(expected="a line of text"),
+            help="board and system, for `harness targets`",
+            required=True,
+            example="Raspberry Pi 4, Raspberry Pi OS 12",
+        ),
+        "aliases": Field(
+            shape=ListOf(what="other names", item=Text()), help="other names of the target", example=["pi"]
+        ),
         "architecture": Field(
             shape=Choice(what="architecture", names=lambda: ARCHITECTURES),
-            help="without it: this machine's own",
+            help="architecture of the processor; this machine's own if absent",
+            example="aarch64",
         ),
         "cpu": Field(
             # It becomes a word of a command line in CMake's files, where nothing quotes it.
             shape=Text(expected="a core", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]*"),
-            help="clang's name of the core, as in -mtune",
+            help="core to schedule instructions for, as clang's -mtune takes it",
+            example="cortex-a72",
         ),
-        "qemu_cpu": Field(shape=Text(expected="a core"), help="QEMU's name of the core, where it is another"),
+        "qemu_cpu": Field(
+            shape=Text(expected="a core"),
+            help="QEMU's name of the core; that of `cpu` if absent",
+            example="neoverse-n1",
+        ),
         "features": Field(
             shape=ListOf(what="features", item=Choice(what="feature", names=lambda: FEATURES)),
-            help="what the core can do",
+            help="instruction sets of the core",
+            example=["neon", "lse", "fp16", "dotprod"],
         ),
         "glibc": Field(
             shape=Text(expected='a version like "2.31"', pattern=_VERSION),
             help="version of the board's C library",
             required=True,
+            example="2.31",
         ),
         "libstdcxx": Field(
             shape=Text(expected='a version like "3.4.28"', pattern=_VERSION),
             help="highest GLIBCXX symbol version of the board's C++ library",
+            example="3.4.28",
         ),
         "cxxabi": Field(
             shape=Text(expected='a version like "1.3.13"', pattern=_VERSION),
             help="highest CXXABI symbol version of the board's C++ library",
+            example="1.3.13",
         ),
         "libgcc": Field(
             shape=Text(expected='a version like "7.0.0"', pattern=_VERSION),
             help="highest GCC symbol version of the board's libgcc_s",
+            example="7.0.0",
         ),
         "sysroot": Field(
             shape=Text(expected="a folder"),
             help="folder with the board's headers and libraries, for the toolchains gcc and clang",
+            example="/opt/sysroots/pi4",
         ),
         "tensorflow": Field(
             shape=Text(expected='a version like "2.21.0"', pattern=_VERSION),
-            help="TensorFlow's version for this target; toolchains/tensorflow/ pins its wheels",
+            help="version of TensorFlow for `build --with tensorflow`; toolchains/tensorflow/ pins its wheel",
+            example="2.21.0",
         ),
         "tensorflow_bazel": Field(
             shape=Text(expected="a file's name", pattern=r"[a-zA-Z0-9._-]+"),
-            help="TensorFlow built from its sources for this target: a file below toolchains/tensorflow/",
+            help="file below toolchains/tensorflow/ that says how to build TensorFlow from its sources",
+            example="bazel-2.12.0.yaml",
         ),
-        "image": Field(shape=Text(expected="a folder's name"), help="folder below device_images/"),
-        "board": Field(shape=BOARD_SHAPE, help="what its speed is predicted from"),
+        "image": Field(
+            shape=Text(expected="a folder's name"),
+            help="folder below device_images/ that describes the target's Docker image",
+            example="pi4",
+        ),
+        "board": Field(
+            shape=BOARD_SHAPE,
+            help="processor and memory, from which speed is predicted",
+            example=_EXAMPLE_BOARD,
+        ),
     },
     make=lambda node, **values: _make(Path(node.file).stem, **values),
 )
@@ -136,6 +182,11 @@ _SHAPE: Record[Target] = Record(
 def read_target(path: Path) -> Target:
     """The target of one file; its name is the file's. Raises ConfigurationError with file and line."""
     return _SHAPE.read(read_document(path))
+
+
+def json_schema() -> Schema:
+    """The JSON schema of a targets file."""
+    return document_schema("harness targets file", _SHAPE)
 
 
 def all_targets() -> list[Target]:

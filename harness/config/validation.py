@@ -1,16 +1,20 @@
-"""What a configuration file may hold, said once: a shape reads a node and also gives its JSON schema.
+"""The shapes of configuration files. A shape reads a node, and gives the JSON schema for it.
+
+The schema is what editors use, and what docs/configuration.md is generated from.
 
 Every `read` raises ConfigurationError with file and line when the node has another shape.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from harness import console
 from harness.config.document import Kind, Node, nearest_file, suggestion
 from harness.files import kind_of
 
@@ -55,12 +59,12 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Line(Text):
-    """Text that becomes a part of lines and tables: every character of it can be printed."""
+    """Text for lines and tables: all characters are printable."""
 
     def read(self, node: Node) -> str:
         text = super().read(node)
         if not text.isprintable():
-            raise node.error(f"expected {self.expected}, found {text!r}, with what cannot be printed")
+            raise node.error(f"expected {self.expected}, found {text!r}, which has unprintable characters")
         return text
 
 
@@ -149,11 +153,11 @@ class ExistingPath:
         return path
 
     def schema(self) -> Schema:
-        return {"type": "string", "minLength": 1, "description": f"{self.what}; relative to this file"}
+        return {"type": "string", "minLength": 1}
 
 
 def existing_kind(node: Node, path: Path, what: str) -> str:
-    """What is at the path that stands here: a file, a folder or something else. Raises ConfigurationError."""
+    """The kind of file at a path, as kind_of says. Raises ConfigurationError if nothing is there."""
     mode = node.mode(path)
     if not mode:
         near = nearest_file(path)
@@ -163,7 +167,7 @@ def existing_kind(node: Node, path: Path, what: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ListOf(Generic[T]):
-    """A list with at least one item, none twice."""
+    """A list with at least one item and no duplicates."""
 
     what: str
     item: Shape[T]
@@ -176,7 +180,7 @@ class ListOf(Generic[T]):
         for item in node.items:
             value = self.item.read(item)
             if value in values:
-                raise item.error(f"the same entry stands on line {values[value].line} already")
+                raise item.error(f"duplicate of the entry on line {values[value].line}")
             values[value] = item
         return tuple(values)
 
@@ -195,7 +199,7 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class MappingOf(Generic[T]):
-    """A mapping with free keys, in the document's order."""
+    """A mapping with free keys, in the order of the document."""
 
     what: str
     item: Shape[T]
@@ -225,8 +229,10 @@ class Field:
     """A key of a record."""
 
     shape: Shape[object]
-    help: str
+    help: str  # what the key is for, in one sentence without capital and full stop
     required: bool = False
+    example: object = None  # as YAML would give it
+    default: object = None  # the same; not needed where the record's dataclass has it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,12 +242,15 @@ class Record(Generic[T]):
     what: str
     fields: Mapping[str, Field]
     make: Callable[..., T]
+    defaults: type | None = None  # a dataclass; its defaults hold where a key is absent
     misnomers: Mapping[str, str] = field(default_factory=dict)  # keys that people try: a hint each
+    renamed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier versions: the name of today
 
     def read(self, node: Node) -> T:
         _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
         values: dict[str, object] = {}
-        for key, value in node.entries.items():
+        for written, value in node.entries.items():
+            key = self._today(node, written)
             if key not in self.fields:
                 hint = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
                 raise node.error(f"unknown key {key} in {self.what}", hint=hint, key=key)
@@ -251,18 +260,55 @@ class Record(Generic[T]):
                 raise node.error(f"{self.what} needs the key {key} ({known.help})")
         return self.make(node, **values)
 
+    def _today(self, node: Node, written: str) -> str:
+        """The name that a key has today. Warns of a name that is no longer used."""
+        if written not in self.renamed:
+            return written
+        key = self.renamed[written]
+        if key in node.entries:
+            raise node.error(f"{written} and {key} are the same key", hint=f"Remove {written}.", key=written)
+        line = node.key_lines[written]
+        console.warn(f"{node.file}:{line}: the key {written} is deprecated; write {key}")
+        return key
+
     def schema(self) -> Schema:
-        properties = {
-            key: {"description": known.help} | known.shape.schema() for key, known in self.fields.items()
-        }
+        defaults = _defaults_of(self.defaults) if self.defaults else {}
+        properties = {}
+        for key, known in self.fields.items():
+            default = defaults.get(key) if known.default is None else known.default
+            properties[key] = (
+                known.shape.schema()
+                | {"description": known.help[0].upper() + known.help[1:] + "."}
+                | ({} if default is None or known.required else {"default": default})
+                | ({} if known.example is None else {"examples": [known.example]})
+            )
         required = [key for key, known in self.fields.items() if known.required]
-        schema: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
+        schema: Schema = {
+            "title": self.what,
+            "type": "object",
+            "additionalProperties": False,
+            "properties": properties,
+        }
         return schema | ({"required": required} if required else {})
 
 
-def made_of(kind: Callable[..., T]) -> Callable[..., T]:
-    """A record's `make` for a dataclass whose fields are the record's keys."""
+def _defaults_of(kind: type) -> dict[str, object]:
+    """The defaults of a dataclass that YAML can hold."""
+    return {
+        known.name: known.default
+        for known in dataclasses.fields(kind)
+        if isinstance(known.default, bool | int | float | str) and known.default != ""
+    }
+
+
+def from_dataclass(kind: Callable[..., T]) -> Callable[..., T]:
+    """A record's `make` for a dataclass with the record's keys as fields."""
     return lambda _node, **values: kind(**values)
+
+
+def document_schema(title: str, root: Shape[object]) -> Schema:
+    """The JSON schema of a kind of file."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | root.schema() | {"title": title}
 
 
 @dataclass(frozen=True, kw_only=True)

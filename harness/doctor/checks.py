@@ -18,7 +18,7 @@ from harness.build.lock import exclusive
 from harness.build.manifest import build_key
 from harness.build.toolchain import Toolchain, load_toolchain
 from harness.config.document import read_document
-from harness.config.validation import Choice, Field, ListOf, Record, Text, made_of
+from harness.config.validation import Choice, Field, ListOf, Record, Text, from_dataclass
 from harness.errors import BuildError, TargetMismatchError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory, resource
@@ -68,7 +68,7 @@ class Check:
 
 _CHECK = Record(
     what="a check",
-    make=made_of(Check),
+    make=from_dataclass(Check),
     fields={
         "name": Field(shape=Text(expected="a name"), help="what it is called", required=True),
         "purpose": Field(shape=Text(expected="a line"), help="what it shows", required=True),

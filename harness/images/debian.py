@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.build.elf import version_key
 from harness.config.document import read_document
-from harness.config.validation import Field, ListOf, Record, Shape, Text, made_of
+from harness.config.validation import Field, ListOf, Record, Shape, Text, from_dataclass
 from harness.resources import resource
 
 PACKAGE = Text(expected="the name of a Debian package", pattern=r"[a-z0-9][a-z0-9+.-]+")
@@ -45,7 +45,7 @@ def _distance(one: str, other: str) -> tuple[int, ...]:
 _VERSION = Text(expected='a version like "2.31"', pattern=r"[0-9]+\.[0-9]+")
 _RELEASE: Shape[Release] = Record(
     what="a release",
-    make=made_of(Release),
+    make=from_dataclass(Release),
     fields={
         "suite": Field(shape=_SUITE, help="its name in the archive", required=True),
         "glibc": Field(shape=_VERSION, help="version of its C library", required=True),
@@ -54,7 +54,7 @@ _RELEASE: Shape[Release] = Record(
 )
 _SHAPE: Shape[Debian] = Record(
     what="Debian",
-    make=made_of(Debian),
+    make=from_dataclass(Debian),
     fields={
         "releases": Field(
             shape=ListOf(what="releases", item=_RELEASE),

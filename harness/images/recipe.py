@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config.document import read_document
-from harness.config.validation import Field, ListOf, Record, Shape, Text, made_of
+from harness.config.validation import Field, ListOf, Record, Shape, Text, from_dataclass
 from harness.errors import ConfigurationError
 from harness.images.debian import PACKAGE, Release, read_debian
 from harness.resources import resource
@@ -76,7 +76,7 @@ class _Sheet:
 
 _SHAPE: Shape[_Sheet] = Record(
     what="an image",
-    make=made_of(_Sheet),
+    make=from_dataclass(_Sheet),
     fields={
         "bases": Field(
             shape=ListOf(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config.document import Node, nearest, read_document
-from harness.config.validation import ExistingPath, Field, Integer, ListOf, Record, Text, made_of
+from harness.config.validation import ExistingPath, Field, Integer, ListOf, Record, Text, from_dataclass
 from harness.errors import ConfigurationError
 from harness.resources import resource
 
@@ -70,12 +70,12 @@ _MODEL = Record(
                         required=True,
                     ),
                 },
-                make=made_of(Publication),
+                make=from_dataclass(Publication),
             ),
             help="where the weights come from; absent where they ship",
         ),
     },
-    make=made_of(Model),
+    make=from_dataclass(Model),
 )
 _REGISTRY = Record(
     what="the list of models",

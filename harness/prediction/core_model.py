@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from harness.config.document import Node, read_document
-from harness.config.validation import Field, Integer, Number, Record, Text, made_of
+from harness.config.validation import Field, Integer, Number, Record, Text, from_dataclass
 from harness.prediction.in_order import InOrderRules, Latencies, loop_cycles
 from harness.prediction.instruction import VECTOR_OPERATIONS, Instruction, parse_instruction
 from harness.resources import resource
@@ -109,7 +109,7 @@ _SHAPE: Record[CoreModel] = Record(
         "in_order": Field(
             shape=Record(
                 what="an in-order core",
-                make=made_of(InOrderRules),
+                make=from_dataclass(InOrderRules),
                 fields={
                     "width": Field(
                         shape=Integer(least=1, most=8), help="instructions a cycle", required=True
@@ -120,7 +120,7 @@ _SHAPE: Record[CoreModel] = Record(
                     "latencies": Field(
                         shape=Record(
                             what="latencies",
-                            make=made_of(Latencies),
+                            make=from_dataclass(Latencies),
                             fields={
                                 name: Field(
                                     shape=_CYCLES, help=f"{name.replace('_', ' ')}, in cycles", required=True
@@ -138,7 +138,7 @@ _SHAPE: Record[CoreModel] = Record(
         "out_of_order": Field(
             shape=Record(
                 what="an out-of-order core",
-                make=made_of(OutOfOrderRules),
+                make=from_dataclass(OutOfOrderRules),
                 fields={
                     "llvm_cpu": Field(
                         shape=Text(expected="a core"),

@@ -16,7 +16,7 @@ from harness.config.validation import (
     Record,
     Shape,
     Text,
-    made_of,
+    from_dataclass,
 )
 from harness.errors import ConfigurationError
 from harness.images.debian import PACKAGE
@@ -89,14 +89,14 @@ _SHAPE: Shape[Sources] = Record(
     fields={
         "version": Field(shape=_VERSION, help="TensorFlow's version", required=True),
         "source": Field(
-            shape=Record(what="the source archive", make=made_of(Archive), fields=_ARCHIVE_FIELDS),
+            shape=Record(what="the source archive", make=from_dataclass(Archive), fields=_ARCHIVE_FIELDS),
             help="the archive of its sources (.tar.gz)",
             required=True,
         ),
         "bazel": Field(
             shape=Record(
                 what="Bazel",
-                make=made_of(Bazel),
+                make=from_dataclass(Bazel),
                 fields={
                     "version": Field(shape=_VERSION, help="Bazel's version", required=True),
                     **_ARCHIVE_FIELDS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import console
-from harness.config.validation import Field, Record, Text, made_of
+from harness.config.validation import Field, Record, Text, from_dataclass
 from harness.errors import BuildError
 from harness.file_digest import file_digest
 
@@ -27,7 +27,7 @@ class WheelPin:
 
 WHEEL_SHAPE: Record[WheelPin] = Record(
     what="a wheel",
-    make=made_of(WheelPin),
+    make=from_dataclass(WheelPin),
     fields={
         "package": Field(shape=Text(pattern=r"[a-z-]+"), help="the package's name", required=True),
         "version": Field(shape=Text(pattern=r"\d+\.\d+\.\d+"), help="its version", required=True),

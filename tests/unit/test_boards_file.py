@@ -108,7 +108,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, energy: ['']}}", r":2: the first word"),
         (f"boards:\n- {{{BOARD}, energy: {{command: [x], unit: kWh}}}}", r":2: unknown unit kWh"),
         (f"boards:\n- {{{BOARD}, energy: {{unit: watts}}}}", r":2: an energy meter needs the key command"),
-        (f"boards:\n- {{{BOARD}, keep_mb: 0}}", r":2: expected a whole number from 1"),
+        (f"boards:\n- {{{BOARD}, cache_limit_mb: 0}}", r":2: expected a whole number from 1"),
         (f"boards:\n- {{{BOARD}, wait_seconds: -1}}", r":2: expected a number from 0"),
         (f"boards:\n- {{{BOARD}, sudo: yes}}", r":2: expected true or false"),
         (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
@@ -248,9 +248,24 @@ def test_an_energy_meter_is_read(tmp_path: Path) -> None:
     assert board_of(board).sensors.meter == wanted
 
 
+def test_a_key_of_an_earlier_version_is_read_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, f"boards:\n- {{{BOARD},\n   keep_mb: 250}}")
+    (board,) = read_boards(path)
+    assert board.address.cache_limit_bytes == 250_000_000
+    said = f"warning: {path}:3: the key keep_mb is deprecated; write cache_limit_mb\n"
+    assert capsys.readouterr().err == said
+    path = write(tmp_path, f"boards:\n- {{{BOARD}, cache_limit_mb: 250,\n   keep_mb: 250}}")
+    with pytest.raises(
+        ConfigurationError, match=r":3: keep_mb and cache_limit_mb are the same key\n  Remove"
+    ):
+        read_boards(path)
+
+
 def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(tmp_path: Path) -> None:
     (board,) = read_boards(
-        write(tmp_path, f"boards: [{{{BOARD}, keep_mb: 250, wait_seconds: 7.5, sudo: true}}]")
+        write(tmp_path, f"boards: [{{{BOARD}, cache_limit_mb: 250, wait_seconds: 7.5, sudo: true}}]")
     )
     assert board.address.cache_limit_bytes == 250_000_000
     assert board_of(board).wait_seconds == 7.5
