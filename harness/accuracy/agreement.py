@@ -1,4 +1,4 @@
-"""How much of fp32's own answer another precision gives: a score that needs no labels."""
+"""Agreement with fp32's own detections or classes: a score that needs no labels."""
 
 from __future__ import annotations
 

@@ -28,21 +28,21 @@ from harness.runtimes.engine import EngineOptions, HostEngine
 
 Floats = npt.NDArray[np.float32]
 
-_INPUT = -1  # the layer index that stands for the network's input
+_INPUT = -1  # the layer index of the network's input
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRange:
-    """What one tensor holds."""
+    """The values of one tensor."""
 
     layer: int
     low: float
     high: float
-    channel_low: Floats  # [channels], least value seen
+    channel_low: Floats  # [channels], smallest value
     channel_high: Floats
 
     def as_json(self) -> dict[str, object]:
-        """As the calibration file has it."""
+        """The entry of the calibration file."""
         return {
             "layer": self.layer,
             "min": _number(self.low),
@@ -61,10 +61,10 @@ class Calibration:
     input: tuple[int, int, int]  # channels, height, width
     layers: int
     tensors: tuple[TensorRange, ...]
-    pictures: tuple[str, ...]  # digests of the pictures, so that evaluating on them again is noticed
+    pictures: tuple[str, ...]  # digests of the pictures, to detect evaluation on the same ones
 
     def write(self, path: Path) -> None:
-        """Writes the file whole or not at all."""
+        """Writes the file atomically."""
         head = {
             "format": "mpe-calibration",
             "version": 1,
@@ -73,7 +73,7 @@ class Calibration:
             "network": {"layers": self.layers, "input": list(self.input)},
             "pictures": list(self.pictures),
         }
-        # A line a tensor: a changed range shows in a diff.
+        # One line per tensor: a diff shows each changed range.
         rows = ",\n".join(f"  {json.dumps(tensor.as_json())}" for tensor in self.tensors)
         text = f'{json.dumps(head)[:-1]}, "tensors": [\n{rows}\n]}}\n'
         write_atomically(path, text.encode())
@@ -100,14 +100,14 @@ def calibrate(
     ends, then for the histograms between them. Raises ConfigurationError on bad input.
     """
     if method not in METHODS:
-        raise ConfigurationError(f"method: {method} is none of {', '.join(METHODS)}")
+        raise ConfigurationError(f"unknown method {method}: choose from {', '.join(METHODS)}")
     model = load_model(engine, cfg, weights)
     way = model.resize(resize)
     found = read_pictures(dataset, split="train")
     if limit is not None and limit < 1:
-        raise ConfigurationError(f"a limit of {limit} pictures leaves nothing: give 1 or more")
+        raise ConfigurationError(f"a limit of {limit} pictures: at least 1 is needed")
     if not 0 <= skip < len(found):
-        raise ConfigurationError(f"{dataset}: holds {len(found)} pictures, cannot skip {skip}")
+        raise ConfigurationError(f"{dataset}: cannot skip {skip} of {len(found)} pictures")
     paths = found[skip:][:limit]
     chosen = options or EngineOptions(threads=os.cpu_count() or 1)
     ends = _Ends()
@@ -146,8 +146,8 @@ class _Ends:
             low, high = tensor.min(axis=(0, 2, 3)), tensor.max(axis=(0, 2, 3))
             if not (np.isfinite(low).all() and np.isfinite(high).all()):
                 raise ConfigurationError(
-                    f"layer {layer} gives values that are not finite",
-                    hint="the weights do not belong to this cfg, or --bn-epsilon is needed",
+                    f"layer {layer} computes infinite values or NaN",
+                    hint="Check that the weights belong to this cfg, or set --bn-epsilon.",
                 )
             if layer in self.channels:
                 before = self.channels[layer]
@@ -172,7 +172,7 @@ def _tensors(
 
 def _range(method: str, layer: int, ends: _Ends, histogram: Histogram | None) -> TensorRange:
     low, high = ends.of(layer)
-    # A picture's values are bounded: there is no outlier to clip in the network's input.
+    # Values of pictures are bounded: the network's input has no outliers to clip.
     if histogram is not None and layer != _INPUT:
         low, high = choose(method, histogram)
     channel_low, channel_high = ends.channels[layer]
@@ -180,5 +180,5 @@ def _range(method: str, layer: int, ends: _Ends, histogram: Histogram | None) ->
 
 
 def _number(value: float) -> float:
-    """Nine digits tell every single-precision number from its neighbours."""
+    """Nine digits distinguish all single-precision numbers."""
     return float(f"{float(value):.9g}")

@@ -21,12 +21,12 @@ def classify(
     for samples in prepare_chunks(paths, model.input, resize, chunk):
         batch = np.stack([sample.tensor for sample in samples])
         heads = engine.forward(model.cfg, model.weights, batch, options).heads
-        # The network's output is the last of the tensors that the engine hands back.
+        # The last tensor from the engine is the network's output.
         yield from heads[max(heads)].reshape(len(samples), -1)
 
 
 def top(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:
-    """The `count` best classes [pictures, count] of scores [pictures, classes]; of equal ones the first."""
+    """The `count` best classes [pictures, count] of scores [pictures, classes]; ties go to the first."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]
 
 

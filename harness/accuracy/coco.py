@@ -15,9 +15,9 @@ from harness.accuracy.truth import Dataset, Picture, Truth
 from harness.errors import ConfigurationError, hint_of
 from harness.json_file import read_json
 
-_LARGEST_FILE = 2 << 30  # bytes; COCO's own files of boxes have up to 450 MB
-_LARGEST_NUMBER = 1e9  # pixels, and their squares where areas are meant
-_NO_AREA = "Leave area out where it is not known: the area of the box stands for it then."
+_LARGEST_FILE = 2 << 30  # bytes; COCO's own box files have up to 450 MB
+_LARGEST_NUMBER = 1e9  # pixels, or square pixels
+_NO_AREA = "Omit area if it is unknown; the area of the box is then used."
 _FORMAT = (
     "COCO's detection format has images (id, file_name, width, height), categories (id) and annotations "
     "(image_id, category_id, bbox)."
@@ -34,7 +34,7 @@ def read_coco(path: Path, classes: int | None) -> Dataset:
     entries = _entries(path, data, "categories")
     categories = {category: index for index, category in enumerate(sorted(_ids(entries)))}
     if classes is not None and len(categories) > classes:
-        raise ConfigurationError(f"{path}: {len(categories)} categories, the network knows {classes}")
+        raise ConfigurationError(f"{path}: {len(categories)} categories, but the network has {classes}")
     images = _ids(_entries(path, data, "images"))
     if not images:
         raise ConfigurationError(f"{path}: lists no images")
@@ -42,9 +42,9 @@ def read_coco(path: Path, classes: int | None) -> Dataset:
     for entry in _entries(path, data, "annotations"):
         image, category = entry.id("image_id"), entry.id("category_id")
         if image not in images:
-            entry.wrong("image_id", f"there is no image {image}")
+            entry.wrong("image_id", f"unknown image {image}")
         if category not in categories:
-            entry.wrong("category_id", f"there is no category {category}")
+            entry.wrong("category_id", f"unknown category {category}")
         objects[image].append(entry)
     pictures = tuple(
         Picture(
@@ -57,7 +57,7 @@ def read_coco(path: Path, classes: int | None) -> Dataset:
 
 
 def likely_annotations(files: Sequence[Path]) -> Path:
-    """Of several JSON files of a folder the one that most likely holds boxes to evaluate on."""
+    """The JSON file that most likely has boxes to evaluate on."""
 
     def rank(file: Path) -> tuple[bool, bool]:
         return not file.name.startswith("instances"), "val" not in file.name
@@ -67,13 +67,13 @@ def likely_annotations(files: Sequence[Path]) -> Path:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One object of the file, which knows its place for messages."""
+    """One object of the file, with its place for messages."""
 
     file: Path
     place: str  # for example annotations[3]
     data: Mapping[str, Any]
 
-    def wrong(self, key: str, what: str, hint: str = "Correct the entry, or take it out.") -> NoReturn:
+    def wrong(self, key: str, what: str, hint: str = "Correct the entry or remove it.") -> NoReturn:
         raise ConfigurationError(f"{self.file}: {self.place}.{key}: {what}", hint=hint)
 
     def get(self, key: str) -> Any:
@@ -96,10 +96,10 @@ class _Entry:
         return value
 
     def number(self, key: str, value: Any, most: float = _LARGEST_NUMBER) -> float:
-        """The number that stands at the key, or in its list."""
+        """The number at the key, or in its list."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.wrong(key, f"expected a number, found {_shown(value)}")
-        # A comparison, for integers may be too large for a float. NaN is no larger than anything.
+        # Integers may be too large for a float, so compare. NaN compares false.
         if not -most <= value <= most:
             self.wrong(key, f"expected a number of at most {most:g}, found {_shown(value)}")
         return float(value)
@@ -107,7 +107,7 @@ class _Entry:
     def size(self, key: str) -> float:
         value = self.number(key, self.get(key))
         if value <= 0:
-            self.wrong(key, f"expected a size above 0, found {_shown(value)}")
+            self.wrong(key, f"expected a positive size, found {_shown(value)}")
         return value
 
     def box(self) -> tuple[float, float, float, float]:
@@ -120,12 +120,12 @@ class _Entry:
             self.wrong(
                 "bbox",
                 f"the width and height {width:g} x {height:g} are negative",
-                "A box is [left, top, width, height], and no pair of corners.",
+                "A box is [left, top, width, height], not a pair of corners.",
             )
         return left, top, width, height
 
     def area(self, box: Sequence[float]) -> float:
-        """Square pixels of the object's outline; those of its box where there is none."""
+        """Square pixels of the object's outline, or of its box if it has none."""
         if "area" not in self.data:
             return box[2] * box[3]
         if self.data["area"] is None:
@@ -141,7 +141,7 @@ class _Entry:
             self.wrong(
                 "iscrowd",
                 f"expected 0 or 1, found {_shown(value)}",
-                "1 is a region of many objects, 0 (or no iscrowd) a single one.",
+                "Use 1 for a region of many objects, 0 (or omit it) for a single one.",
             )
         return bool(value)
 
@@ -149,7 +149,9 @@ class _Entry:
 def _entries(path: Path, data: Any, key: str) -> Iterator[_Entry]:
     found = data.get(key) if isinstance(data, dict) else None
     if not isinstance(found, list):
-        raise ConfigurationError(f"{path}: not COCO's detection format: it has no list {key}", hint=_FORMAT)
+        raise ConfigurationError(
+            f"{path}: not COCO's detection format: the list {key} is missing", hint=_FORMAT
+        )
     for number, entry in enumerate(found):
         place = f"{key}[{number}]"
         if not isinstance(entry, dict):
@@ -164,9 +166,7 @@ def _ids(entries: Iterator[_Entry]) -> dict[int, _Entry]:
     for entry in entries:
         number = entry.id("id")
         if number in found:
-            entry.wrong(
-                "id", f"{number} is already the id of {found[number].place}", "Give each its own number."
-            )
+            entry.wrong("id", f"{number} is already the id of {found[number].place}", "Make the ids unique.")
         found[number] = entry
     return found
 
@@ -198,17 +198,17 @@ def _find(annotations: Path, name: str) -> Path:
                 f"{annotations}: the picture {name} cannot be read: {error.strerror}", hint=hint_of(error)
             ) from None
     raise ConfigurationError(
-        f"{annotations}: the picture {name} is not beside it, nor in "
+        f"{annotations}: the picture {name} was not found beside it or in "
         + ", ".join(str(place) for place in places[1:])
     )
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON has it, cut: numbers may have thousands of digits."""
+    """A value as JSON, shortened: numbers may have thousands of digits."""
     if isinstance(value, list | dict):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     if isinstance(value, float) and not math.isfinite(value):
-        return "a number that is not finite"
+        return "an infinite number or NaN"
     if isinstance(value, int) and abs(value) >= 10**30:
         return "a number of more than 30 digits"
     text = json.dumps(value)

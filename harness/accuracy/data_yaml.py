@@ -1,4 +1,4 @@
-"""Ultralytics' description of a data set, `data.yaml`: where the pictures of each split are, and class names.
+"""Ultralytics' description of a data set, `data.yaml`: the pictures of each split, and the class names.
 
     path: coco8            # the folder that the others are relative to: beside this file, or absolute
     train: images/train    # a folder, a text file that lists pictures, or a list of these
@@ -21,16 +21,16 @@ from harness.config.document import Node, read_document
 from harness.errors import ConfigurationError
 from harness.files import read_text
 
-NAMES = ("data.yaml", "dataset.yaml", "data.yml")  # by which it is found in a folder
+NAMES = ("data.yaml", "dataset.yaml", "data.yml")  # searched for in a folder
 
 _LARGEST_LIST = 256 << 20  # bytes of a text file of pictures
-_ALIASES = {"val": "validation"}  # which Ultralytics takes, too
+_ALIASES = {"val": "validation"}  # also accepted by Ultralytics
 
 Below = Callable[[Path], list[Path]]  # the pictures below a folder
 
 
 class DataYaml:
-    """One file. Raises ConfigurationError with file and line wherever it makes no sense."""
+    """One file. Raises ConfigurationError with file and line for invalid content."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -48,19 +48,19 @@ class DataYaml:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that the file names."""
+        """The splits in the file."""
         return tuple(self._entries)
 
     def dataset(self, split: str, below: Below, classes: int | None) -> Dataset:
         """The pictures of a split with their boxes."""
         names = self.names()
         if classes is not None and len(names) > classes:
-            raise ConfigurationError(f"{self.file}: {len(names)} classes, the network knows {classes}")
+            raise ConfigurationError(f"{self.file}: {len(names)} classes, but the network has {classes}")
         pairs = [(picture, label_file(picture)) for picture in self.pictures(split, below)]
         return labelled_dataset(self.file.with_name(f"{self.file.name}:{split}"), pairs, classes)
 
     def names(self) -> list[str]:
-        """The names of the classes in their order; none where the file has none."""
+        """The names of the classes in order; empty if the file has none."""
         node = self._node.entries.get("names")
         names = [] if node is None or node.kind == "nothing" else _names(node)
         count = self._node.entries.get("nc")
@@ -73,21 +73,21 @@ class DataYaml:
     def pictures(self, split: str, below: Below) -> list[Path]:
         """The pictures of a split in the order of their paths, each once."""
         if split not in self._entries:
-            has = f"it has {' and '.join(self.splits)}" if self.splits else "it has none"
+            has = f"it has {' and '.join(self.splits)}" if self.splits else "it has no splits"
             raise ConfigurationError(
                 f"{self.file}: has no split {split}; {has}",
-                hint=f"Choose another one, as in {self.file}:train." if self.splits else "",
+                hint=f"Choose another split, for example {self.file}:train." if self.splits else "",
             )
         node = self._entries[split]
         found: set[Path] = set()
         for item in node.items if node.kind == "list" else (node,):
             found.update(self._pictures_at(item, split, below))
         if not found:
-            raise node.error(f"the split {split} holds no pictures")
+            raise node.error(f"the split {split} has no pictures")
         return sorted(found)
 
     def has_pictures(self, split: str) -> bool:
-        """Whether a split is named and its folders are there; they may be on another machine."""
+        """Whether the split is in the file and its folders exist; they may be on another machine."""
         if split not in self._entries:
             return False
         node = self._entries[split]
@@ -111,14 +111,14 @@ class DataYaml:
             raise node.error(f"expected a folder or a .txt file of pictures, found {node.describe()}")
         root = self._root()
         places = [root / node.source]
-        if node.source.startswith("../"):  # as Roboflow writes them, beside the file all the same
+        if node.source.startswith("../"):  # Roboflow writes this for folders beside the file
             places.append(root / node.source.removeprefix("../"))
         for place in places:
             if place.exists():
                 return place
         raise node.error(
-            f"{places[0]}: the pictures of the split {split} are not there",
-            hint="Correct path or the split. Nothing is downloaded.",
+            f"{places[0]}: the pictures of the split {split} are missing",
+            hint="Correct path or the split. harness does not download data sets.",
         )
 
     def _root(self) -> Path:
@@ -128,12 +128,12 @@ class DataYaml:
             return beside
         if node.kind != "text" or "\0" in node.source:
             raise node.error(f"expected a folder, found {node.describe()}")
-        # Ultralytics takes the path from the folder that it is started in.
+        # Ultralytics resolves the path in the working directory.
         places = [beside / node.source, Path(node.source)]
         return next((place for place in places if place.is_dir()), beside)
 
     def _listed(self, file: Path) -> list[Path]:
-        """The pictures that a text file lists, relative to itself or to the data set's folder."""
+        """The pictures listed in a text file, relative to the file or to the data set's folder."""
         found = []
         text = read_text(file, limit=_LARGEST_LIST, what="a list of pictures")
         for number, line in enumerate(text.split("\n"), start=1):
@@ -143,7 +143,7 @@ class DataYaml:
             places = dict.fromkeys((file.parent / name, self._root() / name))
             picture = next((place for place in places if "\0" not in name and place.is_file()), None)
             if picture is None:
-                raise ConfigurationError(f"{file}:{number}: there is no picture {name[:200]}")
+                raise ConfigurationError(f"{file}:{number}: the picture {name[:200]} does not exist")
             found.append(picture)
         return found
 
@@ -156,7 +156,7 @@ def _names(node: Node) -> list[str]:
             wrong = next((key for key in node.entries if key not in expected), "")
             raise node.error(
                 f"expected the classes 0 to {len(expected) - 1}, found {wrong[:40]}",
-                hint="Number them from 0 on and leave none out.",
+                hint="Number the classes from 0 without gaps.",
                 key=wrong,
             )
         items = tuple(node.entries[key] for key in expected)

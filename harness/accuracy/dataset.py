@@ -66,11 +66,9 @@ def with_chosen_split(path: Path, split: str) -> Path:
     """
     file, named = _found(path)
     if file.suffix not in YAML_SUFFIXES or file.is_dir():
-        raise ConfigurationError(f"{path}: only a data.yaml has a split {split}", hint="Leave out --split.")
+        raise ConfigurationError(f"{path}: only a data.yaml has splits", hint="Omit --split.")
     if named and named != split:
-        raise ConfigurationError(
-            f"{path}: names another split than --split {split}", hint="Keep one of them."
-        )
+        raise ConfigurationError(f"{path}: conflicts with --split {split}", hint="Keep one of them.")
     return with_split(file, split)
 
 
@@ -100,7 +98,7 @@ def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None 
     paths = _pictures_below(images if images.is_dir() else file)
     if not paths:
         raise ConfigurationError(
-            f"{file}: holds no pictures",
+            f"{file}: has no pictures",
             hint="A dataset is a folder with images/ and labels/, a data.yaml, COCO JSON, or pictures named "
             "by WordNet id.",
         )
@@ -132,12 +130,12 @@ def _found(path: Path) -> tuple[Path, str]:
     except (FileNotFoundError, NotADirectoryError):
         near = nearest_file(file)
         raise ConfigurationError(
-            f"{file}: there is no such dataset", hint=f"Did you mean {near}?" if near else ""
+            f"{file}: the data set does not exist", hint=f"Did you mean {near}?" if near else ""
         ) from None
     except OSError as error:
         raise file_error(file, error) from None
     if kind not in ("folder", "file"):
-        raise ConfigurationError(f"{file}: is a {kind}, not a dataset")
+        raise ConfigurationError(f"{file}: is a {kind}, not a data set")
     if kind == "folder" and not (file / "labels").is_dir():
         described = next((file / name for name in NAMES if (file / name).is_file()), None)
         return described or file, split if described else ""
@@ -150,14 +148,14 @@ def _pictures_below(folder: Path) -> list[Path]:
     for path in paths:
         if path.is_dir():
             continue
-        if not is_utf8(str(path)):  # results and reports could not hold it
-            raise ConfigurationError(f"{path}: its name is not UTF-8", hint="Rename the picture.")
+        if not is_utf8(str(path)):  # the store and reports are UTF-8
+            raise ConfigurationError(f"{path}: the name is not UTF-8", hint="Rename the picture.")
         try:
             kind = kind_of(path.stat().st_mode)
         except OSError as error:
             raise file_error(path, error) from None
         if kind != "file":
-            raise ConfigurationError(f"{path}: is a {kind}, not a picture", hint="Take it out.")
+            raise ConfigurationError(f"{path}: is a {kind}, not a picture", hint="Remove it.")
         pictures.append(path)
     return pictures
 
@@ -166,7 +164,7 @@ def _yolo(path: Path, classes: int | None) -> Dataset:
     images = path / "images"
     paths = _pictures_below(images)
     if not paths:
-        raise ConfigurationError(f"{images}: holds no pictures")
+        raise ConfigurationError(f"{images}: has no pictures")
     pairs = [
         (picture, (path / "labels" / picture.relative_to(images)).with_suffix(".txt")) for picture in paths
     ]
@@ -188,8 +186,8 @@ def _imagenet(path: Path, paths: list[Path], classes: int | None, labels: Path |
     chosen = labels or next((place for place in places if place.is_file()), None)
     if chosen is None:
         raise ConfigurationError(
-            f"{path}: its pictures are named by WordNet id, and no list says which output is which",
-            hint=f"give one with --labels, or put {LABEL_LISTS[0]} (an id a line, in output order) there",
+            f"{path}: pictures are named by WordNet id, but the order of the outputs is unknown",
+            hint=f"Name a list of ids in output order with --labels, or put it there as {LABEL_LISTS[0]}.",
         )
     ids = read_names(chosen)
     order = {name.split()[0]: index for index, name in enumerate(ids) if name.strip()}

@@ -18,12 +18,12 @@ class Candidates:
     """Boxes of one picture before suppression."""
 
     boxes: Floats  # [k, 4] centre x, centre y, width, height; fractions of the network's input
-    probabilities: Floats  # [k, classes]; zero where not above the threshold
+    probabilities: Floats  # [k, classes]; zero up to the threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detections:
-    """What remains of one picture's candidates: one row for each box and class."""
+    """The detections of one picture after suppression: a row per box and class."""
 
     boxes: Floats  # [k, 4] centre x, centre y, width, height; fractions of the picture
     classes: npt.NDArray[np.intp]  # [k]
@@ -33,7 +33,7 @@ class Detections:
         return len(self.classes)
 
     def above(self, threshold: float) -> Detections:
-        """Those with a confidence above the threshold."""
+        """The detections with a confidence above the threshold."""
         kept = self.confidences > threshold
         return Detections(
             boxes=self.boxes[kept], classes=self.classes[kept], confidences=self.confidences[kept]
@@ -58,13 +58,13 @@ def decode(
         raise ConfigurationError(
             f"layer {head.layer} ({head.kind}): {len(head.anchors)} anchors and {head.classes} classes "
             f"want {head.channels} channels, layer {head.source} gives {channels}",
-            hint=f"set filters={head.channels} in the layer before, or correct mask= and classes=",
+            hint=f"Set filters={head.channels} in the previous layer, or correct mask= and classes=.",
         )
     count = len(head.anchors)
     entries = tensor.reshape(count, 5 + head.classes, rows, columns).transpose(2, 3, 0, 1)
     raw = entries[..., 4]
     objectness = raw if head.new_coords else _logistic(raw)
-    cell_y, cell_x, anchor = np.nonzero(objectness > threshold)  # NaN is never above
+    cell_y, cell_x, anchor = np.nonzero(objectness > threshold)  # false for NaN
     entry = entries[cell_y, cell_x, anchor]
     scale = objectness[cell_y, cell_x, anchor][:, None]
 

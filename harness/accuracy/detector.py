@@ -23,7 +23,7 @@ def detect(
     resize: str,
     options: EngineOptions,
 ) -> Iterator[tuple[Sample, Detections]]:
-    """Every picture with what was found in it above `threshold`, in order; the model is a detector."""
+    """Every picture with its detections above `threshold`, in order; the model must be a detector."""
     chunk = engine.images_per_chunk(model.cfg)
     for samples in prepare_chunks(paths, model.input, resize, chunk):
         batch = np.stack([sample.tensor for sample in samples])
@@ -37,7 +37,7 @@ def read_detections(model: Model, tensors: dict[int, Floats], sample: Sample, th
     """One picture's head tensors [channels, rows, columns], by producing layer, to detections."""
     heads = model.outputs.heads
     found = join([decode(head, tensors[head.source], model.input, threshold) for head in heads])
-    # Overlaps are those of the boxes on the picture: distances weigh differently once it is stretched.
+    # Overlaps are computed on the picture: stretching it changes distances.
     placed = Candidates(boxes=sample.placement.to_picture(found.boxes), probabilities=found.probabilities)
-    # As in Darknet the last head's keys decide for all.
+    # As in Darknet, the keys of the last head apply to all.
     return suppress(placed, kind=heads[-1].nms_kind, beta=heads[-1].beta_nms)

@@ -25,13 +25,13 @@ def draw(picture: Path, found: Sequence[tuple[int, str, list[float]]], out: Path
     formats = Image.registered_extensions()
     if formats.get(out.suffix.lower()) not in Image.SAVE:
         raise ConfigurationError(
-            f"{out}: pictures cannot be written as {out.suffix or 'no suffix'}: use .png"
+            f"{out}: cannot write pictures as {out.suffix or 'a file without suffix'}: use .png"
         )
     image = Image.fromarray(read_picture(picture))
     canvas = ImageDraw.Draw(image)
     line = max(1, round(min(image.size) / 200))
     font = ImageFont.load_default(size=max(10, round(min(image.size) / 32)))
-    # The most confident come first in `found`, and shall lie on top.
+    # Draw the most confident last, on top.
     for class_id, caption, (left, top, width, height) in reversed(found):
         colour = _colour(class_id)
         canvas.rectangle((left, top, left + width, top + height), outline=colour, width=line)
@@ -47,18 +47,16 @@ def draw(picture: Path, found: Sequence[tuple[int, str, list[float]]], out: Path
 
 
 def picture_format(path: Path) -> str:
-    """Pillow's name of the format that a file's suffix asks for. Raises ConfigurationError."""
+    """Pillow's name for the format of a file's suffix. Raises ConfigurationError."""
     from PIL import Image
 
     name = Image.registered_extensions().get(path.suffix.lower(), "")
     if name not in Image.SAVE:
-        raise ConfigurationError(
-            f'{path}: there is no picture format "{path.suffix}"', hint="use .png or .jpg"
-        )
+        raise ConfigurationError(f'{path}: unknown picture format "{path.suffix}"', hint="Use .png or .jpg.")
     return name
 
 
 def _colour(class_id: int) -> tuple[int, int, int]:
-    """Steps of the golden ratio round the circle of hues keep neighbouring classes apart."""
+    """A colour per class: hues in steps of the golden ratio differ for neighbouring classes."""
     red, green, blue = colorsys.hsv_to_rgb(class_id * 0.618034 % 1, 0.75, 1)
     return round(red * 255), round(green * 255), round(blue * 255)

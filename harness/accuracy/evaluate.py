@@ -36,7 +36,7 @@ from harness.accuracy.truth import Dataset
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
 
-# A model's headline score (its name, and a value a resample) for pictures drawn so often.
+# Computes a model's main score: its name, and a value for each resample.
 Resample = Callable[[Counts], tuple[str, npt.NDArray[np.float64]]]
 
 
@@ -97,7 +97,7 @@ def layer_report(
     options: EngineOptions | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """A row a layer: `index type precision sqnr_db` (None where the layer gives fp32's very values)."""
+    """A row per layer: `index type precision sqnr_db` (None if the values equal fp32's)."""
     model = load_model(engine, cfg, weights)
     rows = layer_noise(
         engine,
@@ -113,9 +113,9 @@ def layer_report(
 
 
 def check_dataset(cfg: Path, dataset: Path, labels: Path | None, *, agreement: bool = False) -> Dataset:
-    """Reads a data set and refuses what `evaluate` would, but needs no engine, which may have to be built.
+    """Reads a data set and raises the errors of `evaluate` that need no engine, which may not be built.
 
-    How many classes a classifier tells apart only the engine knows.
+    Only the engine knows the number of a classifier's classes.
     """
     outputs = read_outputs(cfg)
     classes = outputs.heads[0].classes if outputs.detects else None
@@ -130,12 +130,12 @@ def _check_kind(cfg: Path, data: Dataset, outputs: Outputs, agreement: bool) -> 
         return
     has = {
         "boxes": "boxes",
-        "classes": "one class a picture (file names start with a WordNet id)",
+        "classes": "one class per picture (file names start with a WordNet id)",
         "pictures": "no labels",
     }
     raise ConfigurationError(
-        f"{data.path}: has {has[data.kind]}; {cfg} wants {has[wanted]}",
-        hint="agreement with fp32 needs no labels: --agreement" if data.kind == "pictures" else "",
+        f"{data.path}: has {has[data.kind]}; {cfg} needs {has[wanted]}",
+        hint="Use --agreement, which needs no labels." if data.kind == "pictures" else "",
     )
 
 
@@ -149,7 +149,7 @@ def _score_detector(
         truths = [picture.truth for picture in data.pictures if picture.truth is not None]
         boxes = sum(int((~truth.crowd).sum()) for truth in truths)
         if not boxes:
-            raise ConfigurationError(f"{data.path}: its {len(truths)} pictures hold no labelled box")
+            raise ConfigurationError(f"{data.path}: none of the {len(truths)} pictures has a labelled box")
         coco = coco_scores(found, truths, sizes)
         result = {
             "map50": coco.ap50,

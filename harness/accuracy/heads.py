@@ -17,7 +17,7 @@ from harness.config.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_NMS_KINDS = ("greedynms", "diounms")  # every other word means the default to Darknet, too
+_NMS_KINDS = ("greedynms", "diounms")  # as in Darknet, any other word means the default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class DetectionHead:
 
     @property
     def source(self) -> int:
-        """The layer whose output the engine writes for this head."""
+        """The layer that computes this head's tensor."""
         return self.layer - 1
 
     @property
@@ -47,7 +47,7 @@ class DetectionHead:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """How a network's outputs are to be read."""
+    """How to read a network's outputs."""
 
     heads: tuple[DetectionHead, ...]  # empty: a classifier
     letter_box: bool  # [net] letter_box=1: the network was trained on letterboxed pictures
@@ -59,7 +59,7 @@ class Outputs:
 
 
 def read_outputs(cfg: Path) -> Outputs:
-    """The heads of a cfg. Raises ConfigurationError with file and line where they make no sense."""
+    """The heads of a cfg. Raises ConfigurationError with file and line if they are invalid."""
     sections = sections_of(read_cfg(cfg).text, str(cfg))
     heads = tuple(
         _head(cfg, section, index)
@@ -68,19 +68,19 @@ def read_outputs(cfg: Path) -> Outputs:
     )
     if len({head.classes for head in heads}) > 1:
         raise ConfigurationError(
-            f"{cfg}: its heads have different numbers of classes: "
+            f"{cfg}: the heads have different numbers of classes: "
             + ", ".join(f"{head.classes} (layer {head.layer})" for head in heads)
         )
     return Outputs(heads=heads, letter_box=sections[0].integer("letter_box", 0) != 0)
 
 
 def detected_classes(cfg: Path) -> int:
-    """How many classes a detector tells apart. Raises ConfigurationError for a cfg that finds no boxes."""
+    """A detector's number of classes. Raises ConfigurationError for a cfg that is not a detector."""
     outputs = read_outputs(cfg)
     if not outputs.detects:
         raise ConfigurationError(
-            f"{cfg}: has no yolo or region layer, so it finds no boxes",
-            hint="it is a classifier: harness eval gives its top-1 and top-5",
+            f"{cfg}: not a detector: it has no yolo or region layer",
+            hint="Use `harness eval` for the top-1 and top-5 of a classifier.",
         )
     return outputs.heads[0].classes
 
@@ -92,7 +92,7 @@ def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
         )
 
     if index == 0:
-        raise wrong("", "a head needs a layer before it")
+        raise wrong("", "a head cannot be the first layer")
     if "tree" in section.options:
         raise wrong("tree", "class trees (YOLO9000) are not supported")
     count = section.integer("num", 1)
@@ -105,7 +105,7 @@ def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
     # Darknet's default anchor is half a unit wide and high.
     flat = [0.5] * (2 * count) if given is None else given[: 2 * count]
     if len(flat) < 2 * count:
-        raise wrong("anchors", f"num={count} wants {2 * count} numbers in anchors, there are {len(flat)}")
+        raise wrong("anchors", f"num={count} needs {2 * count} numbers in anchors, found {len(flat)}")
     anchors = np.asarray(flat, np.float32).reshape(count, 2)
     mask = _numbers(section, "mask") if section.name == "yolo" else None
     if mask is not None:
@@ -132,7 +132,7 @@ def _number(section: Section, key: str, default: float) -> float:
 
 
 def _numbers(section: Section, key: str) -> list[float] | None:
-    """A list with commas, up to a `#`; None where the key is not set."""
+    """A comma-separated list, up to a `#`; None if the key is missing."""
     if key not in section.options:
         return None
     words = section.options[key].split("#")[0].split(",")
@@ -140,6 +140,6 @@ def _numbers(section: Section, key: str) -> list[float] | None:
 
 
 def _leading_number(text: str) -> float:
-    """As `atof` reads it: the number at the front, 0 where there is none."""
+    """The leading number, as `atof` reads it; 0 if there is none."""
     found = _NUMBER.match(text)
     return float(found[0]) if found else 0.0

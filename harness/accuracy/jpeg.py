@@ -1,4 +1,4 @@
-"""JPEG to pixels as Darknet's decoder (stb_image) has them.
+"""JPEG to the same pixels as Darknet's decoder (stb_image).
 
 libjpeg, which Pillow uses, and stb_image agree on the planes of luma and chroma. They differ in how chroma
 that several pixels share comes to full size (libjpeg's rounding alternates between two directions, stb_image
@@ -17,16 +17,16 @@ import numpy.typing as npt
 Pixels = npt.NDArray[np.uint8]
 Plane = npt.NDArray[np.int32]
 
-# Rows and columns of pixels that share a chroma value, by the usual name of the way of subsampling.
+# Rows and columns of pixels that share a chroma value, by the name of the subsampling.
 SHARED = {"440": (2, 1), "422": (1, 2), "420": (2, 2)}
 
 _STRIP = 1 << 19  # pixels
 
 
 def decode(data: bytes) -> Pixels | None:
-    """Pixels [height, width, 3] of a JPEG file's bytes; None where Pillow's pixels are as good.
+    """Pixels [height, width, 3] of a JPEG file's bytes; None if Pillow has to decode them.
 
-    That is where no chroma is shared, and what this module cannot decode: other formats and colour models.
+    Pillow decodes pictures without chroma subsampling, other formats and other colour models.
     """
     import simplejpeg
 
@@ -35,13 +35,13 @@ def decode(data: bytes) -> Pixels | None:
         if model != "YCbCr" or subsampling not in SHARED:
             return None
         luma = simplejpeg.decode_jpeg(data, "GRAY")[..., 0]
-        # Without interpolation every pixel gets the chroma value that the file holds for it.
+        # Without interpolation every pixel gets the chroma value in the file.
         pixels: Pixels = simplejpeg.decode_jpeg(data, "RGB", fastupsample=True)
-    except ValueError:  # not a JPEG file, or a damaged one that Pillow forgives
+    except ValueError:  # not a JPEG file, or a damaged one that Pillow tolerates
         return None
     down, across = SHARED[subsampling]
-    # In strips: whole planes of 32 bits would be ten times the picture. Blue and red are found everywhere
-    # before pixels are overwritten, for a strip needs the chroma of the rows around it.
+    # In strips: whole planes of 32 bits would take ten times the picture's memory. Blue and red are read
+    # before any pixel is overwritten, because a strip needs the chroma of the rows around it.
     height, width = luma.shape
     rows = max(1, _STRIP // (width * down)) * down
     strips = [slice(top, min(top + rows, height)) for top in range(0, height, rows)]
@@ -63,9 +63,9 @@ def _chroma_of(channel: Pixels, luma: Pixels, factor: float, down: int, across: 
 
 
 def _full_size(plane: npt.NDArray[np.int16], strip: slice, width: int, down: int, across: int) -> Plane:
-    """A strip of rows of the picture, out of the plane of all its chroma."""
+    """A strip of rows of the picture, from the plane of its chroma."""
     first, last = strip.start // down, -(-strip.stop // down)
-    above = min(first, 1)  # the row before, where there is one; enlarging looks no further
+    above = min(first, 1)  # enlarging needs one row before the strip
     enlarged = enlarge(plane[first - above : last + 1].astype(np.int32), down, across)
     return enlarged[above * down :][: strip.stop - strip.start, :width]
 
@@ -96,7 +96,7 @@ def enlarge(plane: Plane, down: int, across: int) -> Plane:
 
 
 def _interleave(plane: Plane, axis: int) -> Plane:
-    """Four times the enlarged values along the axis; the edges count for the neighbours they lack."""
+    """Four times the enlarged values along the axis; edge values are repeated outwards."""
     padded = np.moveaxis(np.pad(plane, [(1, 1) if i == axis else (0, 0) for i in (0, 1)], "edge"), axis, 0)
     near = 3 * padded[1:-1]
     pairs = np.stack([near + padded[:-2], near + padded[2:]], axis=1)

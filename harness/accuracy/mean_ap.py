@@ -1,4 +1,4 @@
-"""Mean average precision, in the two ways that published figures use.
+"""Mean average precision, as defined by COCO and by Darknet.
 
 `coco_scores` are COCO's, by pycocotools itself: AP50, and AP averaged over IoU 0.50 to 0.95; classes
 without a box in the data are left out of the mean; at most 100 detections a picture count.
@@ -27,14 +27,14 @@ from harness.accuracy.resampling import ClassMatches
 from harness.accuracy.truth import Truth
 
 THRESHOLD = 0.005
-_MOST_DETECTIONS = 100  # of one picture and class, that COCO counts
+_MOST_DETECTIONS = 100  # counted by COCO per picture and class
 _RECALLS = np.arange(101) / 100
 
 
 def darknet_map(
     detections: Sequence[Detections], truths: Sequence[Truth], classes: int, *, iou_threshold: float = 0.5
 ) -> float:
-    """Darknet's mAP as a fraction, averaged over `classes`. Crowds are no boxes to Darknet."""
+    """Darknet's mAP as a fraction, averaged over `classes`. Darknet ignores crowds."""
     precisions = darknet_precisions(detections, truths, classes, iou_threshold=iou_threshold)
     return float(precisions.mean())
 
@@ -44,7 +44,7 @@ def darknet_precisions(
 ) -> npt.NDArray[np.float64]:
     """Average precision of every class, [classes]."""
     matches = [_match(found, truth, iou_threshold) for found, truth in zip(detections, truths, strict=True)]
-    # A box's number in the whole set, so that its second detection can be told.
+    # Number the boxes of the whole set, to recognise second detections.
     starts = np.cumsum([0, *(len(truth.classes) for truth in truths)])
     number = _concatenated(
         [np.where(match >= 0, match + start, -1) for match, start in zip(matches, starts[:-1], strict=True)]
@@ -63,17 +63,17 @@ def darknet_precisions(
 
 @dataclass(frozen=True)
 class CocoScores:
-    """AP50 and AP as fractions, nan where there is no box, and the matches that AP50 is made of."""
+    """AP50 and AP as fractions (NaN without boxes), and the matches behind AP50."""
 
     ap50: float
     ap: float
-    matches: Sequence[ClassMatches]  # of every class that has a box
+    matches: Sequence[ClassMatches]  # of every class with a box
 
 
 def coco_scores(
     detections: Sequence[Detections], truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]
 ) -> CocoScores:
-    """What pycocotools says; boxes are clipped to the pictures, `sizes` (width, height)."""
+    """The scores of pycocotools; boxes are clipped to the pictures, `sizes` (width, height)."""
     if not any((~truth.crowd).any() for truth in truths):
         return CocoScores(float("nan"), float("nan"), [])
     with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
@@ -95,7 +95,7 @@ def coco_scores(
             coco.dataset = {"images": images, "categories": categories, "annotations": annotations}
             coco.createIndex()
         evaluation = COCOeval(truth_set, found_set, "bbox")
-        # Objects of all sizes only; COCO's split by size would take three times as long again.
+        # All sizes together; COCO's scores by size would take three times as long again.
         evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e10]], ["all"]
         evaluation.params.maxDets = [_MOST_DETECTIONS]
         evaluation.evaluate()
@@ -107,7 +107,7 @@ def coco_scores(
 
 
 def _class_matches(evaluated: Sequence[dict[str, Any] | None], pictures: int) -> list[ClassMatches]:
-    """From what pycocotools found in each picture, one class after another."""
+    """The matches of each class, from pycocotools' results per picture."""
     found = []
     for first in range(0, len(evaluated), pictures):
         each = [(place, entry) for place, entry in enumerate(evaluated[first : first + pictures]) if entry]
@@ -175,7 +175,7 @@ def _found_annotations(
 
 
 def _match(found: Detections, truth: Truth, threshold: float) -> npt.NDArray[np.intp]:
-    """For every detection the same-class box it overlaps most, -1 where none above the threshold."""
+    """For every detection, the box of its class with the largest overlap; -1 up to the threshold."""
     match = np.full(len(found), -1, np.intp)
     best = np.full(len(found), threshold)
     for number in np.flatnonzero(~truth.crowd):
@@ -190,7 +190,7 @@ def _match(found: Detections, truth: Truth, threshold: float) -> npt.NDArray[np.
 
 
 def _first_occurrences(numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-    """True where a number that is not -1 stands for the first time."""
+    """True at the first occurrence of each number except -1."""
     _, first = np.unique(numbers, return_index=True)
     hits = np.zeros(len(numbers), np.bool_)
     hits[first] = True

@@ -1,4 +1,4 @@
-"""A model as the accuracy stage needs it: files, input shape, and how to read its outputs."""
+"""A model for the accuracy stage: files, input shape, and how to read its outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Model:
 
     @property
     def classes(self) -> int:
-        """How many classes the model tells apart."""
+        """The number of classes."""
         if self.outputs.detects:
             return self.outputs.heads[0].classes
         channels, height, width = self.layers[-1]["out"]
@@ -38,17 +38,17 @@ class Model:
 
     @property
     def mixed(self) -> bool:
-        """Whether any layer is asked to work in another precision than fp32."""
+        """Whether the cfg requests another precision than fp32 for any layer."""
         return any(layer["precision"] in ("fp16", "int8") for layer in self.layers)
 
     def resize(self, asked: str | None) -> str:
-        """The way pictures are fitted: as asked, else what the model was most likely trained on."""
+        """The method of resizing: as requested, else the most likely one of the training."""
         if asked is None:
             if not self.outputs.detects:
                 return "crop"
             return "letterbox" if self.outputs.letter_box else "stretch"
         if asked not in RESIZES:
-            raise ConfigurationError(f"resize: {asked} is none of {', '.join(RESIZES)}")
+            raise ConfigurationError(f"unknown resize {asked}: choose from {', '.join(RESIZES)}")
         return asked
 
 
@@ -68,7 +68,7 @@ def load_model(engine: HostEngine, cfg: Path, weights: Path) -> Model:
 
 @contextlib.contextmanager
 def in_fp32(model: Model) -> Iterator[Model]:
-    """The same model with every layer in fp32: what other precisions are compared with."""
+    """The same model with every layer in fp32, for comparison."""
     if not model.mixed:
         yield model
         return

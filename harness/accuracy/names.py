@@ -14,9 +14,9 @@ _LARGEST_FILE = 16 << 20  # bytes
 
 
 def read_names(path: Path) -> list[str]:
-    """The names in a `data.yaml`, or a list of one a line, where blank lines at the end do not count.
+    """The names in a `data.yaml` or in a text file with a name per line; trailing blank lines are ignored.
 
-    Raises ConfigurationError where it cannot be read.
+    Raises ConfigurationError if the file cannot be read.
     """
     if path.suffix in YAML_SUFFIXES:
         return DataYaml(path).names()
@@ -33,7 +33,9 @@ def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
     if chosen is not None:
         names = read_names(chosen)
         if len(names) != classes:
-            raise ConfigurationError(f"{chosen}: holds {len(names)} names, the network has {classes} classes")
+            raise ConfigurationError(
+                f"{chosen}: has {len(names)} names, but the network has {classes} classes"
+            )
         return names
     numbers = [str(number) for number in range(classes)]
     files = sorted(cfg.parent.glob("*.names"), key=lambda file: (file.stem != cfg.stem, file))
@@ -41,12 +43,12 @@ def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
     for file in (*files, *(cfg.parent / name for name in NAMES)):
         try:
             names = read_names(file)
-        except ConfigurationError:  # nobody has asked for this one
+        except ConfigurationError:  # the user did not choose this file
             continue
         if len(names) == classes:
             fitting[file] = names
     if len(set(map(tuple, fitting.values()))) <= 1 or next(iter(fitting)).stem == cfg.stem:
         return next(iter(fitting.values()), numbers)
     shown = ", ".join(str(file) for file in fitting)
-    console.warn(f"the names of the classes are in doubt ({shown}): numbers are shown; choose with --names")
+    console.warn(f"showing class numbers: several files with names match ({shown}); choose one with --names")
     return numbers

@@ -23,11 +23,11 @@ _BLOCK = 1 << 18  # overlaps computed at once
 def suppress(
     candidates: Candidates, *, threshold: float = THRESHOLD, kind: str = "default", beta: float = 0.6
 ) -> Detections:
-    """Keeps, for every class, the boxes that no more probable kept box overlaps."""
+    """For every class, removes boxes that overlap a kept box with a higher probability."""
     boxes, probabilities = candidates.boxes, candidates.probabilities
     exponent = {"default": None, "greedynms": _GREEDY_EXPONENT, "diounms": beta}[kind]
-    # Whether a box (row) suppresses another (column): the same for every class. In blocks of rows,
-    # for a spoilt network can leave thousands of candidates.
+    # Whether a box (row) suppresses another (column), the same for every class. In blocks of rows, because a
+    # bad network can leave thousands of candidates.
     count = len(boxes)
     clashes = np.zeros((count, count), np.bool_)
     block = max(1, _BLOCK // max(count, 1))
@@ -51,7 +51,7 @@ def suppress(
 
 
 def iou(box: Floats, boxes: Floats) -> Floats:
-    """Intersection over union of one box [4] with each of [k, 4]; 0 where nothing overlaps."""
+    """Intersection over union of one box [4] with each of [k, 4]; 0 without overlap."""
     return _overlap(box, boxes, None)
 
 
@@ -74,12 +74,12 @@ def _overlap(one: Floats, other: Floats, exponent: float | None) -> Floats:
 
 
 def _shared(x: Floats, width: Floats, other: Floats, other_width: Floats) -> Floats:
-    """The length that two stretches (centre and length) have in common; negative where they are apart."""
+    """The common length of two intervals (centre, length); negative if they are disjoint."""
     right = np.minimum(x + width / 2, other + other_width / 2)
     return np.asarray(right - np.maximum(x - width / 2, other - other_width / 2))
 
 
 def _span(x: Floats, width: Floats, other: Floats, other_width: Floats) -> Floats:
-    """The length of the stretch that covers both."""
+    """The length of the interval that covers both."""
     right = np.maximum(x + width / 2, other + other_width / 2)
     return np.asarray(right - np.minimum(x - width / 2, other - other_width / 2))

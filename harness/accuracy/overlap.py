@@ -1,4 +1,4 @@
-"""Pictures that a calibration file was recorded on and accuracy is evaluated on as well: by their content."""
+"""Pictures used both for calibration and for evaluation, recognised by their content."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from harness.file_digest import file_digest
 from harness.json_file import read_json
 
 _LARGEST_FILE = 64 << 20  # bytes, as in the engine
-_DIGITS = 16  # of a picture's digest: enough to tell any two apart
+_DIGITS = 16  # of a picture's digest: enough to distinguish all pictures
 
 
 def picture_digest(path: Path) -> str:
-    """What a calibration file keeps of a picture."""
+    """A picture's digest in calibration files."""
     return file_digest(path)[:_DIGITS]
 
 
 def overlap(calibration: Path, pictures: Iterable[Path]) -> int | None:
-    """How many of the pictures the ranges were recorded on; None where the file does not say on which.
+    """The number of pictures used for the ranges; None if the file does not list its pictures.
 
-    Raises ConfigurationError where the file cannot be read.
+    Raises ConfigurationError if the file cannot be read.
     """
     data = read_json(calibration, limit=_LARGEST_FILE, what="a calibration file")
     if not isinstance(data, dict):
         raise ConfigurationError(
-            f"{calibration}: not a calibration file: it holds no object",
-            hint="harness calibrate writes one.",
+            f"{calibration}: not a calibration file",
+            hint="`harness calibrate` writes one.",
         )
     recorded = data.get("pictures")
     if recorded is None:
@@ -39,8 +39,8 @@ def overlap(calibration: Path, pictures: Iterable[Path]) -> int | None:
 
 
 def overlap_sentence(common: int, images: int) -> str:
-    """What a reader of an accuracy has to know of its calibration."""
+    """The warning about pictures used for both."""
     return (
-        f"{common} of the {images} evaluated pictures are also those that int8's ranges were recorded on, so "
-        "int8 may look better than on other pictures"
+        f"{common} of the {images} evaluated pictures were also used for calibration, so int8 may be less "
+        "accurate on other pictures"
     )

@@ -1,4 +1,4 @@
-"""Picture files to pixels of 8 bits, as Darknet's decoder (stb_image) gives them.
+"""Picture files to the same 8-bit pixels as Darknet's decoder (stb_image).
 
 Transparency and orientation tags are ignored, of 16 bits a value the high eight count, and of several
 frames or pages the first. What no rule of the format turns into 8 bits, as floating-point pixels, is refused.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 Pixels = npt.NDArray[np.uint8]  # [height, width, channels]
 
-# Pillow's names. None of these decoders starts a program, as that of EPS does.
+# Pillow's names. Unlike EPS's, none of these decoders starts a program.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 LARGEST_FILE = 1 << 30  # bytes
-MOST_PIXELS = 200_000_000  # what the largest sensors in phones give
+MOST_PIXELS = 200_000_000  # the largest phone cameras
 
 _STRIP = 1 << 20  # pixels that are converted at once
-# Pictures above this size, which need hundreds of megabytes each, are decoded one at a time.
+# Larger pictures need hundreds of megabytes each and are decoded one at a time.
 _LARGE = 1 << 24  # pixels
 _one_large = threading.Lock()
 
@@ -47,31 +47,31 @@ _BITS, _PHOTOMETRIC, _BLACK_IS_ZERO = 258, 262, 1
 
 _PILLOW = r"PIL\."
 _filtering = threading.Lock()
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it logs would go to stderr
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # keeps its log off stderr
 
 
 def read_picture(path: Path, channels: int = 3) -> Pixels:
     """Decodes a picture to [height, width, channels], with 1 (grey) or 3 channels.
 
-    Raises ConfigurationError where the file is missing, no picture, damaged, or too large.
+    Raises ConfigurationError if the file is missing, not a picture, damaged or too large.
     """
     if channels not in (1, 3):
-        raise ConfigurationError(f"{path}: the network wants {channels} channels, pictures have 1 or 3")
+        raise ConfigurationError(f"{path}: the network needs {channels} channels, but pictures have 1 or 3")
     try:
         with open_regular(path) as stream:
             data = stream.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: there is no such picture") from None
+        raise ConfigurationError(f"{path}: the picture does not exist") from None
     except OSError as error:
         raise file_error(path, error) from None
     if len(data) > LARGEST_FILE:
-        raise ConfigurationError(f"{path}: is larger than {LARGEST_FILE >> 20} MiB: not a picture")
+        raise ConfigurationError(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
     with _decoding(path), _opened(data) as picture:
         width, height = picture.size
         if width * height > MOST_PIXELS:
             raise ConfigurationError(
                 f"{path}: has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million",
-                hint="Scale the picture down, or cut it into several.",
+                hint="Scale the picture down or split it.",
             )
         with _one_large if width * height > _LARGE else contextlib.nullcontext():
             # Of the formats above, MPO is JPEG with more pictures after the first.
@@ -82,14 +82,14 @@ def read_picture(path: Path, channels: int = 3) -> Pixels:
 
 @contextlib.contextmanager
 def _decoding(path: Path) -> Iterator[None]:
-    """Whatever a decoder raises becomes an error about the picture."""
+    """Turns any exception of a decoder into an error about the picture."""
     try:
         yield
     except HarnessError:
         raise
-    except Exception as error:  # noqa: BLE001 - of damaged data Pillow raises whatever it runs into
+    except Exception as error:  # noqa: BLE001 - damaged data makes Pillow raise many types
         raise ConfigurationError(
-            f"{path}: not a readable picture ({_reason(error)})", hint="Replace it or take it out."
+            f"{path}: cannot decode the picture ({_reason(error)})", hint="Replace or remove it."
         ) from None
 
 
@@ -97,9 +97,9 @@ def _reason(error: Exception) -> str:
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):
-        return f"its format is not recognised; known are {', '.join(FORMATS)}"
+        return f"unknown format; supported are {', '.join(FORMATS)}"
     if isinstance(error, MemoryError):
-        return "there is not enough memory for it"
+        return "not enough memory"
     text = str(error).split("\n")[0][:120]
     return "the file ends too early" if "truncated" in text.lower() else text or type(error).__name__
 
@@ -109,12 +109,12 @@ def _opened(data: bytes) -> Image.Image:
     from PIL import Image
 
     _ignore_warnings()
-    Image.MAX_IMAGE_PIXELS = None  # it warns and raises in its own words; MOST_PIXELS is checked here
+    Image.MAX_IMAGE_PIXELS = None  # MOST_PIXELS replaces Pillow's own limit
     return Image.open(io.BytesIO(data), formats=FORMATS)
 
 
 def _ignore_warnings() -> None:
-    """Pillow warns of metadata, which changes no pixel. One filter serves all threads."""
+    """Ignores Pillow's warnings about metadata, which do not affect pixels. One filter serves all threads."""
     with _filtering:
         if all(getattr(rule[3], "pattern", None) != _PILLOW for rule in warnings.filters):
             warnings.filterwarnings("ignore", module=_PILLOW)
@@ -123,7 +123,7 @@ def _ignore_warnings() -> None:
 def _converted(path: Path, picture: Image.Image, channels: int) -> Pixels:
     """The pixels, in strips: a copy of the whole picture in another mode would double the memory."""
     picture.load()
-    # With it, Pillow converts a transparent colour as well, which it cannot always.
+    # Without it, Pillow does not try to convert a transparent colour, which can fail.
     picture.info.pop("transparency", None)
     convert = _conversion(path, picture, channels)
     width, height = picture.size
@@ -139,17 +139,17 @@ def _converted(path: Path, picture: Image.Image, channels: int) -> Pixels:
 
 
 def _conversion(path: Path, picture: Image.Image, channels: int) -> Callable[[Image.Image], Pixels]:
-    """What makes pixels of a part of the picture; those of one channel may lack the last axis."""
+    """A function from a part of the picture to pixels; grey ones may lack the last axis."""
     if picture.mode in _EIGHT_BITS:
         mode = "L" if channels == 1 else "RGB"
-        # Pillow would copy pixels that are in that mode already.
+        # Avoid Pillow's copy of pixels that are already in that mode.
         return lambda part: np.asarray(part if part.mode == mode else part.convert(mode))
     if _has_sixteen_bits(picture):
         return lambda part: np.repeat((np.asarray(part) >> 8).astype(np.uint8)[..., None], channels, axis=2)
     what = {"F": "floating-point numbers", "LAB": "colours of the space LAB"}
-    kind = what.get(picture.mode, "numbers of another range than 0 to 65535")
+    kind = what.get(picture.mode, "numbers outside 0 to 65535")
     raise ConfigurationError(
-        f"{path}: its pixels are {kind}, and the file does not say which value is white",
+        f"{path}: the pixels are {kind}, with an unknown value for white",
         hint="Save the picture with 8 bits a value.",
     )
 

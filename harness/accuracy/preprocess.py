@@ -1,4 +1,4 @@
-"""Pictures to network input, computed as Darknet computes it.
+"""Pictures to network input, computed as in Darknet.
 
 Three ways to make a picture of any shape fit the network:
 
@@ -33,7 +33,7 @@ RESIZES = ("stretch", "letterbox", "crop")
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where the whole picture came to lie in the network's input, as fractions of that input."""
+    """The position of the whole picture in the network's input, as fractions of that input."""
 
     left: float = 0.0
     top: float = 0.0
@@ -74,7 +74,7 @@ def prepare_chunks(
 ) -> Iterator[list[Sample]]:
     """Prepares pictures in order, `chunk` at a time; while one chunk is used, the next is prepared.
 
-    Memory holds two chunks, however many pictures there are.
+    At most two chunks are in memory.
     """
     remaining = iter(paths)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -89,12 +89,12 @@ def prepare_chunks(
 
 
 def stretch(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
-    """Resizes to the network's size, ignoring the picture's shape."""
+    """Resizes to the network's size, ignoring the aspect ratio."""
     return resize_bilinear(pixels, width=width, height=height), Placement()
 
 
 def letterbox(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
-    """Resizes with the shape kept and centres on grey; sizes are rounded down as Darknet does."""
+    """Resizes with the aspect ratio kept and centres on grey; sizes are rounded down as in Darknet."""
     rows, columns, channels = pixels.shape
     if np.float32(width) / np.float32(columns) < np.float32(height) / np.float32(rows):
         new_width, new_height = width, max(1, rows * width // columns)
@@ -104,8 +104,8 @@ def letterbox(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Place
     boxed = np.full((channels, height, width), 0.5, np.float32)
     resized = resize_bilinear(pixels, width=new_width, height=new_height)
     boxed[:, top : top + new_height, left : left + new_width] = resized
-    # Darknet maps boxes back with half the border, not rounded: up to half a network pixel off the
-    # pasted position where the border is odd. Kept, for its boxes are what we compare with.
+    # Darknet maps boxes back with half the border, not rounded: with an odd border that is half a network
+    # pixel off the pasted position. Kept, because our boxes are compared with Darknet's.
     return boxed, Placement(
         left=(width - new_width) / 2 / width,
         top=(height - new_height) / 2 / height,
@@ -115,7 +115,7 @@ def letterbox(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Place
 
 
 def crop(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
-    """Resizes the short side to 8/7 of the network's with the shape kept, and cuts out the centre."""
+    """Resizes the short side to 8/7 of the network's with the aspect ratio kept, and crops the centre."""
     rows, columns, _ = pixels.shape
     short = max(width, height) * 8 // 7
     if columns < rows:
@@ -143,7 +143,7 @@ def resize_bilinear(
         return np.ascontiguousarray(_unit(pixels[down, across]).transpose(2, 0, 1))
     left, right_weight = _taps(columns, width, across)
     top, below_weight = _taps(rows, height, down)
-    # Only the rows that the second pass reads need the first.
+    # The first pass computes only the rows that the second pass reads.
     used, position = np.unique(np.concatenate([top, np.minimum(top + 1, rows - 1)]), return_inverse=True)
     source = pixels[used]
     weight = right_weight[:, None]
@@ -153,19 +153,19 @@ def resize_bilinear(
         part[:, -1] = _unit(source[:, -1])  # the last column is copied, not interpolated
     weight = below_weight[:, None, None]
     resized = (1 - weight) * part.take(position[: len(top)], axis=0)
-    # The last row has no second term in Darknet, whatever rounding left of its weight.
+    # As in Darknet, the last row has no second term.
     inner = len(top) - (down.stop == height)
     resized[:inner] += weight[:inner] * part.take(position[len(top) :][:inner], axis=0)
     return np.ascontiguousarray(resized.transpose(2, 0, 1))
 
 
 def _unit(pixels: Pixels) -> npt.NDArray[np.float32]:
-    """Bytes as Darknet stores them: divided by 255, rounded once."""
+    """Bytes divided by 255 and rounded once, as in Darknet."""
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
 def _taps(source: int, target: int, window: slice) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
-    """For every target position in the window: the source position before it, the weight of the one after."""
+    """For every target position in the window: the preceding source position, and the next one's weight."""
     scale = np.float32(source - 1) / np.float32(target - 1) if target > 1 else np.float32(0)
     position = np.arange(window.start, window.stop).astype(np.float32) * scale
     before = np.minimum(position.astype(np.intp), source - 1)

@@ -1,4 +1,4 @@
-"""Which range of values int8 should cover: four published ways to choose it from a histogram.
+"""Chooses the range of values for int8 from a histogram, by one of four published methods.
 
 - `minmax`: all values seen. Nothing is clipped, and the step is as coarse as the rarest value demands.
 - `percentile`: the values but for one in ten thousand at either end.
@@ -19,9 +19,9 @@ import numpy.typing as npt
 METHODS = ("minmax", "percentile", "kl", "mse")
 BINS = 2048
 
-_TAIL = 1e-4  # of the values, that `percentile` leaves out at either end
-_KL_LEVELS = 128  # magnitudes that a signed byte tells apart
-_KL_STRIDE = 8  # bins between two thresholds tried; the published method tries every one
+_TAIL = 1e-4  # share of values that `percentile` cuts off at either end
+_KL_LEVELS = 128  # magnitudes of a signed byte
+_KL_STRIDE = 8  # bins between thresholds; the published method tries every bin
 _MSE_STEPS = 128  # ends tried on either side
 _STEPS = 255  # steps of the engine's int8 range
 
@@ -30,7 +30,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Counts of values in equal bins from `low` to `high`, which are the least and the largest value."""
+    """Counts of values in equal bins from the smallest (`low`) to the largest (`high`)."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class Histogram:
         return Histogram(low=low, high=high, counts=np.zeros(BINS, np.int64))
 
     def plus(self, values: npt.NDArray[np.float32]) -> Histogram:
-        """The histogram with more values counted; any outside go to the end bins."""
+        """The histogram with more values; values outside go to the end bins."""
         if self.high <= self.low:
             return self
         scaled = (values.ravel() - np.float32(self.low)) * np.float32(BINS / (self.high - self.low))
@@ -70,8 +70,8 @@ def _percentile(histogram: Histogram) -> tuple[float, float]:
 
 def _kl(histogram: Histogram) -> tuple[float, float]:
     magnitudes, width = _magnitudes(histogram)
-    # Zero is exact at every threshold, and after a ReLU half of all values: counted in full it would
-    # drown the rest, so the lowest bin takes its neighbour's count.
+    # Zero is exact at every threshold, and half of all values after a ReLU. Its full count would dominate, so
+    # the lowest bin takes its neighbour's count.
     magnitudes[0] = magnitudes[1]
     threshold = _kl_threshold(magnitudes) * width
     return max(histogram.low, -threshold), min(histogram.high, threshold)
@@ -94,8 +94,8 @@ def _kl_threshold(counts: npt.NDArray[np.float64]) -> float:
     for kept in range(_KL_LEVELS, BINS + 1, _KL_STRIDE):
         inside = counts[:kept]
         reference = inside.copy()
-        reference[-1] += total - inside.sum()  # what is clipped piles up at the end
-        # Each level holds the mean of the bins it stands for, spread over those that are not empty.
+        reference[-1] += total - inside.sum()  # clipped values go to the end
+        # Each level is the mean of its bins, spread over the bins that are not empty.
         starts = np.arange(_KL_LEVELS) * kept // _KL_LEVELS
         sums = np.add.reduceat(inside, starts)
         filled = np.add.reduceat((inside > 0).astype(np.float64), starts)
@@ -103,7 +103,7 @@ def _kl_threshold(counts: npt.NDArray[np.float64]) -> float:
         quantised = np.where(inside > 0, np.repeat(means, np.diff(np.append(starts, kept))), 0)
         present = reference > 0
         if (quantised[present] == 0).any():
-            continue  # infinitely far
+            continue  # infinite divergence
         divergence = (
             reference[present] * np.log(reference[present] / quantised[present] * quantised.sum() / total)
         ).sum()
@@ -121,7 +121,7 @@ def _mse(histogram: Histogram) -> tuple[float, float]:
     clipped_low = (np.maximum(lows[:, None] - centres, 0) ** 2) @ counts
     clipped_high = (np.maximum(centres - highs[:, None], 0) ** 2) @ counts
     width = np.maximum(highs, 0)[None, :] - np.minimum(lows, 0)[:, None]
-    # A value rounded to a step's multiple is off by step² / 12 in the mean of squares.
+    # Rounding to multiples of a step has a mean squared error of step² / 12.
     error = clipped_low[:, None] + clipped_high[None, :] + counts.sum() * (width / _STEPS) ** 2 / 12
     row, column = np.unravel_index(int(error.argmin()), error.shape)
     return float(lows[row]), float(highs[column])

@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-RESAMPLES = 400  # tell a standard error to 4 %
+RESAMPLES = 400  # give a standard error to 4 %
 FEWEST_PICTURES = 20
 _NORMAL = 1.96  # standard errors on either side hold 95 %
 _SEED = 11
-_RECALLS = np.linspace(0, 1, 101)  # as COCO has them
-_ELEMENTS = 1 << 22  # of the arrays that are worked on at a time
+_RECALLS = np.linspace(0, 1, 101)  # as in COCO
+_ELEMENTS = 1 << 22  # of temporary arrays
 
 Counts = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True)
 class ClassMatches:
-    """The detections of one class in all pictures, the surest first, without those that COCO ignores."""
+    """The detections of one class in all pictures, most confident first, without those that COCO ignores."""
 
-    pictures: npt.NDArray[np.intp]  # [detections], where each is
+    pictures: npt.NDArray[np.intp]  # [detections], index of the picture
     hits: npt.NDArray[np.bool_]  # [detections], whether it finds a box
-    boxes: npt.NDArray[np.intp]  # [pictures], how many there are to be found
+    boxes: npt.NDArray[np.intp]  # [pictures], number of labelled boxes
 
 
 def draws(pictures: int) -> Counts:
@@ -49,7 +49,7 @@ def resampled_fraction(hits: npt.NDArray[np.bool_], drawn: Counts) -> npt.NDArra
 
 
 def resampled_ap50(classes: Sequence[ClassMatches], drawn: Counts) -> npt.NDArray[np.float64]:
-    """COCO's AP50 in each resample: the mean over the classes that have boxes there; nan where none has."""
+    """COCO's AP50 in each resample: the mean over the classes with boxes; NaN without boxes."""
     total = np.zeros(len(drawn))
     counted = np.zeros(len(drawn))
     for matches in classes:
@@ -67,7 +67,7 @@ def resampled_ap50(classes: Sequence[ClassMatches], drawn: Counts) -> npt.NDArra
 def _average_precision(
     matches: ClassMatches, drawn: Counts, boxes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """Of one class in some resamples; 0 where it has no box."""
+    """AP50 of one class in some resamples; 0 without boxes."""
     if not matches.hits.any():
         return np.zeros(len(drawn))
     upto = drawn[:, matches.pictures].cumsum(axis=1, dtype=np.int64)[:, matches.hits]
@@ -76,14 +76,14 @@ def _average_precision(
     envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
     recall = true / np.maximum(boxes, 1)[:, None]
     reached = np.searchsorted(_RECALLS, recall.ravel(), side="right").reshape(recall.shape)
-    newly = np.diff(reached, axis=1, prepend=0)  # recalls that are reached with this hit
+    newly = np.diff(reached, axis=1, prepend=0)  # recalls reached with this hit
     newly[boxes == 0] = 0
     found: npt.NDArray[np.float64] = (envelope * newly).sum(axis=1) / len(_RECALLS)
     return found
 
 
 def kept(metric: str, values: npt.NDArray[np.float64], drawn: Counts, names: Sequence[str]) -> dict[str, Any]:
-    """What is kept of a resampled score, as JSON values: the `draws` tell whether another's are the same."""
+    """A resampled score as JSON values; `draws` identifies the resamples."""
     told = hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape"))
     told.update(drawn.tobytes())
     return {
@@ -95,6 +95,6 @@ def kept(metric: str, values: npt.NDArray[np.float64], drawn: Counts, names: Seq
 
 
 def reach(values: Sequence[float], others: Sequence[float] | None = None) -> float:
-    """How far a score, or its difference to another one with the same draws, may be off, at 95 %."""
+    """Half the 95 % interval of a score, or of its difference to another one with the same draws."""
     differences = np.asarray(values) - (0.0 if others is None else np.asarray(others))
     return _NORMAL * float(differences.std(ddof=1))

@@ -27,7 +27,7 @@ class LayerNoise:
 
     @property
     def sqnr_db(self) -> float | None:
-        """10 log10(signal / noise); None where nothing differs or nothing is there."""
+        """10 log10(signal / noise); None without noise or without signal."""
         if self.noise == 0 or self.signal == 0:
             return None
         return 10 * math.log10(self.signal / self.noise)
@@ -38,7 +38,7 @@ def layer_noise(
 ) -> list[LayerNoise]:
     """Runs the pictures in the cfg's precisions and in fp32, and compares every layer's output.
 
-    The noise is what has gathered up to the layer, not what the layer alone adds.
+    The noise accumulates over all layers up to this one.
     """
     pictures = list(paths)
     count = len(model.layers)

@@ -1,4 +1,4 @@
-"""What is known of pictures: boxes for detectors, classes for classifiers."""
+"""Labels of pictures: boxes for detectors, classes for classifiers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Truth:
     boxes: npt.NDArray[np.float64]  # [k, 4] centre x, centre y, width, height; fractions
     classes: npt.NDArray[np.intp]  # [k]
     crowd: npt.NDArray[np.bool_]  # [k] regions of many objects, which COCO ignores
-    areas: npt.NDArray[np.float64] | None = None  # [k] square pixels of COCO's segments; None: of the boxes
+    areas: npt.NDArray[np.float64] | None = None  # [k] square pixels of COCO's segments; None: use the boxes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One picture and what is known of it."""
+    """One picture and its labels."""
 
     path: Path
-    truth: Truth | None = None  # boxes, where there are any
-    label: int | None = None  # class, where that is known
+    truth: Truth | None = None  # boxes, if known
+    label: int | None = None  # class, if known
     labelled: bool = True  # False for a picture without a label file, which counts as background
 
 
@@ -42,20 +42,20 @@ class Dataset:
     def first(self, limit: int | None) -> Dataset:
         """The first `limit` pictures."""
         if limit is not None and limit < 1:
-            raise ConfigurationError(f"a limit of {limit} pictures leaves nothing: give 1 or more")
+            raise ConfigurationError(f"a limit of {limit} pictures: at least 1 is needed")
         return replace(self, pictures=self.pictures[:limit])
 
     @property
     def unlabelled(self) -> int:
-        """How many pictures count as background because they have no label file."""
+        """The number of pictures without a label file, which count as background."""
         return sum(not picture.labelled for picture in self.pictures)
 
 
 def warning_of_unlabelled(path: Path, unlabelled: int, images: int) -> str:
-    """The warning where most pictures have no label file, which is rarely meant; else ""."""
+    """A warning if most pictures have no label file, which is rarely intended; else ""."""
     if 2 * unlabelled <= images:
         return ""
     return (
         f"{path}: {unlabelled} of {images} pictures have no label file and count as background: "
-        "whatever is found in them counts as wrong"
+        "detections in them count as wrong"
     )

@@ -1,1 +1,1 @@
-"""Predicts a board's time from an emulated run: what its instructions and its memory accesses cost."""
+"""Predicts a board's time from the instructions and memory accesses of an emulated run."""

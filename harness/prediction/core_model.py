@@ -1,4 +1,4 @@
-"""What instructions cost on a core: the rules of toolchains/cores/, and cycles by them."""
+"""The costs of instructions on a core, by the rules in toolchains/cores/."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from harness.resources import resource
 if TYPE_CHECKING:
     from harness.prediction.llvm import Llvm
 
-_REVISION = 3  # of what is done with the rules
+_REVISION = 3  # of the method; changes all fingerprints
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfOrderRules:
-    """A core that LLVM has a model of, and what that model leaves out."""
+    """A core with a model in LLVM, and limits that the model lacks."""
 
     llvm_cpu: str
-    least_llvm: int  # the first version whose model of the core is its own
+    least_llvm: int  # the first version with a model of this core
     wide_vector_operations: float | None = None  # of 128 bits, at most so many a cycle
 
 
@@ -35,7 +35,7 @@ class CoreModel:
 
     name: str
     description: str
-    line_fill: float  # cycles in which the first level of cache takes in a line
+    line_fill: float  # cycles to fill a line of the L1 cache
     multiply_adds: float  # of 128-bit vectors a cycle: the core's peak
     in_order: InOrderRules | None = None
     out_of_order: OutOfOrderRules | None = None
@@ -47,14 +47,14 @@ class CoreModel:
         return self.out_of_order.least_llvm if self.out_of_order else LEAST_VERSION
 
     def fingerprint(self, llvm: Llvm) -> str:
-        """Changes with anything that cycles depend on; of an in-order core, LLVM gives the text alone."""
+        """Identifies everything that cycles depend on; for an in-order core LLVM only disassembles."""
         version = llvm.version if self.out_of_order else ()
         costing = {name: value for name, value in asdict(self).items() if name != "multiply_adds"}
         rules = (_REVISION, costing, version)
         return hashlib.sha256(repr(rules).encode()).hexdigest()[:16]
 
     def cycles(self, blocks: Sequence[bytes], llvm: Llvm) -> list[float]:
-        """Cycles of one round of each block of instructions, taken as the body of a loop."""
+        """Cycles of one iteration of each block, as the body of a loop."""
         words = [struct.unpack(f"<{len(block) // 4}I", block) for block in blocks]
         texts = llvm.disassemble([word for block in words for word in block])
         parsed = {word: parse_instruction(text) for word, text in texts.items()}
@@ -78,7 +78,7 @@ def load_core_model(name: str) -> CoreModel:
 
 
 def _wide_operations(block: Sequence[Instruction]) -> float:
-    """Operations on 128 bits; two on 64 or less go for one."""
+    """Number of 128-bit operations; narrower ones count as half."""
     return sum(
         1.0 if instruction.wide else 0.5 for instruction in block if instruction.kind in VECTOR_OPERATIONS
     )
@@ -86,7 +86,7 @@ def _wide_operations(block: Sequence[Instruction]) -> float:
 
 def _model(node: Node, **values: object) -> CoreModel:
     if len(values.keys() & {"in_order", "out_of_order"}) != 1:
-        raise node.error("a core needs the key in_order or the key out_of_order, and not both")
+        raise node.error("a core needs exactly one of the keys in_order and out_of_order")
     from pathlib import Path
 
     return CoreModel(name=Path(node.file).stem, **values)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ _SHAPE: Record[CoreModel] = Record(
         "description": Field(shape=Text(expected="a line of text"), help="the core", required=True),
         "line_fill": Field(
             shape=Number(least=0, most=100),
-            help="cycles in which the first level of cache takes in a line",
+            help="cycles to fill a line of the L1 cache",
             required=True,
         ),
         "multiply_adds": Field(
@@ -115,7 +115,7 @@ _SHAPE: Record[CoreModel] = Record(
                         shape=Integer(least=1, most=8), help="instructions a cycle", required=True
                     ),
                     "divide_interval": Field(
-                        shape=_CYCLES, help="cycles a division keeps the vector unit", required=True
+                        shape=_CYCLES, help="cycles of the vector unit per division", required=True
                     ),
                     "latencies": Field(
                         shape=Record(
@@ -133,7 +133,7 @@ _SHAPE: Record[CoreModel] = Record(
                     ),
                 },
             ),
-            help="for a core that our own scoreboard knows",
+            help="rules for harness's scoreboard",
         ),
         "out_of_order": Field(
             shape=Record(
@@ -147,7 +147,7 @@ _SHAPE: Record[CoreModel] = Record(
                     ),
                     "least_llvm": Field(
                         shape=Integer(least=14, most=99),
-                        help="the first version of LLVM whose model of it is its own",
+                        help="first version of LLVM with a model of this core",
                         required=True,
                     ),
                     "wide_vector_operations": Field(
@@ -155,7 +155,7 @@ _SHAPE: Record[CoreModel] = Record(
                     ),
                 },
             ),
-            help="for a core that llvm-mca knows",
+            help="rules for llvm-mca",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""What blocks of instructions cost on a core, each calculated once and kept."""
+"""Cached costs of instruction blocks on a core."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.prediction.core_model import CoreModel
 from harness.prediction.llvm import Llvm
 from harness.resources import cache_directory
 
-_PATIENCE_SECONDS = 3.0  # for another process: what is kept here can be calculated again
-_AT_ONCE = 500  # blocks between two signs of life
+_PATIENCE_SECONDS = 3.0  # to wait for another process
+_AT_ONCE = 500  # blocks between updates of the progress bar
 _NAMED_AT_ONCE = 500  # in one query
 
 
 def block_cycles(blocks: Sequence[bytes], model: CoreModel, llvm: Llvm) -> npt.NDArray[np.float64]:
-    """Cycles of one round of each block. [n]"""
+    """Cycles of one iteration of each block. [n]"""
     names = [hashlib.sha256(block).digest()[:16] for block in blocks]
     fingerprint = model.fingerprint(llvm)
     with _Kept(fingerprint) as kept:
@@ -55,7 +55,7 @@ def _calculate(missing: dict[bytes, bytes], model: CoreModel, llvm: Llvm, kept: 
 
 
 class _Kept:
-    """Costs by one core's rules, in a file that several processes may use at once."""
+    """Costs by one core's rules, in a file that several processes share."""
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -80,8 +80,8 @@ class _Kept:
         except sqlite3.Error as error:
             raise HarnessError(
                 f"{self.path}: {error}",
-                hint="It only keeps what can be calculated again: remove it. Where SQLite finds its path too "
-                "long, from some 500 bytes on, HARNESS_CACHE names another folder.",
+                hint="Remove the file: it is only a cache. If its path is longer than 500 bytes, set "
+                "HARNESS_CACHE to another folder.",
             ) from None
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +102,7 @@ class _Kept:
 
     def add(self, costs: dict[bytes, float]) -> None:
         rows = [(self.fingerprint, name, cost) for name, cost in costs.items()]
-        # Not to keep them costs time and nothing else: a full disk is no reason to stop.
+        # Costs that are not cached are only recalculated, so continue with a full disk.
         with contextlib.suppress(sqlite3.OperationalError):
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany("INSERT OR REPLACE INTO costs VALUES (?, ?, ?)", rows)

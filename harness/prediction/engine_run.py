@@ -66,11 +66,11 @@ def profile_engine(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Profile, Sequence[LayerDescription]] | None:
-    """One inference with warm caches, a segment for each layer, and its layers; None where nothing profiles.
+    """One inference with warm caches, a segment per layer, and its layers; None without a profiler.
 
     `paths` of engine, cfg and weights are those on the board; calibration is in the options.
     """
-    # One thread: threads that wait for work spin, and would be counted by chance.
+    # One thread: waiting threads spin, which would add random counts.
     argv = bench_arguments(
         paths["engine"],
         cfg=paths["cfg"],

@@ -1,10 +1,10 @@
-"""Finds a board's two coefficients from times that were measured on it, and how far they can be trusted.
+"""Fits a board's two coefficients to measured times, and estimates their error.
 
-The coefficients make the sum of the relative errors' absolute values least. Not of their squares: some of the
-times that others publish are far off for reasons of their own, and would pull at all the rest.
+The fit minimises the sum of the absolute relative errors. Squares would give outliers too much weight, and
+some published times are far off.
 
-An error is a prediction over the measured time, less one. Those that count are of measurements left out: each
-is predicted with coefficients that were fitted on the others.
+An error is prediction / measured time - 1. It is computed by leave-one-out: each measurement is predicted
+with coefficients fitted to the others.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from harness.config.board_data import BoardData, Coefficients
 from harness.errors import ConfigurationError
 from harness.prediction.model import Work, features
 
-LEAST_MEASUREMENTS = 4  # two coefficients, fitted on all but one of them, and something to spare
-_PARALLEL = 1e-9  # of two measurements' proportions: they do not tell the coefficients apart
+LEAST_MEASUREMENTS = 4  # two coefficients, fitted on all but one of them
+_PARALLEL = 1e-9  # determinant of two nearly proportional measurements
 
 _Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a board took for a piece of work."""
+    """The time of a board for some work."""
 
     name: str
     work: Work
@@ -36,17 +36,17 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Coefficients, and the error of each measurement when it was left out."""
+    """Coefficients, and the leave-one-out error of each measurement."""
 
     coefficients: Coefficients
     errors: Mapping[str, float]
 
 
 def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fitted_on: str) -> Fit:
-    """Raises ConfigurationError where the measurements are too few."""
+    """Raises ConfigurationError for too few measurements."""
     if len(measurements) < LEAST_MEASUREMENTS:
         raise ConfigurationError(
-            f"{len(measurements)} measured times are too few to find two coefficients and their error",
+            f"{len(measurements)} measured times are too few to fit two coefficients",
             hint=f"Measure at least {LEAST_MEASUREMENTS} different networks or policies.",
         )
     shares = _shares(measurements, board, threads)
@@ -70,7 +70,7 @@ def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fit
 def errors_of(
     coefficients: Coefficients, measurements: Sequence[Measurement], board: BoardData, threads: int
 ) -> dict[str, float]:
-    """The error that coefficients from elsewhere make with each of the board's measurements."""
+    """The error of each of the board's measurements with coefficients from another fit."""
     if not measurements:
         return {}
     errors = _shares(measurements, board, threads) @ (coefficients.compute, coefficients.memory) - 1
@@ -78,14 +78,14 @@ def errors_of(
 
 
 def fit_together(groups: Sequence[tuple[Sequence[Measurement], BoardData]], threads: int) -> Coefficients:
-    """One pair of coefficients for all these boards' measurements, for a board that has none."""
+    """One pair of coefficients for the measurements of several boards, for a board without measurements."""
     shares = np.concatenate([_shares(measurements, board, threads) for measurements, board in groups])
     compute, memory = _least_errors(shares)
     return Coefficients(compute=float(compute), memory=float(memory))
 
 
 def _shares(measurements: Sequence[Measurement], board: BoardData, threads: int) -> _Matrix:
-    """What of each measured time cycles and memory would be, were the coefficients 1. [n, 2]"""
+    """The shares of cycles and of memory in each measured time, for coefficients of 1. [n, 2]"""
     return np.array(
         [
             [part / measured.milliseconds for part in features(measured.work, board, threads)]
@@ -95,10 +95,10 @@ def _shares(measurements: Sequence[Measurement], board: BoardData, threads: int)
 
 
 def _least_errors(shares: _Matrix) -> _Matrix:
-    """The two coefficients, none negative, for which sum |shares @ coefficients - 1| is least.
+    """The two non-negative coefficients that minimise sum |shares @ coefficients - 1|.
 
-    The sum is convex, and linear between the lines on which an error is zero. So it is least where two such
-    lines cross or one meets an axis: all these points are tried, and of equal ones the first is taken.
+    The sum is convex, and linear between the lines on which an error is zero. Its minimum is therefore at the
+    crossing of two such lines or of one with an axis. All these points are tried; ties go to the first.
     """
     compute, memory = shares.T
     first, second = np.triu_indices(len(shares), 1)

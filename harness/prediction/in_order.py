@@ -1,4 +1,4 @@
-"""What a block of instructions takes on a core that executes in order: a scoreboard.
+"""A scoreboard: cycles of a block of instructions on an in-order core.
 
 An instruction waits for its operands and for the unit that it needs; those behind it wait with it. The block
 is taken as the body of a loop.
@@ -16,7 +16,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Cycles from an instruction's issue until one that needs its result can issue."""
+    """Cycles from the issue of an instruction to the issue of one that needs its result."""
 
     integer: int
     integer_multiply: int
@@ -32,15 +32,15 @@ class Latencies:
 
 @dataclass(frozen=True, kw_only=True)
 class InOrderRules:
-    """A core that issues in order: two vectors at a time for 64 bits each make one for 128."""
+    """An in-order core: two 64-bit vector operations can issue together, or one of 128 bits."""
 
     width: int  # instructions a cycle
-    divide_interval: int  # cycles for which a float division keeps the vector unit
+    divide_interval: int  # cycles of the vector unit per float division
     latencies: Latencies
 
 
 def loop_cycles(instructions: Sequence[Instruction], rules: InOrderRules) -> float:
-    """Cycles for one round of the block, the first round apart."""
+    """Cycles per iteration of the block, without the first."""
     board = _Scoreboard(rules)
     ends = []
     for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""What a cost model needs to know of an AArch64 instruction, read from LLVM's disassembly of it."""
+"""Properties of AArch64 instructions for the cost models, parsed from LLVM's disassembly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.Enum):
-    """Which part of a core executes it."""
+    """The part of a core that executes it."""
 
     INTEGER = "integer"
     INTEGER_MULTIPLY = "integer multiply"
@@ -21,12 +21,12 @@ class Kind(enum.Enum):
     DIVIDE = "divide"  # and square roots, of floats
     VECTOR_MULTIPLY = "vector multiply"  # of integers
     DOT_PRODUCT = "dot product"
-    VECTOR = "vector"  # all else in vector registers
-    NOTHING = "nothing"  # a place in a cycle is all that it takes
+    VECTOR = "vector"  # everything else in vector registers
+    NOTHING = "nothing"  # takes only an issue slot
 
 
 ACCESSES = (Kind.LOAD, Kind.STORE)
-# What occupies a vector pipeline for an operation.
+# Kinds that occupy a vector pipeline.
 VECTOR_OPERATIONS = (Kind.FLOAT, Kind.VECTOR_MULTIPLY, Kind.DOT_PRODUCT, Kind.VECTOR)
 
 _REGISTER = re.compile(r"\b(?P<vector>[vqdshb])(?P<v>\d+)\b|\b(?P<general>[xw])(?P<x>\d+)\b|\bsp\b")
@@ -52,21 +52,21 @@ _VECTOR_MULTIPLY = (
 _ACCUMULATES = ("fmla", "fmls", "smlal", "smlsl", "umlal", "umlsl", "mla", "mls", "sdot", "udot")
 _READS_FLAGS = ("cs", "cinc", "cinv", "cneg", "cset", "ccmp", "ccmn", "fcsel", "adc", "sbc", "b.")
 _WRITES_FLAGS_ONLY = ("cmp", "cmn", "tst", "fcmp", "fcmpe", "ccmp", "ccmn", "fccmp")
-# Also what disassembly shows for words that are no instructions.
+# Also shown by the disassembler for words that are not instructions.
 _NOTHING = ("nop", "hint", "yield", "bti")
 _WRITES_FLAGS = ("adds", "subs", "ands", "bics", "negs", "adcs", "sbcs")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """Registers are x0, v0 and so on whatever their width; the flags are `flags`."""
+    """Registers are named x0, v0 and so on for all widths; the flags are `flags`."""
 
     kind: Kind
     wide: bool = False  # works on 128-bit vectors
-    doublewords: int = 0  # 64-bit units that an access moves
+    doublewords: int = 0  # 64-bit units moved by an access
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
-    accumulator: str = ""  # of a multiply-accumulate: read later than the rest
+    accumulator: str = ""  # of a multiply-accumulate: read later than the other operands
     written_back: str = ""  # the base that an access also advances
 
     @property
@@ -128,13 +128,13 @@ def _arithmetic(mnemonic: str, operands: str) -> Kind:
 
 
 def _inserts_lane(mnemonic: str, operands: str) -> bool:
-    """Whether the rest of the register that it writes stays."""
+    """Whether it keeps the rest of the register that it writes."""
     return mnemonic in ("mov", "ins") and "[" in operands.partition(",")[0]
 
 
 def _access(mnemonic: str, operands: str) -> Instruction:
     kind = Kind.LOAD if mnemonic.startswith("ld") else Kind.STORE
-    # Registers moved, then where: in braces for structures, else up to the bracket.
+    # Registers (in braces for structures), then the address from the bracket on.
     at = operands.find("}") + 1 if "{" in operands else operands.find("[")
     moved, where = (operands[:at], operands[at:]) if at > 0 else (operands, "")
     moved_registers, address = _registers(moved), _registers(where)

@@ -1,4 +1,4 @@
-"""LLVM's disassembler and its machine code analyser, as the system has them."""
+"""The system's LLVM disassembler and machine code analyser."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from functools import cache
 from harness.errors import HarnessError
 
 LEAST_VERSION = 14
-VERSION_FOR_ALL_CORES = 16  # the newest that a core in toolchains/cores/ asks for
+VERSION_FOR_ALL_CORES = 16  # the newest required by a core in toolchains/cores/
 HINT = "apt-get install llvm-19"
 _NEWEST_TRIED = 40
 _TRIPLE = "aarch64"
-# What any of the targets' cores executes; without them llvm-mc would not know some instructions.
+# Instruction sets of all targets' cores, for llvm-mc.
 _ATTRIBUTES = "-mattr=+v8.2a,+fullfp16,+dotprod,+lse,+crc,+aes,+sha2"
 _VERSION = re.compile(r"LLVM version (\d+)\.(\d+)\.(\d+)")
 _INVALID = re.compile(r"^<stdin>:(\d+):\d+: warning: invalid instruction", re.MULTILINE)
 _CYCLES = re.compile(r"Total Cycles:\s+(\d+)")
 _ITERATIONS = 40
 _BLOCKS_A_CALL = 100
-UNKNOWN = "nop"  # what is shown for words that are no instructions
+UNKNOWN = "nop"  # shown for words that are not instructions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,13 @@ class Llvm:
         return "LLVM " + ".".join(map(str, self.version))
 
     def disassemble(self, words: Sequence[int]) -> dict[int, str]:
-        """The text of every instruction word; UNKNOWN for those that are none."""
+        """The text of every instruction word; UNKNOWN for words that are not instructions."""
         distinct = sorted(set(words))
         text = "\n".join(
             " ".join(f"0x{byte:02x}" for byte in word.to_bytes(4, "little")) for word in distinct
         )
         done = _run([self.mc, f"-triple={_TRIPLE}", _ATTRIBUTES, "-disassemble"], text)
-        # What is no instruction is left out of the output, and named by its line in a warning.
+        # Invalid words are missing in the output; a warning names their lines.
         invalid = {int(line) - 1 for line in _INVALID.findall(done.stderr)}
         valid = [word for number, word in enumerate(distinct) if number not in invalid]
         lines = [line.strip().replace("\t", " ") for line in done.stdout.splitlines() if line[:1] == "\t"]
@@ -54,7 +54,7 @@ class Llvm:
         return dict.fromkeys(distinct, UNKNOWN) | dict(zip(valid, shown, strict=True))
 
     def loop_cycles(self, blocks: Sequence[Sequence[int]], cpu: str) -> list[float]:
-        """Cycles of one round of each block as the body of a loop, on average over some rounds.
+        """Cycles per iteration of each block as the body of a loop, averaged over some iterations.
 
         A block that LLVM's model of the core does not know all instructions of costs a cycle for each.
         """
@@ -65,7 +65,7 @@ class Llvm:
         return cycles
 
     def command(self, cpu: str) -> str:
-        """What to type before the name of a file of assembly to have it analysed as the body of a loop."""
+        """The command that analyses a file of assembly as the body of a loop, without the file's name."""
         return " ".join(self._analysis(cpu))
 
     def _analysis(self, cpu: str) -> list[str]:
@@ -91,7 +91,7 @@ class Llvm:
 
 @cache
 def find_llvm() -> Llvm | None:
-    """The newest of the system's versions that has both programs; None where there is none."""
+    """The newest version on this system with both programs; None if there is none."""
     found = [
         llvm
         for suffix in ("", *(f"-{version}" for version in range(LEAST_VERSION, _NEWEST_TRIED)))

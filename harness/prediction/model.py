@@ -2,11 +2,10 @@
 
     seconds = compute x cycles / clock / threads + memory x bytes / (2 x copy)
 
-`cycles` are those of the blocks that ran, each as the body of a loop whose data is in the first level of
-cache, and those in which that level took in its lines, wherever they came from; `bytes` are the lines that
-the last level fetched and wrote back; `copy` is what one core copies in a second, which reads and writes each
-byte. Threads share out the cycles and share the memory. The coefficients are the board's;
-docs/prediction.md says how they were fitted and how far that can be trusted.
+`cycles` are the cycles of all executed blocks, each as the body of a loop with its data in the L1 cache, plus
+those to fill L1 lines. `bytes` are the lines that the last-level cache fetched and wrote back. `copy` is the
+number of bytes that one core copies per second; a copy reads and writes each byte. Threads divide the cycles
+between them and share the memory bandwidth. docs/prediction.md describes the coefficients and their error.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from harness.config.board_data import LINE_BYTES, BoardData, Coefficients
 if TYPE_CHECKING:
     from harness.prediction.profile import Profile, Segment
 
-# Of a board that nothing was measured on. The mean of the other boards' coefficients predicts nine of ten
-# published times within 0.14 for one thread and 0.35 for four, on cores that LLVM has models of.
+# For a board without measurements. With the mean of the other boards' coefficients, 90 % of published times
+# are within 0.14 for one thread and 0.35 for four, on cores with a model in LLVM.
 UNVALIDATED_ERROR = 0.40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a core takes for a profile, in cycles."""
+    """Costs of a profile on a core, in cycles."""
 
-    blocks: Mapping[int, float]  # one round of every hot block, by its number
-    line_fill: float  # to take a line into the first level of cache
+    blocks: Mapping[int, float]  # one iteration of every hot block, by its number
+    line_fill: float  # to fill a line of the L1 cache
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a board has to do, whatever its clock."""
+    """The work of a board, independent of its clock."""
 
     instructions: int
     cycles: float
@@ -47,29 +46,29 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A board's time for what was profiled. Nothing of it was measured on a board."""
+    """A board's time for a profile; predicted, not measured."""
 
     milliseconds: float
     compute_ms: float
     memory_ms: float
-    error: float  # fraction of the measured time that nine of ten predictions stay within
-    validated: bool  # whether that error was found on this kind of board, with so many threads
-    coefficients_of: str = ""  # the target that coefficients are borrowed from, if they are
+    error: float  # 90th percentile of the relative error
+    validated: bool  # whether the error was determined on this kind of board and number of threads
+    coefficients_of: str = ""  # the target from which coefficients are borrowed, if any
     work: Work
     layers: Mapping[int, float] = field(default_factory=dict)  # milliseconds, by index
 
     @property
     def interval_ms(self) -> tuple[float, float]:
-        """Within which nine of ten measured times are to be expected."""
+        """The interval that holds 90 % of measured times."""
         return self.milliseconds / (1 + self.error), self.milliseconds / max(1 - self.error, 0.05)
 
 
-# Blocks that take part in so much of all instructions are costed; the rest is taken to be like them.
+# The hottest blocks with this share of all instructions are costed; the others are assumed to be similar.
 _COVERAGE = 0.998
 
 
 def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
-    """Numbers of the blocks that matter, those that executed most first."""
+    """Numbers of the hot blocks, most executed instructions first."""
     lengths = _lengths(profile)
     executed = np.zeros(len(profile.blocks), dtype=np.int64)
     for segment in profile.segments:
@@ -81,7 +80,7 @@ def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
 
 
 def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) -> Prediction:
-    """For a board with coefficients."""
+    """Predicts the time on a board with coefficients."""
     works = _works(profile, costs, len(board.caches))
     total = _sum(works)
     coefficients = coefficients_for(board, threads)
@@ -91,7 +90,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         compute_ms=compute,
         memory_ms=memory,
         error=UNVALIDATED_ERROR if coefficients.error_p90 is None else coefficients.error_p90,
-        # Between one thread and all cores nothing was compared.
+        # Predictions between one thread and all cores were not validated.
         validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
         coefficients_of=coefficients.like,
         work=total,
@@ -104,7 +103,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
 
 
 def coefficients_for(board: BoardData, threads: int) -> Coefficients:
-    """Those of one thread and of all cores, and between them what lies between."""
+    """Coefficients for one thread or for all cores, interpolated between these."""
     one = board.coefficients
     if one is None:
         raise ValueError("a prediction needs coefficients")
@@ -127,7 +126,7 @@ def coefficients_for(board: BoardData, threads: int) -> Coefficients:
 
 
 def work_of(profile: Profile, costs: Costs, levels: int) -> Work:
-    """Everything that was executed, with so many levels of cache."""
+    """The work of a whole profile, with this number of cache levels."""
     return _sum(_works(profile, costs, levels))
 
 
@@ -170,7 +169,7 @@ def _work(
     rounds = cycles[segment.blocks]
     hot = ~np.isnan(rounds)
     covered = int(executed[hot].sum())
-    # A segment in which nothing is hot is as short as its cost is unimportant: a cycle an instruction.
+    # A segment without hot blocks is short: assume a cycle per instruction.
     spent = (
         float(segment.runs[hot] @ rounds[hot]) * instructions / covered if covered else float(instructions)
     )

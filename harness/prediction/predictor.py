@@ -1,4 +1,4 @@
-"""Predicts the times of one target's board; says what is missing where that cannot be done."""
+"""Predicts the times of one target's board, or raises an error that names the missing requirement."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 class PredictionError(HarnessError):
-    """Nothing can be predicted, for want of a tool or of data."""
+    """A tool or data for predictions is missing."""
 
     exit_status = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """A target's board and what its instructions cost."""
+    """A target's board and the costs of its instructions."""
 
     board: BoardData
     core: CoreModel
     llvm: Llvm
 
     def predict(self, profile: Profile, threads: int = 1) -> Prediction:
-        """Milliseconds of what was profiled, for a board with coefficients."""
+        """The time of a profile, for a board with coefficients."""
         return predict(profile, self._costs(profile), self.board, threads)
 
     def work(self, profile: Profile) -> Work:
-        """What the board has to do, for fitting coefficients."""
+        """The work of a profile, for fitting coefficients."""
         return work_of(profile, self._costs(profile), len(self.board.caches))
 
     @property
     def fingerprint(self) -> str:
-        """Changes with everything besides the profile that a prediction depends on."""
+        """Identifies everything except the profile that a prediction depends on."""
         values = (self.board, self.core.fingerprint(self.llvm))
         return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
@@ -59,21 +59,21 @@ def find_predictor(target: Target, *, fitted: bool = True) -> Predictor:
     board = target.board
     if board is None:
         raise PredictionError(
-            f"nothing is predicted for {target.name}: its file does not describe its board",
-            hint="Add the key board: clock, caches and memory; docs/prediction.md says how.",
+            f"no prediction for {target.name}: its file has no key board",
+            hint="Describe clock, caches and memory under board; see docs/prediction.md.",
         )
     if fitted and board.coefficients is None:
         raise PredictionError(
-            f"nothing is predicted for {target.name}: its board has no coefficients",
-            hint="`harness predict --calibrate` finds them from times that you measured.",
+            f"no prediction for {target.name}: its board has no coefficients",
+            hint="Fit them to measured times with `harness predict --calibrate`, or borrow another target's.",
         )
     core = load_core_model(board.core_model)
     llvm = llvm_tools.find_llvm()
     if llvm is None or llvm.version < (core.least_llvm, 0, 0):
-        found = f"{llvm} is older" if llvm else "there is none"
+        found = f"found {llvm}" if llvm else "none is installed"
         raise PredictionError(
-            f"nothing is predicted for {target.name}: that takes llvm-mc and llvm-mca {core.least_llvm} or "
-            f"newer, and {found}",
+            f"no prediction for {target.name}: llvm-mc and llvm-mca {core.least_llvm} or newer are required, "
+            f"{found}",
             hint=llvm_tools.HINT,
         )
     return Predictor(board=board, core=core, llvm=llvm)

@@ -1,4 +1,4 @@
-"""Reads what QEMU's plugin wrote: device_images/qemu_plugin/block_profile.c says how the file is laid out."""
+"""Reads a profile of QEMU's plugin; device_images/qemu_plugin/block_profile.c describes the format."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _ROW = np.dtype(
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """What was executed between two marks."""
+    """The execution between two marks."""
 
-    mark: int  # the one that ended it
+    mark: int  # the mark at its end
     written_back: int  # cache lines, to memory
-    blocks: npt.NDArray[np.int64]  # numbers of those that ran, [n]
+    blocks: npt.NDArray[np.int64]  # numbers of the executed blocks, [n]
     runs: npt.NDArray[np.int64]  # of each, [n]
-    misses: npt.NDArray[np.int64]  # of each in each level of cache, [n, LEVELS]; those that continue a
-    streamed: npt.NDArray[np.int64]  # stream of misses stand here instead, [n, LEVELS]
+    misses: npt.NDArray[np.int64]  # of each block in each cache level, without streams, [n, LEVELS]
+    streamed: npt.NDArray[np.int64]  # misses that continue a stream, [n, LEVELS]
 
     @property
     def layer(self) -> int | None:
-        """The index of the layer that it is; None for what is none."""
+        """The index of its layer; None outside layers."""
         return self.mark - LAYER_ENDED if self.mark >= LAYER_ENDED else None
 
 
@@ -53,7 +53,7 @@ class Segment:
 class Profile:
     """One run of a program."""
 
-    blocks: Sequence[bytes]  # instructions of each, four bytes an instruction
+    blocks: Sequence[bytes]  # instructions of each, four bytes per instruction
     segments: Sequence[Segment]
     addresses: Sequence[int] = ()  # of each block, in the program's memory
 
@@ -65,7 +65,7 @@ class Profile:
 
 
 def read_profile(path: Path) -> Profile:
-    """Raises HarnessError with the offset where the file is not what the plugin writes."""
+    """Raises HarnessError with the offset for an invalid file."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -85,7 +85,7 @@ class _Reader:
     def read(self) -> Profile:
         if self._take(len(MAGIC)) != MAGIC:
             self.offset = 0
-            raise self._error("this is no block profile")
+            raise self._error("not a block profile")
         while True:
             kind, count = _HEAD.unpack(self._take(_HEAD.size))
             if kind == _BLOCK:
@@ -96,27 +96,27 @@ class _Reader:
             elif kind == _FINISH and count == 0:
                 break
             else:
-                raise self._error(f"there is no record of kind {kind}", back=_HEAD.size)
+                raise self._error(f"unknown kind of record {kind}", back=_HEAD.size)
         if self.offset != len(self.data):
-            raise self._error(f"{len(self.data) - self.offset} bytes follow its end")
+            raise self._error(f"{len(self.data) - self.offset} bytes after the end")
         self._check_sums()
         return Profile(blocks=self.blocks, segments=self.segments, addresses=self.addresses)
 
     def _check_sums(self) -> None:
-        """Each count is in range, and the sums that are made of them are, too."""
+        """Each count is in range; checks their sums."""
         lengths = np.array([len(block) // 4 for block in self.blocks], dtype=np.float64)
         if sum(float(lengths[segment.blocks] @ segment.runs) for segment in self.segments) >= 1 << 53:
-            raise self._error("the program executed more instructions than it can have")
+            raise self._error("the number of instructions is out of range")
 
     def _segment(self, count: int) -> None:
         mark, written_back = _SEGMENT_HEAD.unpack(self._take(_SEGMENT_HEAD.size))
         rows = np.frombuffer(self._take(count * _ROW.itemsize), dtype=_ROW)
         if count and rows["block"].max() >= len(self.blocks):
             raise self._error(
-                f"a segment names block {rows['block'].max()} of {len(self.blocks)}",
+                f"a segment refers to block {rows['block'].max()} of {len(self.blocks)}",
                 back=count * _ROW.itemsize,
             )
-        # Counts that are no counts: a run of years would not reach this.
+        # A run of years would not reach this.
         if any(rows[name].max(initial=0) >= 1 << 53 for name in ("runs", "misses", "streamed")):
             raise self._error("a count is out of range", back=count * _ROW.itemsize)
         if written_back >= 1 << 53:
@@ -139,7 +139,7 @@ class _Reader:
 
     def _take(self, size: int) -> bytes:
         if self.offset + size > len(self.data):
-            raise self._error(f"it is cut short: {size} bytes more were to come")
+            raise self._error(f"truncated: {size} more bytes expected")
         taken = self.data[self.offset : self.offset + size]
         self.offset += size
         return taken
@@ -147,5 +147,5 @@ class _Reader:
     def _error(self, what: str, *, back: int = 0) -> HarnessError:
         return HarnessError(
             f"{self.path}: at byte {self.offset - back}: {what}",
-            hint="The profile of an emulated run was not written to its end; run it again.",
+            hint="The profile of an emulated run is incomplete; run it again.",
         )

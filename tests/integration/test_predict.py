@@ -61,7 +61,7 @@ def test_a_board_of_the_users_own_without_coefficients(
     file.write_text(shipped[: shipped.index("  coefficients:")].replace("aliases: [pi]\n", ""))
     assert cli.main(["predict", *NETWORK, "--target", str(file)]) == 3
     said = capsys.readouterr().err
-    assert "nothing is predicted for mine: its board has no coefficients" in said
+    assert "no prediction for mine: its board has no coefficients" in said
     assert "harness predict --calibrate" in said
 
 

@@ -253,7 +253,7 @@ targets: [host]
 protocol: {warmup: 0, runs: 2, min_seconds: 0, rounds: 1}
 """
     sweep = write_tiny_sweep(tmp_path, text)
-    sentence = "4 of the 6 evaluated pictures are also those that int8's ranges were recorded on"
+    sentence = "4 of the 6 evaluated pictures were also used for calibration"
     report = tmp_path / "results" / "report.md"
     done = subprocess.run(command(sweep), capture_output=True, text=True, check=True)
     where = tmp_path / "data"
@@ -267,7 +267,7 @@ protocol: {warmup: 0, runs: 2, min_seconds: 0, rounds: 1}
     sweep.write_text(text.replace("dataset: data", "dataset: data.yaml"))
     done = subprocess.run(command(sweep), capture_output=True, text=True, check=True)
     assert f"ranges recorded on 2 pictures of {tmp_path / 'data.yaml'}:train" in done.stderr
-    assert "evaluated pictures are also" not in done.stderr + report.read_text()
+    assert "evaluated pictures were also" not in done.stderr + report.read_text()
     assert all(cell["accuracy"] is not None for cell in json.loads(done.stdout)["cells"])
 
 

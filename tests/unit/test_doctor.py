@@ -206,7 +206,7 @@ def test_an_engine_that_may_not_be_used_is_not_missing(
 def test_an_llvm_that_lacks_some_cores_counts_as_missing(
     version: tuple[int, int, int], enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debian 12's clang brings LLVM 14, with which nothing is predicted for the Cortex-A76."""
+    """Debian 12's clang brings LLVM 14, which has no model of the Cortex-A76."""
     monkeypatch.setattr(llvm, "find_llvm", lambda: Llvm(mc="llvm-mc", mca="llvm-mca", version=version))
     (found,) = (each for each in requirements.REQUIREMENTS if each.name.startswith("llvm-mca"))
     assert (found.find() is not None) == enough

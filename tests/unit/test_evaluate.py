@@ -141,14 +141,14 @@ def test_a_limit_evaluates_the_first_pictures(detector: dict[str, Any]) -> None:
 
 def test_a_class_the_network_does_not_know_is_an_error_with_its_line(detector: dict[str, Any]) -> None:
     (detector["dataset"] / "labels/1.txt").write_text("2 .5 .5 .5 .5\n")
-    with pytest.raises(ConfigurationError, match=r"1\.txt:1: there is no class 2"):
+    with pytest.raises(ConfigurationError, match=r"1\.txt:1: unknown class 2"):
         evaluate(detecting(), **detector)
 
 
 def test_pictures_without_any_box_are_an_error(detector: dict[str, Any]) -> None:
     for number in range(3):
         (detector["dataset"] / f"labels/{number}.txt").write_text("")
-    with pytest.raises(ConfigurationError, match="hold no labelled box"):
+    with pytest.raises(ConfigurationError, match="none of the 3 pictures has a labelled box"):
         evaluate(detecting(), **detector)
 
 
@@ -163,7 +163,7 @@ def test_a_classifier_is_scored_by_its_ranks(classifier: dict[str, Any]) -> None
 
 
 def test_a_classifier_on_boxes_is_an_error(classifier: dict[str, Any], detector: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"has boxes; .* wants one class a picture"):
+    with pytest.raises(ConfigurationError, match=r"has boxes; .* needs one class per picture"):
         evaluate(classifying(), **(classifier | {"dataset": detector["dataset"]}))
 
 
@@ -277,7 +277,7 @@ def test_a_damaged_picture_leaves_nothing_half_done(
     assert cli.main(["detect", *words(detector), "--json", "--draw", str(drawn), good, str(bad)]) == 2
     captured = capsys.readouterr()
     assert list(json.loads(captured.out)) == ["error"]
-    assert "bad.png: not a readable picture" in captured.err
+    assert "bad.png: cannot decode the picture" in captured.err
     assert not drawn.exists()
 
 
@@ -285,8 +285,8 @@ def test_a_damaged_picture_leaves_nothing_half_done(
     ("extra", "what"),
     [
         (["--threshold", "1.5"], "not between 0 and 1"),
-        (["--names", "{folder}/three.names"], "holds 3 names, the network has 2 classes"),
-        (["--draw", "{folder}/out.xyz"], 'there is no picture format ".xyz"'),
+        (["--names", "{folder}/three.names"], "has 3 names, but the network has 2 classes"),
+        (["--draw", "{folder}/out.xyz"], 'unknown picture format ".xyz"'),
     ],
 )
 def test_bad_options_of_detect_are_errors(
@@ -378,7 +378,7 @@ def test_pictures_of_calibration_that_are_evaluated_are_counted(
     assert cli.main(evaluation) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["calibration_overlap"] == 2
-    assert "2 of the 3 evaluated pictures are also those that int8's ranges were recorded on" in captured.err
+    assert "2 of the 3 evaluated pictures were also used for calibration" in captured.err
 
 
 def test_eval_and_calibrate_take_a_split(

@@ -66,7 +66,7 @@ def test_letter_box_is_read_from_net(tmp_path: Path) -> None:
     ("text", "line", "what"),
     [
         ("[yolo]\nanchors=1,2\nnum=1\nmask=1\nclasses=2\n", 9, "mask must name anchors from 0 to 0"),
-        ("[yolo]\nanchors=1,2,3\nnum=2\nclasses=2\n", 7, "wants 4 numbers in anchors, there are 3"),
+        ("[yolo]\nanchors=1,2,3\nnum=2\nclasses=2\n", 7, "needs 4 numbers in anchors, found 3"),
         ("[yolo]\nanchors=1,2\nnum=1\nclasses=0\n", 8, "must be positive"),
         ("[region]\nanchors=1,2\nnum=1\nclasses=2\ntree=9k.tree\n", 10, "class trees"),
         ("[region]\nanchors=1,2\nnum=1\nclasses=2\ncoords=5\n", 10, "only coords=4"),

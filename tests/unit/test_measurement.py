@@ -208,9 +208,7 @@ def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) ->
     board.target = replace(board.target, board=None)
     outcome = measured(board, cell, files)
     assert outcome.result.instructions == 12345
-    assert str(outcome.result.prediction_unavailable_reason).startswith(
-        "nothing is predicted for pi4: its file"
-    )
+    assert str(outcome.result.prediction_unavailable_reason).startswith("no prediction for pi4: its file")
     assert [row.predicted_ns for row in outcome.layers] == [None]
     (argv,) = board.profiled
     assert argv[argv.index("--threads") + 1] == "1"

@@ -166,7 +166,7 @@ def test_a_jpeg_of_several_pictures_is_read_as_jpeg(tmp_path: Path) -> None:
     ("image", "what"),
     [
         (Image.fromarray(GREY.astype(np.float32)), "floating-point numbers"),
-        (Image.fromarray(GREY.astype(np.int32)), "numbers of another range"),
+        (Image.fromarray(GREY.astype(np.int32)), "numbers outside 0 to 65535"),
         (Image.frombytes("LAB", (16, 16), COLOURS.tobytes()), "colours of the space LAB"),
     ],
 )
@@ -174,7 +174,7 @@ def test_pixels_of_unknown_range_are_refused(tmp_path: Path, image: Image.Image,
     path = saved(tmp_path / "a.tif", image)
     with pytest.raises(ConfigurationError) as caught:
         read_picture(path)
-    assert f"{path}: its pixels are {what}" in caught.value.message
+    assert f"{path}: the pixels are {what}" in caught.value.message
     assert caught.value.hint == "Save the picture with 8 bits a value."
 
 
@@ -189,7 +189,7 @@ def test_16_bits_of_another_meaning_are_refused(tmp_path: Path, tags: dict[int, 
         if tag in tags:
             struct.pack_into("<HHII", data, entry, tag, kind, number, tags[tag])
     path.write_bytes(data)
-    with pytest.raises(ConfigurationError, match=r"another range|not a readable picture"):
+    with pytest.raises(ConfigurationError, match=r"outside 0 to 65535|cannot decode the picture"):
         read_picture(path)
 
 
@@ -215,9 +215,7 @@ def test_strips_give_what_the_whole_gives(
 def test_no_format_that_starts_a_program_is_tried(tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
     path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
-    with pytest.raises(
-        ConfigurationError, match=r"its format is not recognised; known are JPEG, PNG, .*PPM\)"
-    ):
+    with pytest.raises(ConfigurationError, match=r"unknown format; supported are JPEG, PNG, .*PPM\)"):
         read_picture(path)
 
 
@@ -253,7 +251,7 @@ def test_a_truncated_picture_is_one_error(
     whole = encoded(kind)
     for size in (len(whole) * 3 // 5, 40, 9):
         path.write_bytes(whole[:size])
-        with pytest.raises(ConfigurationError, match="a: not a readable picture") as caught:
+        with pytest.raises(ConfigurationError, match="a: cannot decode the picture") as caught:
             read_picture(path)
         assert caught.value.message.count("\n") == 0
     assert capfd.readouterr() == ("", "")

@@ -83,7 +83,7 @@ def test_a_file_that_is_no_database_says_what_to_do(
     (tmp_path / "cache" / "costs.sqlite").write_text("this is no database, " * 100)
     with pytest.raises(HarnessError, match=r"costs\.sqlite") as caught:
         block_cycles(BLOCKS, core, Scripted())
-    assert "remove it" in caught.value.hint
+    assert "Remove the file" in caught.value.hint
 
 
 def test_a_database_that_was_damaged_says_what_to_do(
@@ -96,7 +96,7 @@ def test_a_database_that_was_damaged_says_what_to_do(
     database.write_bytes(whole[:4096] + b"\x55" * (len(whole) - 4096))
     with pytest.raises(HarnessError, match=r"costs\.sqlite") as caught:
         block_cycles(blocks, core, Scripted())
-    assert "remove it" in caught.value.hint
+    assert "Remove the file" in caught.value.hint
 
 
 class Analysed(Llvm):
@@ -140,5 +140,5 @@ def test_a_core_is_in_order_or_out_of_order() -> None:
     both = in_order + "out_of_order: {llvm_cpu: cortex-a57, least_llvm: 14}\n"
     neither = "description: a core\nline_fill: 4\nmultiply_adds: 1\n"
     for text in (both, neither):
-        with pytest.raises(ConfigurationError, match=r"core\.yaml:\d+: a core needs the key in_order or"):
+        with pytest.raises(ConfigurationError, match=r"core\.yaml:\d+: a core needs exactly one of"):
             core_model._SHAPE.read(parse_document(text, "core.yaml"))

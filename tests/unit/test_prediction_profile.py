@@ -46,19 +46,19 @@ def test_a_profile_that_is_cut_short_anywhere_says_so(file: Path) -> None:
     whole = written(file)
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        with pytest.raises(HarnessError, match=r"at byte \d+: it is cut short"):
+        with pytest.raises(HarnessError, match=r"at byte \d+: truncated"):
             read_profile(file)
 
 
 def test_what_follows_the_end_is_refused(file: Path) -> None:
     file.write_bytes(written(file) + b"more")
-    with pytest.raises(HarnessError, match="4 bytes follow its end"):
+    with pytest.raises(HarnessError, match="4 bytes after the end"):
         read_profile(file)
 
 
 def test_another_file_is_no_profile(file: Path) -> None:
     file.write_bytes(b"#!/bin/sh\nexit 1\n")
-    with pytest.raises(HarnessError, match="at byte 0: this is no block profile"):
+    with pytest.raises(HarnessError, match="at byte 0: not a block profile"):
         read_profile(file)
 
 
@@ -69,13 +69,13 @@ def test_a_file_that_is_not_there_says_so(file: Path) -> None:
 
 def test_a_segment_names_only_blocks_before_it(file: Path) -> None:
     write_profile(file, [NOP], [(RUN_ENDED, 0, [(1, 1)])])
-    with pytest.raises(HarnessError, match="names block 1 of 1"):
+    with pytest.raises(HarnessError, match="refers to block 1 of 1"):
         read_profile(file)
 
 
 def test_a_record_of_an_unknown_kind_is_refused_where_it_stands(file: Path) -> None:
     file.write_bytes(MAGIC + struct.pack("<II", 9, 0))
-    with pytest.raises(HarnessError, match="at byte 8: there is no record of kind 9"):
+    with pytest.raises(HarnessError, match="at byte 8: unknown kind of record 9"):
         read_profile(file)
 
 

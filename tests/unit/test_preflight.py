@@ -83,7 +83,7 @@ def test_a_sweep_of_emulated_boards_without_docker_measures_nothing_and_says_so(
         ({"ranges.json": b"{}"}, "ranges.json: is no calibration file"),
         (
             {"data/labels/a.txt": b"2 0.5 0.5 0.5 0.5"},
-            "a.txt:1: there is no class 2; the network knows 0 to 1",
+            "a.txt:1: unknown class 2; the network has 0 to 1",
         ),
         ({"data/labels/a.txt": b"1 0.5"}, "a.txt:1: a label has 5 numbers"),
     ],

@@ -85,7 +85,7 @@ def test_pictures_of_calibration_that_are_evaluated_are_noted_once_for_each_mode
     rows = [row(), row("int8", scores=scores), row("mixed", scores=scores), row("int8", model="other")]
     notes = [note for table in tables(report(*rows)) for note in table.notes if "evaluated pictures" in note]
     [note] = notes
-    assert "32 of the 128 evaluated pictures are also those that int8's ranges were recorded on" in note
+    assert "32 of the 128 evaluated pictures were also used for calibration" in note
 
 
 def test_emulated_targets_have_tables_of_their_own() -> None:
