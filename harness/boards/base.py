@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -62,6 +63,38 @@ def library_path(libraries: Iterable[str]) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
 
 
+class Profiler(Protocol):
+    """A board that profiles programs: only an emulator does."""
+
+    def profile(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Runs a program that makes marks, as `mpe bench --mark` does. Writes to `output` the executed blocks
+        of instructions and the cache misses between these marks.
+
+        Only the thread that makes the marks is profiled: give the program one thread. Raises HarnessError if
+        the program fails or makes no marks.
+        """
+        ...
+
+
+class InstructionCounter(Protocol):
+    """A board that counts instructions under an emulator of its own architecture."""
+
+    def count_instructions(
+        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> tuple[Completed, int]:
+        """Runs a program that makes marks, as `mpe bench --mark` does, and counts the instructions between
+        them. Raises HarnessError if the emulator is missing or fails.
+        """
+        ...
+
+
 class Board(Protocol):
     """One device. It is connected from `__enter__` to `__exit__`.
 
@@ -80,11 +113,21 @@ class Board(Protocol):
         ...
 
     @property
-    def undo(self) -> str:
-        """The path there of a script, if any, that puts back what was set there and is no file of ours.
+    def profiler(self) -> Profiler | None:
+        """None if the board cannot profile."""
+        ...
 
-        The board runs it when the connection ends, however that ends; what fails goes to the next holder of
-        the board's lock. This machine does not: there it stays for whoever looks for it next
+    @property
+    def instruction_counter(self) -> InstructionCounter | None:
+        """None if the board cannot count instructions."""
+        ...
+
+    @property
+    def restore_script(self) -> str:
+        """The path on the board of a script that restores changed settings, such as CPU governors.
+
+        A remote board runs this script when the connection ends for any reason. If the script fails, the next
+        holder of the board's lock runs it again. On this machine the next measurement runs it
         (harness.boards.sensors.governor).
         """
         ...
@@ -93,6 +136,14 @@ class Board(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    def lock(self, pause: Callable[[float], object]) -> AbstractContextManager[None]:
+        """Keeps other harnesses from measuring on the board while the block runs.
+
+        `pause` sleeps that many seconds between two attempts; its exceptions end the wait. Raises
+        BoardBusyError if another harness holds the lock for too long.
+        """
+        ...
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Brings files to the board and returns each one's path there.
@@ -115,32 +166,6 @@ class Board(Protocol):
 
         Raises RunTimeoutError, and TooMuchOutputError where it prints more than `most_output` bytes on
         standard output and standard error together, after it has killed the program and all it started.
-        """
-        ...
-
-    def profile(
-        self,
-        argv: Sequence[str],
-        output: Path,
-        *,
-        timeout: float,
-        environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
-        """Runs a program that makes marks, as `mpe bench --mark` does, and writes to `output` which blocks of
-        instructions it executed between them and what its memory accesses missed.
-
-        None where nothing profiles: only an emulator does. The thread that makes the marks is profiled
-        alone; give the program one thread. Raises HarnessError where it fails or makes no marks.
-        """
-        ...
-
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
-        """Runs a program that makes marks, as `mpe bench --mark` does, under an emulator of the board's own
-        kind, and counts the instructions between them.
-
-        None where nothing does that. Raises HarnessError with the hint where it should, but cannot be done.
         """
         ...
 

@@ -80,6 +80,7 @@ class EmulatedBoard(SshBoard):
         with docker_engine.answering("removing old containers"):
             remove_stale(client)
         self._profiler = prepare_profiler()
+        self.profiler = self if self._profiler else None
         host_key, host_private = _make_key()
         user_key, user_private = _make_key()
         with docker_engine.answering(f"starting the container of {self.name}"):
@@ -169,12 +170,12 @@ class EmulatedBoard(SshBoard):
         *,
         timeout: float,
         environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
+    ) -> Completed:
         """Runs `argv` under QEMU's profiler, and fetches the profile, over the same connection."""
-        if self._profiler is None:
-            return None
+        profiler = self._profiler
+        assert profiler is not None  # else self.profiler is None
         with self._temporary_file() as path:
-            command = self._profiler.command(self.target, argv, environment or {}, path)
+            command = profiler.command(self.target, argv, environment or {}, path)
             result = self.run(command, timeout=timeout)
             said = result.stderr.strip()[-500:]
             if result.status != 0:

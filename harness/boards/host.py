@@ -7,12 +7,20 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.base import (
+    MOST_FETCHED,
+    MOST_OUTPUT,
+    Completed,
+    Profiler,
+    RunTimeoutError,
+    TooMuchOutputError,
+)
 from harness.boards.paths import BoardPaths
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 from harness.files import write_atomically
@@ -31,12 +39,13 @@ class HostBoard:
     """Runs programs on this machine, each in a process group of its own, which ends with this process."""
 
     emulated = False
+    profiler: Profiler | None = None
 
     def __init__(self, target: Target) -> None:
         self.name = "host"
         self.target = target
         self.sensors = BoardPaths()
-        self.undo = str(Path.home() / ".harness-undo")
+        self.restore_script = str(Path.home() / ".harness-undo")
         self._running: set[int] = set()  # process groups
         self._opened = contextlib.ExitStack()
         self._folder: Path | None = None
@@ -54,6 +63,10 @@ class HostBoard:
             kill_group(self._running.pop())
         self._folder = None
         self._opened.close()
+
+    def lock(self, pause: Callable[[float], object]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Every measurement on this machine takes harness.locks instead."""
+        return contextlib.nullcontext()
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """The files' own paths."""
@@ -104,20 +117,13 @@ class HostBoard:
             finally:
                 self._running.discard(group)
 
-    def profile(
-        self,
-        argv: Sequence[str],  # noqa: ARG002
-        output: Path,  # noqa: ARG002
-        *,
-        timeout: float,  # noqa: ARG002
-        environment: Mapping[str, str] | None = None,  # noqa: ARG002
-    ) -> Completed | None:
-        """Nothing profiles on the host."""
-        return None
+    @property
+    def instruction_counter(self) -> Self | None:
+        return self
 
     def count_instructions(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
+    ) -> tuple[Completed, int]:
         counter = prepare_counter()
         with temporary_folder("count") as folder:
             output = folder / "count"

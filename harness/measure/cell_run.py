@@ -146,6 +146,8 @@ def _counted(
 ) -> CellResult:
     """Adds the instructions of one inference under an emulator, which may lack the board's best instruction
     set; or the reason why they are unknown."""
+    if board.instruction_counter is None:
+        return result
     argv = bench_arguments(
         paths["engine"],
         cfg=paths["cfg"],
@@ -156,12 +158,11 @@ def _counted(
         mark=True,
     )
     try:
-        counted = board.count_instructions(argv, timeout=cell.protocol.timeout, environment=environment)
+        completed, instructions = board.instruction_counter.count_instructions(
+            argv, timeout=cell.protocol.timeout, environment=environment
+        )
     except HarnessError as error:
         return replace(result, instructions_unavailable_reason=str(error))
-    if counted is None:
-        return result
-    completed, instructions = counted
     command = f"mpe bench under an emulator on {board.name}"
     asked = Asked(runs=1, threads=cell.threads, layers=None)
     bench = read_bench(output(completed, command), asked, command)

@@ -70,6 +70,8 @@ def profile_engine(
 
     `paths` of engine, cfg and weights are those on the board; calibration is in the options.
     """
+    if board.profiler is None:
+        return None
     # One thread: waiting threads spin, which would add random counts.
     argv = bench_arguments(
         paths["engine"],
@@ -84,9 +86,7 @@ def profile_engine(
     )
     with temporary_folder("profile") as folder:
         file = folder / "profile"
-        completed = board.profile(argv, file, timeout=timeout, environment=environment)
-        if completed is None:
-            return None
+        completed = board.profiler.profile(argv, file, timeout=timeout, environment=environment)
         return read_profile(file), _layers(completed.stdout, f"mpe bench under a profiler on {board.name}")
 
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from harness import console
-from harness.boards.ssh.board import SshBoard
-from harness.boards.ssh.lock import held
 from harness.config.sweep import Sweep
 from harness.config.targets import Target
 from harness.errors import HarnessError
@@ -336,14 +334,12 @@ class _Execution:
 
     def _alone_on(self, board: Board) -> contextlib.AbstractContextManager[None]:
         """Keeps other harnesses from measuring on a device."""
-        if not isinstance(board, SshBoard):
-            return contextlib.nullcontext()
 
         def pause(seconds: float) -> None:
             if self.worker.stop.wait(seconds):
                 raise Interrupted
 
-        return held(board, timeout=board.wait_seconds, pause=pause)
+        return board.lock(pause)
 
     def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
         key, cell = keyed

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Self
 
-from harness.boards.base import MOST_OUTPUT, Completed
+from harness.boards.base import MOST_OUTPUT, Completed, InstructionCounter, Profiler
 from harness.boards.host import HostBoard
 from harness.boards.paths import BoardPaths
 from harness.config.targets import Target, load_target
@@ -32,7 +33,9 @@ class FakeBoard:
 
     emulated = False
     sensors = BoardPaths()
-    undo = "/there/undo"
+    profiler: Profiler | None = None
+    instruction_counter: InstructionCounter | None = None
+    restore_script = "/there/undo"
 
     def __init__(self, name: str = "fake", target: Target | None = None) -> None:
         self.name = name
@@ -56,20 +59,8 @@ class FakeBoard:
     ) -> Completed:
         raise NotImplementedError
 
-    def profile(
-        self,
-        argv: Sequence[str],
-        output: Path,
-        *,
-        timeout: float,
-        environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
-        return None
-
-    def count_instructions(
-        self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
-        return None
+    def lock(self, pause: Callable[[float], object]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def scratch(self, name: str) -> str:
         return f"/there/{name}"
@@ -89,7 +80,7 @@ class ShellBoard(HostBoard):
         for name in _APPLETS if shell == "busybox" else ("sh",):
             (programs / name).symlink_to(found)
         self.programs = programs
-        self.undo = str(programs / f"undo {HOSTILE}")
+        self.restore_script = str(programs / f"undo {HOSTILE}")
 
     def run(
         self,

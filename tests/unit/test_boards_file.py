@@ -268,14 +268,14 @@ def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(t
         write(tmp_path, f"boards: [{{{BOARD}, cache_limit_mb: 250, wait_seconds: 7.5, sudo: true}}]")
     )
     assert board.address.cache_limit_bytes == 250_000_000
-    assert board_of(board).wait_seconds == 7.5
+    assert board.address.wait_seconds == 7.5
     assert board_of(board).sensors == BoardPaths(sudo=True)
     sensors = "{vcgencmd: /opt/vc/bin/vcgencmd}"
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}, sensors: {sensors}, sudo: true}}]"))
     assert board_of(board).sensors == BoardPaths(vcgencmd="/opt/vc/bin/vcgencmd", sudo=True)
     (board,) = read_boards(write(tmp_path, f"boards: [{{{BOARD}}}]"))
     assert board.address.cache_limit_bytes == 2 << 30
-    assert board_of(board).wait_seconds == 3600
+    assert board.address.wait_seconds == 3600
     assert board_of(board).sensors == BoardPaths()
 
 

@@ -139,10 +139,12 @@ def test_a_clock_that_its_governor_moves_is_no_throttling_but_a_warning() -> Non
     assert len(found.warnings) == 1
     assert "the governor is powersave" in found.warnings[0]
     assert "`echo performance | sudo tee" in found.warnings[0]
-    refused = HeldGovernor(governor="performance", held=False, reason="sudo there says: no", hint="allow it")
+    refused = HeldGovernor(
+        governor="performance", held=False, reason="sudo failed on the board: no", hint="allow it"
+    )
     found = assess([sample(clocks_khz=(600_000, 600_000))], moved, moved, refused)
     (warning,) = found.warnings
-    assert warning.endswith("keeps it low; sudo there says: no: allow it")
+    assert warning.endswith("keeps it low; sudo failed on the board: no: allow it")
 
 
 def test_a_measured_clock_as_on_a_pc_is_not_taken_for_a_held_one() -> None:

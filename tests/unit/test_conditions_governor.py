@@ -1,4 +1,4 @@
-"""Governors are held and put back, through the real script and each shell that is installed."""
+"""Governors are held and restored, through the real script and each shell that is installed."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -
     with held_governor(board, paths, "performance") as held:
         assert (held.held, held.reason, held.hint) == (True, "", "")
         assert governors(paths) == ["performance"] * 4
-        assert Path(board.undo).stat().st_mode & 0o777 == 0o600
+        assert Path(board.restore_script).stat().st_mode & 0o777 == 0o600
     assert governors(paths) == BEFORE
-    assert not Path(board.undo).exists()
+    assert not Path(board.restore_script).exists()
     assert not list(Path.cwd().iterdir())  # nothing in a path was executed
 
 
@@ -91,7 +91,7 @@ class DyingBoard(ShellBoard):
 def left_held(board: ShellBoard, paths: BoardPaths, folder: Path) -> None:
     """As a harness leaves a board that was lost while its governors were held."""
     dying = DyingBoard("dash", folder / "other programs")
-    dying.undo = board.undo
+    dying.restore_script = board.restore_script
     with held_governor(dying, paths) as held:
         assert held.held
     assert governors(paths) == ["performance"] * 4
@@ -102,7 +102,7 @@ def test_what_a_lost_connection_leaves_is_put_back_by_its_script(
 ) -> None:
     left_held(board, paths, tmp_path)
     assert capsys.readouterr().err == ""  # the board does it by itself: by this
-    assert board.run(["sh", board.undo], timeout=20).status == 0
+    assert board.run(["sh", board.restore_script], timeout=20).status == 0
     assert governors(paths) == BEFORE
 
 
@@ -125,8 +125,8 @@ def test_what_cannot_be_put_back_is_a_warning(
     with held_governor(board, paths):
         governor_file(paths, 2).unlink()
         governor_file(paths, 2).symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
-    assert "governors could not be put back; the next measured run" in capsys.readouterr().err
-    assert Path(board.undo).exists()
+    assert "could not restore the CPU governors; retried at the next run" in capsys.readouterr().err
+    assert Path(board.restore_script).exists()
 
 
 def test_after_a_restart_of_the_board_nothing_is_put_back(
@@ -136,12 +136,12 @@ def test_after_a_restart_of_the_board_nothing_is_put_back(
     write(folder_of(paths), {"proc/sys/kernel/random/boot_id": "another\n"})
     assert restore_governors(board, paths)
     assert governors(paths) == ["performance"] * 4
-    assert not Path(board.undo).exists()
+    assert not Path(board.restore_script).exists()
 
 
 def test_a_script_that_was_removed_meanwhile_changes_nothing(board: ShellBoard, paths: BoardPaths) -> None:
     with held_governor(board, paths):
-        text = Path(board.undo).read_text()
+        text = Path(board.restore_script).read_text()
         gone = board.run(["sh", "-c", text, "/nowhere/undo"], timeout=20)
         assert gone.status == 0
         assert governors(paths) == ["performance"] * 4
@@ -150,7 +150,7 @@ def test_a_script_that_was_removed_meanwhile_changes_nothing(board: ShellBoard, 
 def test_a_board_without_governors_says_so(board: ShellBoard, tmp_path: Path) -> None:
     with held_governor(board, bare(tmp_path)) as held:
         assert not held.held
-        assert "shows no governor" in held.reason
+        assert "has no CPU governor" in held.reason
 
 
 def test_what_this_user_may_not_set_is_told(board: ShellBoard, paths: BoardPaths) -> None:
@@ -169,10 +169,10 @@ def test_what_cannot_be_remembered_is_not_changed(
     folder = tmp_path / "a folder"
     folder.mkdir()
     for undo in (str(tmp_path / "nowhere" / "undo"), str(folder)):
-        board.undo = undo
+        board.restore_script = undo
         with held_governor(board, paths) as held:
             assert not held.held
-            assert "cannot be remembered" in held.reason
+            assert "the restore script cannot be written" in held.reason
             assert undo in held.hint
             assert governors(paths) == BEFORE
     assert not list(folder.iterdir())
@@ -188,9 +188,9 @@ def test_a_governor_that_is_none_is_not_remembered(board: ShellBoard, paths: Boa
 
 
 def test_a_damaged_script_of_another_boot_is_not_run(board: ShellBoard, paths: BoardPaths) -> None:
-    Path(board.undo).write_text("# bo\0\ntouch executed\n")
+    Path(board.restore_script).write_text("# bo\0\ntouch executed\n")
     assert restore_governors(board, paths)
-    assert not Path(board.undo).exists()
+    assert not Path(board.restore_script).exists()
     assert not list(Path.cwd().iterdir())
 
 
@@ -226,7 +226,10 @@ def test_sudo_is_used_only_when_it_is_asked_for(
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("echo 'sudo: a password is required' >&2; exit 1", "sudo there says: sudo: a password is required"),
+        (
+            "echo 'sudo: a password is required' >&2; exit 1",
+            "sudo failed on the board: sudo: a password is required",
+        ),
         (r"printf 'sudo: no\nrefused core \033[31m performance' >&2; exit 1", "says: sudo: no refused core"),
         ("exit 127", "this user may not set it"),
     ],
@@ -240,7 +243,7 @@ def test_a_sudo_that_refuses_is_told_with_its_words(
         assert not held.held
         assert said in held.reason
         assert held.reason.isprintable()
-        assert ("NOPASSWD: /usr/bin/tee" in held.hint) == ("sudo there says" in held.reason)
+        assert ("NOPASSWD: /usr/bin/tee" in held.hint) == ("sudo failed on the board" in held.reason)
         assert governors(paths)[:3] == ["performance"] * 3
     assert governors(paths)[:3] == BEFORE[:3]
 

@@ -133,9 +133,8 @@ def test_a_file_that_is_not_there_cannot_be_deployed_or_fetched(board: HostBoard
         board.fetch(str(tmp_path / "absent"), tmp_path / "b")
 
 
-def test_nothing_is_profiled(board: HostBoard, tmp_path: Path) -> None:
-    assert not board.profile(["true"], tmp_path / "profile", timeout=1)
-    assert not list(tmp_path.iterdir())
+def test_the_host_cannot_profile(board: HostBoard) -> None:
+    assert board.profiler is None
 
 
 def wait_until_gone(process: int) -> bool:

@@ -86,7 +86,8 @@ class ScriptedBoard(FakeBoard):
         self.ran: list[list[str]] = []
         self.profiled: list[list[str]] = []
         self.counted: list[list[str]] = []
-        self.counts: int | None = 789
+        self.counts = 789
+        self.profiler = self.instruction_counter = self
         self.environments: list[dict[str, str]] = []
 
     def run(
@@ -120,7 +121,7 @@ class ScriptedBoard(FakeBoard):
         *,
         timeout: float,
         environment: Mapping[str, str] | None = None,
-    ) -> Completed | None:
+    ) -> Completed:
         self.environments.append(dict(environment or {}))
         self.profiled.append(list(argv))
         write_profile(output, [NOP], [(LAYER_ENDED, 0, [(0, 12000)]), (RUN_ENDED, 0, [(0, 345)])])
@@ -128,10 +129,8 @@ class ScriptedBoard(FakeBoard):
 
     def count_instructions(
         self, argv: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[Completed, int] | None:
+    ) -> tuple[Completed, int]:
         self.counted.append(list(argv))
-        if self.counts is None:
-            return None
         answer = json.dumps(BENCH | {"isa": "emulated"})
         return Completed(status=0, stdout=answer, stderr=""), self.counts
 

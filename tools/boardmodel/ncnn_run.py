@@ -35,17 +35,17 @@ class NcnnBoard:
 
     def profile(self, param: Path, size: int, output: Path) -> Profile:
         """One inference with warm caches. Raises HarnessError with what ncnn said where it fails."""
+        if self.board.profiler is None:
+            from harness.qemu.profiler import profiling_missing
+
+            raise HarnessError("; ".join(profiling_missing()))
         path = self.board.deploy({"param": param})["param"]
-        completed = self.board.profile(
+        self.board.profiler.profile(
             [PYTHON, self.script, path, str(size)],
             output,
             timeout=TIMEOUT,
             environment={"PYTHONPATH": self.packages, "OMP_NUM_THREADS": "1"},
         )
-        if completed is None:
-            from harness.qemu.profiler import profiling_missing
-
-            raise HarnessError("; ".join(profiling_missing()))
         return read_profile(output)
 
 

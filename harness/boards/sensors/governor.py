@@ -1,4 +1,4 @@
-"""Holds a board's clock still while it is measured: the governor of cpufreq, put back by the board itself."""
+"""Holds a board's clock constant while it is measured. The board itself restores the CPU governors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.text import one_line, printable
 GOVERNOR_SECONDS = 30.0
 STEADY = "performance"  # the governor that does not move the clock by itself
 _SUDO_HINT = (
-    "allow it on the board without a password, by the line `USER ALL=(root) NOPASSWD: /usr/bin/tee "
+    "allow it on the board without a password with the line `USER ALL=(root) NOPASSWD: /usr/bin/tee "
     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor` in `sudo visudo -f /etc/sudoers.d/harness`, or "
     "leave `sudo` out of the boards file"
 )
@@ -30,8 +30,8 @@ put() {
 }
 """
 
-# The script that undoes it begins with this, and goes on with a line for each core. Somebody else may have
-# run and removed it meanwhile: then the governors are the next one's to set.
+# The restore script begins with these functions; a line for each core follows. Another process may run and
+# remove the script meanwhile: then this one stops, as a new holder may have set the governors.
 _BACK = (
     _PUT
     + r"""
@@ -39,7 +39,7 @@ failed=0
 back() {
   [ -e "$0" ] || exit 0
   file=$sys/devices/system/cpu/$1/cpufreq/scaling_governor
-  [ -e "$file" ] || return  # the core is off line
+  [ -e "$file" ] || return  # the core is offline
   now=
   IFS= read -r now <"$file"
   [ "$now" = "$2" ] && return
@@ -50,22 +50,22 @@ back() {
 """
 )
 
-# The first line of the script that undoes it is the boot it belongs to: after a restart a board has its
-# governors anew, and a power cut may have left anything in the file.
+# The first line of the restore script names its boot: a restart resets the governors, and a power cut may
+# leave any content in the file.
 _MINE = r"""
 boot=
 IFS= read -r boot <"$proc/sys/kernel/random/boot_id"
 mine() {
   known=
-  [ -f "$undo" ] && IFS= read -r known <"$undo"
+  [ -f "$script" ] && IFS= read -r known <"$script"
   [ "$known" = "# boot $boot" ]
 }
 """
 
-# An older script is kept: what it puts back was there before the harness that died. A new one gets its name
-# when it is whole, and before anything is changed.
+# An existing script is kept: it has the settings from before a harness that died. A new script is written
+# under another name and renamed before any governor is changed.
 _HOLD = (
-    "sys=$1 proc=$2 undo=$3 sudo=$4 governor=$5 back=$6\n"
+    "sys=$1 proc=$2 script=$3 sudo=$4 governor=$5 back=$6\n"
     + _PUT
     + _MINE
     + r"""
@@ -77,10 +77,10 @@ done
 if ! mine; then
   (
     umask 077
-    [ -d "$undo" ] && exit 1
-    rm -f "$undo.new" || exit
+    [ -d "$script" ] && exit 1
+    rm -f "$script.new" || exit
     set -C
-    exec >"$undo.new" || exit
+    exec >"$script.new" || exit
     printf '%s\n' "# boot $boot" "$back" || exit
     for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
       old=
@@ -89,7 +89,7 @@ if ! mine; then
       echo "back ${core##*/} $old" || exit
     done
     echo 'exit "$failed"'
-  ) && mv -f "$undo.new" "$undo" || { rm -f "$undo.new"; echo unmarked; exit; }
+  ) && mv -f "$script.new" "$script" || { rm -f "$script.new"; echo unmarked; exit; }
 fi
 for core in "$sys"/devices/system/cpu/cpu[0-9]*; do
   file=$core/cpufreq/scaling_governor
@@ -105,19 +105,19 @@ printf 'refused %s\n' "$refused"
 )
 
 _RESTORE = (
-    "proc=$1 undo=$2\n"
+    "proc=$1 script=$2\n"
     + _MINE
     + r"""
-[ -f "$undo" ] || exit 0
-if mine; then sh "$undo" || exit; fi
-rm -f "$undo"
+[ -f "$script" ] || exit 0
+if mine; then sh "$script" || exit; fi
+rm -f "$script"
 """
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldGovernor:
-    """Whether a governor is in force on all cores that have one; if not, why, and what to do."""
+    """Whether all cores with a governor use this one; if not, the reason and a hint."""
 
     governor: str
     held: bool
@@ -132,44 +132,44 @@ def by_hand(governor: str) -> str:
 
 @contextlib.contextmanager
 def held_governor(board: Board, paths: BoardPaths, governor: str = STEADY) -> Iterator[HeldGovernor]:
-    """Sets the governor of all cores where this user may, and puts back what was there in the end.
+    """Sets the governor of all cores if this user may, and restores the previous governors at the end.
 
-    What puts it back is written to `board.undo` before: should this process die, or the connection, the board
-    itself runs that. Where the paths say so, the board's sudo is asked for what this user may not do. Where
-    the governors cannot be put back, there is a warning and no error: the measurement stands.
+    The restore script is written to `board.restore_script` first: the board runs it if this process or the
+    connection dies. With `paths.sudo`, sudo on the board sets what this user may not set. A failure to
+    restore is a warning, not an error: the measurement is valid.
     """
     try:
         yield _hold(board, paths, governor)
     finally:
         try:
             restored, why = restore_governors(board, paths), ""
-        except BoardUnreachableError:  # then the board puts them back by itself
+        except BoardUnreachableError:  # the board restores them when the session ends
             restored, why = True, ""
         except HarnessError as error:
             restored, why = False, f" ({error.message})"
         if not restored:
             console.warn(
-                f"{board.name}: its governors could not be put back{why}; the next measured run there tries "
-                "again, and a restart of the board does it too"
+                f"{board.name}: could not restore the CPU governors{why}; retried at the next run; "
+                "a restart of the board also resets them"
             )
 
 
 def restore_governors(board: Board, paths: BoardPaths) -> bool:
-    """Puts back what was changed, also by a harness that died, if anything was; whether all is as it was."""
-    return _run(board, _RESTORE, paths.proc, board.undo).status == 0
+    """Restores governors that this harness, or one that died, has changed. Returns whether it succeeded."""
+    return _run(board, _RESTORE, paths.proc, board.restore_script).status == 0
 
 
 def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
     try:
         sudo = "yes" if paths.sudo else ""
         back = f"sys={shlex.quote(paths.sys)} sudo={sudo}{_BACK}"
-        said = _run(board, _HOLD, paths.sys, paths.proc, board.undo, sudo, governor, back).stdout
+        said = _run(board, _HOLD, paths.sys, paths.proc, board.restore_script, sudo, governor, back).stdout
     except RunTimeoutError:
         return HeldGovernor(
             governor=governor,
             held=False,
             reason=f"setting it took more than {GOVERNOR_SECONDS:g} s",
-            hint="see what `sudo -n true` waits for on the board" if paths.sudo else by_hand(governor),
+            hint="run `sudo -n true` on the board to see why it waits" if paths.sudo else by_hand(governor),
         )
     cores, _, refused = said.partition("\nrefused ")
     found = cores.splitlines()
@@ -177,25 +177,25 @@ def _hold(board: Board, paths: BoardPaths, governor: str) -> HeldGovernor:
         return HeldGovernor(
             governor=governor,
             held=False,
-            reason="the board shows no governor: its clock is not Linux's to set",
+            reason="the board has no CPU governor, so Linux does not control its clock",
         )
     if not found or found == ["unmarked"]:
         return HeldGovernor(
             governor=governor,
             held=False,
-            reason="what was there cannot be remembered on the board, so nothing was changed",
-            hint=f"make {printable(board.undo)} writable there",
+            reason="the restore script cannot be written on the board, so the governors were not changed",
+            hint=f"make {printable(board.restore_script)} writable there",
         )
     if not {line.removeprefix("core ") for line in found} - {governor}:
         return HeldGovernor(governor=governor, held=True)
     if complaint := one_line(refused):
         return HeldGovernor(
-            governor=governor, held=False, reason=f"sudo there says: {complaint}", hint=_SUDO_HINT
+            governor=governor, held=False, reason=f"sudo failed on the board: {complaint}", hint=_SUDO_HINT
         )
     return HeldGovernor(
         governor=governor,
         held=False,
-        reason=f"this user may not set it, or the board has no {governor}",
+        reason=f"this user may not set it, or the board does not support {governor}",
         hint=by_hand(governor),
     )
 

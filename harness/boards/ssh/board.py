@@ -9,12 +9,20 @@ import contextlib
 import secrets
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.boards.base import MOST_FETCHED, MOST_OUTPUT, Completed, RunTimeoutError, TooMuchOutputError
+from harness.boards.base import (
+    MOST_FETCHED,
+    MOST_OUTPUT,
+    Completed,
+    InstructionCounter,
+    Profiler,
+    RunTimeoutError,
+    TooMuchOutputError,
+)
 from harness.boards.command_line import completed, kill_group, split_pid, wrapped
 from harness.boards.paths import BoardPaths
 from harness.boards.ssh.address import SshAddress
@@ -22,6 +30,7 @@ from harness.boards.ssh.connection import CONNECT_SECONDS, connection_to, send_a
 from harness.boards.ssh.deployment import Deployment
 from harness.boards.ssh.files import RemoteFiles, ShellFiles, files_of
 from harness.boards.ssh.host_keys import HostKey
+from harness.boards.ssh.lock import held
 from harness.boards.ssh.session import Session
 from harness.errors import BoardRefusedError, BoardUnreachableError, HarnessError
 from harness.files import write_atomically
@@ -38,6 +47,8 @@ class SshBoard:
     """A device with an SSH server and a POSIX shell."""
 
     emulated = False
+    profiler: Profiler | None = None
+    instruction_counter: InstructionCounter | None = None  # `mpe` reads the hardware's counters
 
     def __init__(
         self,
@@ -120,13 +131,11 @@ class SshBoard:
         return self.address.cache_limit_bytes if self.address else 0
 
     @property
-    def undo(self) -> str:
-        return f"{self.session.path}/undo"
+    def restore_script(self) -> str:
+        return f"{self.session.path}/undo"  # the file's name since the first version: they share boards
 
-    @property
-    def wait_seconds(self) -> float:
-        """How long to wait while another harness measures there."""
-        return self.address.wait_seconds if self.address else 0.0
+    def lock(self, pause: Callable[[float], object]) -> contextlib.AbstractContextManager[None]:
+        return held(self, timeout=self.address.wait_seconds if self.address else 0.0, pause=pause)
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
@@ -196,27 +205,6 @@ class SshBoard:
             encoding="utf-8",
             most_output=most_output,
         )
-
-    def count_instructions(
-        self,
-        argv: Sequence[str],  # noqa: ARG002
-        *,
-        timeout: float,  # noqa: ARG002
-        environment: Mapping[str, str] | None = None,  # noqa: ARG002
-    ) -> tuple[Completed, int] | None:
-        """Boards have counters of their own, which the engine reads."""
-        return None
-
-    def profile(
-        self,
-        argv: Sequence[str],  # noqa: ARG002
-        output: Path,  # noqa: ARG002
-        *,
-        timeout: float,  # noqa: ARG002
-        environment: Mapping[str, str] | None = None,  # noqa: ARG002
-    ) -> Completed | None:
-        """Only an emulator profiles."""
-        return None
 
     def scratch(self, name: str) -> str:
         return f"{self.session.path}/{name}"

@@ -99,7 +99,7 @@ def test_after_a_connection_that_is_lost_during_a_run(
         proxy.close()
     wait_until(lambda: not sessions(address))  # the board ends them by itself, after its governors
     assert governors(paths) == {"ondemand"}
-    assert "could not be put back" not in capsys.readouterr().err
+    assert "could not restore" not in capsys.readouterr().err
 
 
 HARNESS = """
@@ -108,7 +108,7 @@ from pathlib import Path
 from harness.boards.ssh.host_keys import parse_host_key
 from harness.boards.paths import BoardPaths
 from harness.boards.ssh.address import SshAddress
-from test_governor_put_back import connect, measure
+from test_governor_restored import connect, measure
 
 port, user, key, host_key, folder, sys_folder, proc = sys.argv[1:]
 host_key = parse_host_key(Path(host_key).read_text())
@@ -194,7 +194,7 @@ def test_a_script_that_hangs_does_not_keep_the_session_from_ending(
     address: SshAddress, paths: BoardPaths
 ) -> None:
     with connect(address, paths) as board, held(board, timeout=0), held_governor(board, paths):
-        Path(board.undo).write_text("sleep 1000\n")
+        Path(board.restore_script).write_text("sleep 1000\n")
         board.__exit__(None, None, None)
         assert not sessions(address)
         assert not list(Path(address.folder, "lock").glob("*/*"))
@@ -209,7 +209,7 @@ def test_what_could_not_be_put_back_is_by_the_next_measured_run(
     with connect(address, paths) as board, held(board, timeout=0), held_governor(board, paths):
         governor.unlink()
         governor.symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
-    assert "could not be put back; the next measured run there" in capsys.readouterr().err
+    assert "could not restore the CPU governors; retried at the next run" in capsys.readouterr().err
     governor.unlink()
     governor.write_text("performance\n")
     with connect(address, paths) as board:
