@@ -34,6 +34,7 @@ from harness.config.data_set_path import DataSetPath
 from harness.config.document import Node, read_document
 from harness.config.policy_file import PolicyShape
 from harness.config.random_weights import random_weights_file
+from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import (
     Build,
     Calibration,
@@ -65,7 +66,6 @@ from harness.config.validation import (
 
 P = TypeVar("P", bound=Protocol)
 
-RUNTIMES = ("engine",)
 TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
 QUANTIZERS = ("builtin", "tensorflow")
 RESIZES = ("stretch", "letterbox", "crop")
@@ -412,7 +412,7 @@ MATRIX = Record(
             example=["host", "pi4"],
         ),
         "runtimes": Field(
-            shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: RUNTIMES)),
+            shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: tuple(RUNTIMES))),
             help="programs that execute the models",
             default=["engine"],
             example=["engine"],

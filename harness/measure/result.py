@@ -9,7 +9,7 @@ from typing import Any, Literal
 from harness.boards.sensors.conditions import Conditions
 from harness.boards.sensors.cool_down import Cooling
 from harness.boards.sensors.governor import HeldGovernor
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 
 Status = Literal["done", "failed", "skipped", "pending"]
 

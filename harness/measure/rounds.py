@@ -1,33 +1,31 @@
-"""The runs of `mpe bench` that a cell is made of, and what they print."""
+"""The processes that a cell's samples come from, and their results."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.boards.base import MOST_OUTPUT, RunEndedError
-from harness.config.darknet_cfg import parse_cfg
+from harness.boards.base import RunEndedError
 from harness.measure.board_fault import boards_fault
-from harness.measure.cell import Cell
 from harness.measure.statistics import drift
 from harness.measure.watched_run import Watched, run_watched
-from harness.runtimes.engine import EngineOptions, bench_arguments, failure
-from harness.runtimes.engine_output import Asked, AskedLayer, BenchResult, LayerResult, read_bench
+from harness.runtimes.base import BenchResult, Command, Execution, LayerResult
 
 if TYPE_CHECKING:
     from harness.boards.base import Board, Completed
+    from harness.config.sweep import Protocol
 
+Answer = TypeVar("Answer")
 CANNOT_EXECUTE = (126, 127)  # a shell's statuses for a program that it, or its loader, cannot start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A run of `mpe bench`."""
+    """One process, and its result."""
 
     bench: BenchResult
     watched: Watched | None  # None: emulated
@@ -38,32 +36,19 @@ class Round:
 
     @property
     def layers(self) -> Sequence[LayerResult]:
-        """Its profile."""
         return self.bench.layers
 
 
 def measured_in_rounds(
-    board: Board,
-    cell: Cell,
-    paths: Mapping[str, str],
-    options: EngineOptions,
-    environment: Mapping[str, str],
-    multiply_adds: int = 0,
+    board: Board, execution: Execution, protocol: Protocol
 ) -> Generator[None, None, list[Round]]:
-    """Rounds one after another, as many as the protocol says. Where times drift within them or from one to
-    the next, the oldest is replaced by a new one. With runs that are made again these are at most `reruns`.
-    """
-    protocol = cell.protocol
-    asked = _asked(cell, multiply_adds)
-    argv = bench_arguments(
-        paths["engine"],
-        cfg=paths["cfg"],
-        weights=paths["weights"],
-        options=options,
+    """Runs as many rounds as the protocol says, one after another. If the times drift within the rounds or
+    from one to the next, a new round replaces the oldest one. These and the repeated runs of throttled rounds
+    together are at most `reruns`."""
+    command = execution.bench(
         warmup=protocol.warmup,
-        runs=asked.runs,
-        min_seconds=asked.min_seconds,
-        profile=True,
+        runs=math.ceil(protocol.runs / protocol.rounds),
+        min_seconds=protocol.min_seconds / protocol.rounds,
     )
     rounds: list[Round] = []
     made_again = 0
@@ -73,25 +58,22 @@ def measured_in_rounds(
             break
         if number > 1:
             yield
-        watched, command = None, f"mpe bench on {board.name}"
+        watched = None
         if board.emulated:
-            ran = run_engine(board, argv, protocol.timeout, environment, most_output=asked.most_output)
-            bench = read_bench(ran.printed, asked, command, seconds=ran.seconds)
+            bench = run_command(board, command, protocol.timeout)
         else:
-            log, cores = board.scratch("samples"), options.cores_in_use
             watched = run_watched(
                 board,
-                argv,
+                command.argv,
                 protocol,
-                environment,
-                log,
+                command.environment,
+                board.scratch("samples"),
                 reruns=reruns,
-                cores=cores,
-                most_output=asked.most_output,
+                cores=execution.cores,
+                most_output=command.most_output,
             )
             made_again += watched.attempts - 1
-            printed = output(watched.completed, command)
-            bench = read_bench(printed, asked, command, seconds=watched.seconds)
+            bench = command.read(output(watched.completed, command), watched.seconds)
         rounds.append(Round(bench=bench, watched=watched))
         rounds = rounds[-protocol.rounds :]
         if number >= protocol.rounds and (
@@ -101,50 +83,22 @@ def measured_in_rounds(
     return rounds
 
 
-def _asked(cell: Cell, multiply_adds: int) -> Asked:
-    """What a cell asks of each of its rounds."""
-    protocol = cell.protocol
-    return Asked(
-        runs=math.ceil(protocol.runs / protocol.rounds),
-        min_seconds=protocol.min_seconds / protocol.rounds,
-        threads=cell.threads,
-        multiply_adds=multiply_adds,
-        layers=_layers(cell.variant.cfg_text),
-    )
-
-
-@lru_cache(256)  # cells that differ in something else share it
-def _layers(cfg_text: str) -> Sequence[AskedLayer]:
-    layers = parse_cfg(cfg_text, "cfg").layers
-    return tuple(AskedLayer(type=layer.kind, precision=layer.precision) for layer in layers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ran:
-    """What an engine printed that ended well, and the seconds that it took, by this machine's clock."""
-
-    printed: str
-    seconds: float
-
-
-def run_engine(
-    board: Board,
-    argv: Sequence[str],
-    timeout: float,
-    environment: Mapping[str, str],
-    *,
-    most_output: int = MOST_OUTPUT,
-) -> Ran:
+def run_command(board: Board, command: Command[Answer], timeout: float) -> Answer:
+    """Runs a command to its end and reads its output. Raises the error that it ended with."""
     begun = time.monotonic()
     with boards_fault(but=RunEndedError):
-        completed = board.run(argv, timeout=timeout, environment=environment, most_output=most_output)
-    seconds = time.monotonic() - begun
-    return Ran(printed=output(completed, f"mpe {argv[1]} on {board.name}"), seconds=seconds)
+        completed = board.run(
+            command.argv,
+            timeout=timeout,
+            environment=command.environment,
+            most_output=command.most_output,
+        )
+    return command.read(output(completed, command), time.monotonic() - begun)
 
 
-def output(completed: Completed, command: str) -> str:
-    """What an engine printed. Raises the error that it ended with, if it did."""
+def output(completed: Completed, command: Command[Any]) -> str:
+    """What a command printed. Raises the error that it ended with."""
     if completed.status != 0:
         with boards_fault() if completed.status in CANNOT_EXECUTE else nullcontext():
-            raise failure(completed.status, completed.stderr, command=command)
+            raise command.failure(completed.status, completed.stderr)
     return completed.stdout

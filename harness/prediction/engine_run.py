@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ from harness import console
 from harness.build.engine import build_engine
 from harness.errors import BuildError
 from harness.prediction.profile import Profile, read_profile
-from harness.runtimes.engine import bench_arguments
-from harness.runtimes.engine_output import Asked, read_bench
+from harness.runtimes.base import Workload
+from harness.runtimes.engine_runtime import EngineExecution
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
     from harness.config.targets import Target
+    from harness.runtimes.base import BenchResult, Command
     from harness.runtimes.engine import EngineOptions
 
 _TIMEOUT_SECONDS = 3600.0
@@ -50,47 +52,35 @@ def profile_emulated(
         raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
     engine = build_engine(target).engine
     with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
-        paths = board.deploy({**files, "engine": engine})
-        options = replace(options, calibration=paths.get("calibration"))
-        profiled = profile_engine(board, paths, options, timeout=_TIMEOUT_SECONDS)
+        paths = board.deploy({**files, "program": engine})
+        execution = EngineExecution(
+            board=board.name,
+            paths=paths,
+            environment={},
+            workload=Workload(cfg_text=""),
+            options=replace(options, calibration=paths.get("calibration")),
+        )
+        command = execution.marked_bench(warmup=1, profile=True)
+        profiled = profile_command(board, command, _TIMEOUT_SECONDS)
     if profiled is None:
         raise BuildError(f"{target.name}: the profiler is not available on its emulated board")
-    return profiled
+    profile, bench = profiled
+    names = [field.name for field in fields(LayerDescription)]
+    return profile, [
+        LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in bench.layers
+    ]
 
 
-def profile_engine(
-    board: Board,
-    paths: Mapping[str, str],
-    options: EngineOptions,
-    *,
-    timeout: float,
-    environment: Mapping[str, str] | None = None,
-) -> tuple[Profile, Sequence[LayerDescription]] | None:
-    """One inference with warm caches, a segment per layer, and its layers; None without a profiler.
-
-    `paths` of engine, cfg and weights are those on the board; calibration is in the options.
-    """
+def profile_command(
+    board: Board, command: Command[BenchResult], timeout: float
+) -> tuple[Profile, BenchResult] | None:
+    """One inference with warm caches, a segment per layer, and the command's result; None without a
+    profiler."""
     if board.profiler is None:
         return None
-    # One thread: waiting threads spin, which would add random counts.
-    argv = bench_arguments(
-        paths["engine"],
-        cfg=paths["cfg"],
-        weights=paths["weights"],
-        options=replace(options, threads=1),
-        warmup=1,
-        runs=1,
-        min_seconds=0,
-        profile=True,
-        mark=True,
-    )
     with temporary_folder("profile") as folder:
         file = folder / "profile"
-        completed = board.profiler.profile(argv, file, timeout=timeout, environment=environment)
-        return read_profile(file), _layers(completed.stdout, f"mpe bench under a profiler on {board.name}")
-
-
-def _layers(stdout: str, command: str) -> list[LayerDescription]:
-    layers = read_bench(stdout, Asked(runs=1), command).layers
-    names = LayerDescription.__dataclass_fields__
-    return [LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in layers]
+        completed = board.profiler.profile(
+            command.argv, file, timeout=timeout, environment=command.environment
+        )
+        return read_profile(file), command.read(completed.stdout, math.inf)

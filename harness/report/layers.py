@@ -10,7 +10,7 @@ from harness.report.tables import figure
 
 if TYPE_CHECKING:
     from harness.report.result import Report, Row
-    from harness.runtimes.engine_output import LayerResult
+    from harness.runtimes.base import LayerResult
 
 # index, type, executed precision, instruction set, algorithm, milliseconds
 LayerTime = tuple[int, str, str, str, str, float | None]

@@ -11,7 +11,7 @@ from typing import Any
 from harness.measure.intervals import MeanTime
 from harness.measure.result import CellResult, Status
 from harness.measure.spec import CellSpec
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 
 
 @dataclass(frozen=True)

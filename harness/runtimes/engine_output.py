@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from harness.errors import CellsFailedError
+from harness.runtimes.base import BenchResult, LayerResult
 from harness.text import printable
 
 _PRECISIONS = ("fp32", "fp16", "int8")
@@ -76,36 +77,6 @@ class Asked:
         """Bytes that an answer may have."""
         needed = _FIXED_BYTES + 20 * self.runs + int(_BYTES_A_SECOND * self.min_seconds)
         return min(needed, _LONGEST_OUTPUT)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerResult:
-    """A layer of a profile: what ran, in which precision, and how long."""
-
-    index: int
-    type: str
-    precision: str  # asked for
-    executed: str  # precision
-    isa: str
-    algorithm: str
-    ns: int
-    conversion_ns: int  # of these, for converting the input between precisions
-    bytes: int  # moved
-    predicted_ns: int | None = None  # of a real board, where the cell was emulated
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchResult:
-    """What `mpe bench` measured. None: the engine could not tell."""
-
-    samples_ns: Sequence[int]
-    arena_bytes: int
-    weight_bytes: int
-    peak_rss_bytes: int | None
-    instructions: int | None  # of one inference
-    threads: int
-    isa: str
-    layers: Sequence[LayerResult]
 
 
 def read_bench(text: str, asked: Asked, command: str, *, seconds: float = math.inf) -> BenchResult:

@@ -19,7 +19,7 @@ from harness.database import PatientConnection
 from harness.errors import ConfigurationError
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, Outcome, Status
 from harness.measure.spec import CellSpec
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.errors import damaged, no_store, store_errors
 from harness.store.records import PlannedCell, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns

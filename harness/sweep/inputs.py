@@ -16,19 +16,18 @@ from harness.errors import ConfigurationError, HarnessError
 from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.measure import fingerprint
-from harness.measure.cell import Cell
 from harness.measure.result import EvaluationOutcome, Outcome
+from harness.runtimes.base import Program
 from harness.runtimes.engine import HostEngine
 from harness.store.store import Store
 from harness.sweep import evaluation
-from harness.sweep.preparation import Engine
 from harness.sweep.worker import Job, at_once
 
 
 class SweepInputs:
     """Cfgs, calibration files, sample images and host results of one sweep."""
 
-    def __init__(self, sweep: Sweep, store: Store, engine: Engine) -> None:
+    def __init__(self, sweep: Sweep, store: Store, engine: Program) -> None:
         self.sweep = sweep
         self.store = store
         self.folder = store.folder
@@ -212,23 +211,6 @@ class SweepInputs:
                 "resize": model.resize,
             }
         )
-
-    def libraries(self, cell: Cell) -> list[Path]:
-        """What the engine loads on the board: libtensorflow, where that converts. It is made if missing."""
-        if cell.options.quantizer != "tensorflow":
-            return []
-        from harness.sdk.wheel import LIBRARIES, tensorflow_sdk
-
-        sdk = tensorflow_sdk(cell.target)
-        return [sdk.folder / "lib" / name for name in LIBRARIES]
-
-    def libraries_hash(self, cell: Cell) -> str:
-        """What determines these libraries; "" where none are needed."""
-        if cell.options.quantizer != "tensorflow":
-            return ""
-        from harness.sdk.pin import read_pin
-
-        return read_pin(cell.target).sha256
 
     def calibration_hash(self, variant: Variant) -> str:
         """The hash of a variant's calibration file; "" where it has none or it could not be made."""

@@ -11,18 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.boards.base import library_path
-from harness.boards.emulated import EmulatedBoard
-from harness.build.engine import build_engine
+from harness.boards.inventory import open_board
+from harness.config.sweep import Build
 from harness.config.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
-from harness.file_digest import file_digest
-from harness.measure.cell_run import engine_options
-from harness.prediction.engine_run import profile_engine
+from harness.measure.cell_run import deployed
+from harness.prediction.engine_run import profile_command
 from harness.prediction.fit import Measurement
+from harness.runtimes.base import Files, find_runtime
 from harness.sweep.inputs import SweepInputs
 from harness.sweep.plan import cells
-from harness.sweep.preparation import Engine
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
@@ -40,11 +38,11 @@ def measured_work(
 ) -> Mapping[int, Sequence[Measurement]]:
     """By number of threads. Raises ConfigurationError where the last run measured nothing on such a board."""
     measured = _measured(sweep, store, target)
-    host = build_engine(load_target("host")).engine
-    inputs = SweepInputs(sweep, store, Engine(path=host, sha256=file_digest(host)))
+    host = find_runtime("engine").prepare(load_target("host"), Build())
+    inputs = SweepInputs(sweep, store, host)
     found: dict[int, list[Measurement]] = {}
     with (
-        EmulatedBoard(target) as board,
+        open_board(target) as board,
         console.progress(f"profiling what {target.name} was measured with", len(measured)) as progress,
     ):
         for same in measured:
@@ -79,19 +77,16 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
 
 
 def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
-    build = build_engine(board.target, toolchain=cell.build.toolchain, flags=cell.build.flags)
-    files = {"engine": build.engine, "cfg": inputs.cfg(cell.variant), "weights": cell.model.weights}
-    if calibration := inputs.calibration(cell.variant):
-        files["calibration"] = calibration
-    libraries = inputs.libraries(cell)
-    paths = board.deploy(files | {library.name: library for library in libraries})
-    profiled = profile_engine(
-        board,
-        paths,
-        engine_options(cell, paths.get("calibration")),
-        timeout=cell.protocol.timeout,
-        environment=library_path(paths[library.name] for library in libraries),
+    runtime = find_runtime(cell.runtime)
+    files = Files(
+        program=runtime.prepare(board.target, cell.build).path,
+        cfg=inputs.cfg(cell.variant),
+        weights=cell.model.weights,
+        calibration=inputs.calibration(cell.variant),
+        libraries=runtime.libraries(cell.target, cell.options),
     )
+    command = deployed(board, cell, files).marked_bench(warmup=1, profile=True)
+    profiled = profile_command(board, command, cell.protocol.timeout) if command else None
     if profiled is None:
         from harness.qemu.profiler import profiling_missing
 

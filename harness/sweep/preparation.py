@@ -1,4 +1,4 @@
-"""What a sweep needs before its first cell: engines and open boards."""
+"""What a sweep needs before its first cell: programs of runtimes, and open boards."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from harness import console
 from harness.config.sweep import Build
 from harness.config.targets import Target, load_target
 from harness.errors import BoardUnreachableError, HarnessError
-from harness.file_digest import file_digest
 from harness.locks import Interrupted, loading
+from harness.runtimes.base import Program, find_runtime
 from harness.sweep.fleet import HOST
 from harness.sweep.worker import Worker
 
@@ -23,48 +21,40 @@ if TYPE_CHECKING:
     from harness.boards.base import Board
 
 
-@dataclass(frozen=True, kw_only=True)
-class Engine:
-    """An engine built for a target."""
-
-    path: Path
-    sha256: str
-
-
-Engines = Mapping[tuple[str, Build], Engine | HarnessError]  # by the name of the target, and toolchain
-OWN = (HOST, Build())  # what accuracy is evaluated with
+Request = tuple[str, str, Build]  # runtime, target and toolchain
+Programs = Mapping[Request, Program | HarnessError]
+OWN = ("engine", HOST, Build())  # evaluates accuracy
 OPENING_SECONDS = 3.0  # that closing waits for boards that are just being opened
 
 
-def build_engines(wanted: Iterable[tuple[Target, Build]], worker: Worker) -> Engines:
-    """Builds the engine for the host and for every target, at once. A target's error is its result.
+def prepare_programs(wanted: Iterable[tuple[str, Target, Build]], worker: Worker) -> Programs:
+    """Prepares the engine of this machine, and every runtime for every target, at once. A target's error is
+    its result.
 
-    Raises the error where the host's engine cannot be built.
+    Raises the error if the engine of this machine cannot be built.
     """
-    targets = {OWN: load_target(HOST)} | {(target.name, build): target for target, build in wanted}
-    built: dict[tuple[str, Build], Engine | HarnessError] = {}
+    runtime, host, build = OWN
+    requests: dict[Request, Target] = {(runtime, host, build): load_target(HOST)}
+    requests |= {(runtime, target.name, build): target for runtime, target, build in wanted}
+    prepared: dict[Request, Program | HarnessError] = {}
     with (
-        console.progress("building the engine", total=len(targets)) as bar,
+        console.progress("building the engine", total=len(requests)) as bar,
         loading(worker.stop),
-        ThreadPoolExecutor(len(targets)) as pool,
+        ThreadPoolExecutor(len(requests)) as pool,
     ):
-        futures = {name: pool.submit(_build, target, name[1]) for name, target in targets.items()}
-        for name, future in futures.items():
+        futures = {
+            request: pool.submit(find_runtime(request[0]).prepare, target, request[2])
+            for request, target in requests.items()
+        }
+        for request, future in futures.items():
             try:
-                built[name] = future.result()
+                prepared[request] = future.result()
             except HarnessError as error:
-                if name == OWN:
+                if request == OWN:
                     raise
-                built[name] = error
+                prepared[request] = error
             bar.advance()
-    return built
-
-
-def _build(target: Target, build: Build) -> Engine:
-    from harness.build.engine import build_engine
-
-    path = build_engine(target, toolchain=build.toolchain, flags=build.flags).engine
-    return Engine(path=path, sha256=file_digest(path))
+    return prepared
 
 
 class Boards:

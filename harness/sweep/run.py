@@ -22,10 +22,11 @@ from harness.config.targets import Target
 from harness.errors import HarnessError
 from harness.locks import Interrupted
 from harness.measure.cell import Cell, Inputs, cell_key
-from harness.measure.cell_run import Files, measure
+from harness.measure.cell_run import measure
 from harness.measure.result import Outcome, Work
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.qemu.profiler import profiling_missing
+from harness.runtimes.base import Files, Program, find_runtime
 from harness.store.store import PlannedCell, Run, Store, Table
 from harness.sweep.board_activity import Backlog, BoardStatus, Left, State
 from harness.sweep.board_service import BoardService
@@ -34,7 +35,7 @@ from harness.sweep.fleet import Fleet
 from harness.sweep.inputs import SweepInputs
 from harness.sweep.plan import Keyed, cells, interleave
 from harness.sweep.preflight import check_files
-from harness.sweep.preparation import OWN, Boards, Engine, Engines, build_engines
+from harness.sweep.preparation import OWN, Boards, Programs, prepare_programs
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.worker import Job, Worker
 
@@ -121,18 +122,18 @@ class _Execution:
         if not wanted:
             self._skip_all()
             return
-        engines = build_engines(product(wanted, self.sweep.toolchains), self.worker)
-        host = engines[OWN]
-        assert isinstance(host, Engine)
+        programs = prepare_programs(product(self.sweep.runtimes, wanted, self.sweep.toolchains), self.worker)
+        host = programs[OWN]
+        assert isinstance(host, Program)
         self.inputs = SweepInputs(self.sweep, self.store, host)
         for model in self.sweep.models:
             self.inputs.check(model)
         self._calibrate()
-        keys = self.keys = [self._key(cell, engines) for cell in self.cells]
+        keys = self.keys = [self._key(cell, programs) for cell in self.cells]
         accuracies = [self.inputs.accuracy_job(cell.variant, cell.options) for cell in self.cells]
         self._plan(keys, accuracies)
-        self._note_artifacts(engines)
-        impossible = self._give_up(keys, engines)
+        self._note_artifacts(programs)
+        impossible = self._give_up(keys, programs)
         # By key: cells that come to the same are measured once.
         pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
         evaluations = {
@@ -141,7 +142,7 @@ class _Execution:
         open_evaluations = self._unsettled("evaluations", evaluations)
         open_cells = self._unsettled("cells", pending)
         if open_cells or open_evaluations:
-            self._work(open_cells, list(open_evaluations.values()), engines)
+            self._work(open_cells, list(open_evaluations.values()), programs)
         elif not impossible:
             console.log("everything is measured already")
 
@@ -182,15 +183,15 @@ class _Execution:
         }.values()
         self._settle(job for job in map(self.inputs.calibration_job, models) if job)
 
-    def _key(self, cell: Cell, engines: Engines) -> str:
-        engine = engines.get((cell.target.name, cell.build))
+    def _key(self, cell: Cell, programs: Programs) -> str:
+        program = programs.get((cell.runtime, cell.target.name, cell.build))
         return cell_key(
             cell,
             Inputs(
-                engine=engine.sha256 if isinstance(engine, Engine) else "",
+                engine=program.sha256 if isinstance(program, Program) else "",
                 weights=self.inputs.file_hash(cell.model.weights),
                 calibration=self.inputs.calibration_hash(cell.variant),
-                libraries=self.inputs.libraries_hash(cell),
+                libraries=find_runtime(cell.runtime).libraries_sha256(cell.target, cell.options),
                 samples=self.inputs.samples_hash(cell.model),
                 machine=processor() if cell.target.is_host else "",
                 prediction=_prediction(cell.target) if cell.emulated else "",
@@ -206,11 +207,11 @@ class _Execution:
             ],
         )
 
-    def _note_artifacts(self, engines: Engines) -> None:
+    def _note_artifacts(self, programs: Programs) -> None:
         hashes = {
-            f"engine for {target} by {build.name}": engine.sha256
-            for (target, build), engine in engines.items()
-            if isinstance(engine, Engine)
+            f"{runtime} for {target} by {build.name}": program.sha256
+            for (runtime, target, build), program in programs.items()
+            if isinstance(program, Program)
         }
         for model in self.sweep.models:
             hashes[str(model.cfg)] = self.inputs.file_hash(model.cfg)
@@ -222,13 +223,13 @@ class _Execution:
                 hashes[str(self.inputs.calibration(cell.variant))] = digest
         self.store.add_artifacts(self.run, hashes)
 
-    def _give_up(self, keys: Sequence[str], engines: Engines) -> set[str]:
+    def _give_up(self, keys: Sequence[str], programs: Programs) -> set[str]:
         """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
         impossible = set()
         for cell, key in zip(self.cells, keys, strict=True):
-            engine = engines.get((cell.target.name, cell.build))
-            if isinstance(engine, HarnessError):
-                outcome = Outcome(status="failed", error=str(engine))
+            program = programs.get((cell.runtime, cell.target.name, cell.build))
+            if isinstance(program, HarnessError):
+                outcome = Outcome(status="failed", error=str(program))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
                 outcome = Outcome(status="skipped", error=f"not emulated here: {self.missing}")
             else:
@@ -258,7 +259,7 @@ class _Execution:
         self,
         pending: Mapping[str, Cell],
         evaluations: Sequence[Job],
-        engines: Engines,
+        programs: Programs,
     ) -> None:
         targets = {
             board: target.name for target in self._targets(pending) for board in self.fleet.boards(target)
@@ -287,7 +288,7 @@ class _Execution:
 
             def abandon(task: Task[Keyed], error: HarnessError) -> None:
                 for keyed in task.items:
-                    job = self._cell_job(keyed, engines, "")
+                    job = self._cell_job(keyed, programs, "")
                     self.worker.give_up(job, error)
                     advance(job)
 
@@ -297,7 +298,7 @@ class _Execution:
                 boards=self.boards,
                 fleet=self.fleet,
                 schedule=Schedule(tasks, targets, abandon, told),
-                job_for=lambda keyed, board: self._cell_job(keyed, engines, board),
+                job_for=lambda keyed, board: self._cell_job(keyed, programs, board),
                 cost=self._cost,
                 advance=advance,
             )
@@ -341,24 +342,26 @@ class _Execution:
 
         return board.lock(pause)
 
-    def _cell_job(self, keyed: Keyed, engines: Engines, board: str) -> Job:
+    def _cell_job(self, keyed: Keyed, programs: Programs, board: str) -> Job:
         key, cell = keyed
         device = "" if cell.emulated or cell.target.is_host else board
-        engine = engines[cell.target.name, cell.build]
-        assert isinstance(engine, Engine)
+        program = programs[cell.runtime, cell.target.name, cell.build]
+        assert isinstance(program, Program)
 
         def perform() -> Work:
             files = Files(
-                engine=engine.path,
+                program=program.path,
                 cfg=self.inputs.cfg(cell.variant),
                 weights=cell.model.weights,
                 calibration=self.inputs.calibration(cell.variant),
                 samples=self.inputs.samples(cell.model) if self.sweep.emulated.images else None,
-                libraries=self.inputs.libraries(cell),
-                multiply_adds=self.inputs.multiply_adds(cell.model),
+                libraries=find_runtime(cell.runtime).libraries(cell.target, cell.options),
             )
             expected = self.inputs.digests(cell.variant, cell.options) if files.samples else ()
-            return (yield from measure(self.boards.get(board), cell, files, expected))
+            multiply_adds = self.inputs.multiply_adds(cell.model)
+            return (
+                yield from measure(self.boards.get(board), cell, files, expected, multiply_adds=multiply_adds)
+            )
 
         return Job(
             name=cell.name,

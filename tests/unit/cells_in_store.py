@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome
 from harness.measure.spec import CellSpec
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.records import PlannedCell
 
 

@@ -29,12 +29,13 @@ from harness.errors import (
 from harness.measure import cell_run as measurement
 from harness.measure import rounds
 from harness.measure.cell import Cell, Inputs, cell_key
-from harness.measure.cell_run import Files, measure
+from harness.measure.cell_run import measure
 from harness.measure.result import CellOutcome
 from harness.measure.watched_run import Watched, run_watched
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
 from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
+from harness.runtimes.base import Files
 from harness.runtimes.engine_output import ImplausibleResultError
 from harness.sweep.plan import cells, interleave
 
@@ -160,7 +161,7 @@ def cell(tmp_path: Path) -> Cell:
 @pytest.fixture
 def files() -> Files:
     return Files(
-        engine=Path("mpe"),
+        program=Path("mpe"),
         cfg=Path("int8.cfg"),
         weights=Path("w"),
         calibration=Path("c"),
@@ -528,7 +529,7 @@ def counting(tmp_path: Path) -> Cell:
 
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:
     board = ScriptedBoard(bench=BENCH | {"instructions": 456})
-    result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    result = measured(board, counting, Files(program=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert result.instructions == 456
     assert result.instructions_isa is None
     assert board.counted == []
@@ -536,7 +537,7 @@ def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: C
 
 def test_instructions_are_counted_by_an_emulator_otherwise(counting: Cell) -> None:
     board = ScriptedBoard()
-    files = Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))
+    files = Files(program=Path("mpe"), cfg=Path("c"), weights=Path("w"))
     result = measured(board, counting, files).result
     assert (result.instructions, result.instructions_isa) == (789, "emulated")
     (argv,) = board.counted
@@ -556,7 +557,7 @@ def test_a_cell_says_why_its_instructions_are_not_counted(
 
     board = ScriptedBoard()
     monkeypatch.setattr(board, "count_instructions", refuse)
-    result = measured(board, counting, Files(engine=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
+    result = measured(board, counting, Files(program=Path("mpe"), cfg=Path("c"), weights=Path("w"))).result
     assert (result.instructions, result.instructions_unavailable_reason) == (
         None,
         "there is no emulator",

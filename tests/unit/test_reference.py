@@ -21,7 +21,7 @@ from harness import cli, errors
 from harness.measure.result import Outcome
 from harness.report.data import data
 from harness.report.result import Report
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.store import FILE_NAME, Store
 
 

@@ -25,10 +25,11 @@ from harness.config.targets import Target, load_target
 from harness.errors import BoardRefusedError
 from harness.measure.result import Outcome
 from harness.report.board_table import BoardTable
+from harness.runtimes.base import Program
 from harness.sweep import run as runner
 from harness.sweep.fleet import Fleet
 from harness.sweep.inputs import SweepInputs
-from harness.sweep.preparation import Engine
+from harness.sweep.preparation import OWN, Request
 from harness.sweep.worker import Job, at_once
 
 if TYPE_CHECKING:
@@ -145,13 +146,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             name=name, table="evaluations", key=variant.policy, kind="accuracy", perform=at_once(perform)
         )
 
-    def built(wanted: Iterable[tuple[Target, Build]], _worker: object) -> dict[tuple[str, Build], Engine]:
-        names = [("host", Build()), *((target.name, build) for target, build in wanted)]
-        return dict.fromkeys(names, Engine(path=executable, sha256="0" * 64))
+    def built(wanted: Iterable[tuple[str, Target, Build]], _worker: object) -> dict[Request, Program]:
+        names = [OWN, *((runtime, target.name, build) for runtime, target, build in wanted)]
+        return dict.fromkeys(names, Program(path=executable, sha256="0" * 64))
 
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.sweep.fleet.Fleet", Boards)
-    monkeypatch.setattr(runner, "build_engines", built)
+    monkeypatch.setattr(runner, "prepare_programs", built)
     monkeypatch.setattr(SweepInputs, "accuracy_job", evaluated)
     sweep = tmp_path / "sweep.yaml"
     sweep.write_text(json.dumps(SWEEP))

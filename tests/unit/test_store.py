@@ -20,7 +20,7 @@ from harness.boards.sensors.cool_down import Outcome as Cooled
 from harness.boards.sensors.governor import HeldGovernor
 from harness.errors import ConfigurationError
 from harness.measure.result import CellConditions, CellOutcome, Outcome, TimePoint
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.owners import Owner, is_alive, remove_dead
 from harness.store.records import PlannedCell
 from harness.store.store import FILE_NAME, Claim, Run, Store

@@ -17,7 +17,7 @@ from cells_in_store import done, planned, scores
 from old_stores import FORMAT_5
 
 from harness import cli
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.schema import VERSION
 from harness.store.store import FILE_NAME, Store
 

@@ -17,7 +17,7 @@ from harness import locks as machine_lock
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.locks import Interrupted, loading, measuring, using
 from harness.measure.result import CellOutcome, Outcome, Work
-from harness.runtimes.engine_output import LayerResult
+from harness.runtimes.base import LayerResult
 from harness.store.store import Claim, Run, Store
 from harness.sweep.worker import Job, Worker, at_once
 

@@ -1,0 +1,156 @@
+"""What a sweep needs of a runtime: it prepares files for a target, runs them on a board, and says what ran.
+
+A new runtime implements `Runtime` and `Execution`, and has a line in harness/config/runtimes.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from harness.boards.base import MOST_OUTPUT
+from harness.config.runtimes import RUNTIMES
+from harness.config.sweep import Options
+
+if TYPE_CHECKING:
+    from harness.boards.base import Board
+    from harness.config.sweep import Build
+    from harness.config.targets import Target
+    from harness.errors import HarnessError
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a runtime executes on a target."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The files of a cell on this machine."""
+
+    program: Path
+    cfg: Path
+    weights: Path
+    calibration: Path | None = None
+    samples: Path | None = None  # images as .npy, for the digests
+    libraries: Sequence[Path] = ()  # that the program loads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What a runtime executes, besides files."""
+
+    cfg_text: str
+    threads: int = 1
+    options: Options = field(default_factory=Options)
+    multiply_adds: int = 0  # of one inference; 0: unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerResult:
+    """A layer of a profile: what ran, in which precision, and how long."""
+
+    index: int
+    type: str
+    precision: str  # asked for
+    executed: str  # precision
+    isa: str
+    algorithm: str
+    ns: int
+    conversion_ns: int  # of these, for converting the input between precisions
+    bytes: int  # moved
+    predicted_ns: int | None = None  # of a real board, where the cell was emulated
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchResult:
+    """What one process measured. None: the runtime does not tell."""
+
+    samples_ns: Sequence[int]
+    arena_bytes: int | None = None
+    weight_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    instructions: int | None = None  # of one inference
+    threads: int | None = None
+    isa: str | None = None
+    layers: Sequence[LayerResult] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Generic[Answer]):
+    """A program to run on a board, and how to read its output."""
+
+    name: str  # for messages
+    argv: Sequence[str]
+    read: Callable[[str, float], Answer]  # from the output, and the seconds that the program ran
+    failure: Callable[[int, str], HarnessError]  # from an exit status other than 0, and standard error
+    environment: Mapping[str, str] = field(default_factory=dict)
+    most_output: int = MOST_OUTPUT  # bytes
+
+
+class Execution(ABC):
+    """A workload on a board. What a runtime cannot do returns None."""
+
+    cores: Collection[int] = (0,)  # that its threads use
+
+    @abstractmethod
+    def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
+        """Measures at least `runs` inferences that take at least `min_seconds`, in one process."""
+
+    def marked_bench(self, *, warmup: int, profile: bool) -> Command[BenchResult] | None:
+        """Runs one inference on one thread, between the marks that a board's profiler and instruction counter
+        look for."""
+        return None
+
+    def digests(self, images: int | None) -> Command[Sequence[str]] | None:
+        """Computes the digest of the outputs for each sample image, of which there are so many."""
+        return None
+
+    def is_bit_exact(self, layers: Sequence[LayerResult]) -> bool:
+        """Whether the outputs have to be the same bits on every processor."""
+        return False
+
+
+class Runtime(ABC):
+    """Executes models on boards."""
+
+    @abstractmethod
+    def prepare(self, target: Target, build: Build) -> Program:
+        """Builds or finds the program for a target. Raises HarnessError."""
+
+    def libraries(self, target: Target, options: Options) -> Sequence[Path]:
+        """Libraries that the program loads on the board; they are made if missing."""
+        return ()
+
+    def libraries_sha256(self, target: Target, options: Options) -> str:
+        """The hash of these libraries, without making them; "" without libraries."""
+        return ""
+
+    def deployed_files(self, files: Files) -> Mapping[str, Path]:
+        """The files that go to the board, by the names that `execution` finds their paths under."""
+        named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
+        return named | {library.name: library for library in files.libraries}
+
+    @abstractmethod
+    def execution(
+        self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
+    ) -> Execution:
+        """A workload with these deployed files. Raises HarnessError if the board cannot execute it."""
+
+
+@cache
+def find_runtime(name: str) -> Runtime:
+    """The runtime with a name from RUNTIMES."""
+    module, _, kind = RUNTIMES[name].partition(":")
+    runtime: Runtime = getattr(import_module(module), kind)()
+    return runtime
