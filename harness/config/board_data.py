@@ -5,6 +5,7 @@ Part of a target's file, under the key `board`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.config.document import Node
@@ -78,24 +79,8 @@ _LIKE = r"like +\S+"
 _COEFFICIENTS_KEY, _ALL_CORES_KEY = "coefficients", "coefficients_all_cores"
 
 
-def _borrowed(node: Node, name: str, key: str) -> Coefficients | None:
-    """What a target that ships has under a key, for a board that nothing was measured on."""
-    from harness.config.targets import all_targets  # which read boards, as of this module
-
-    boards = {
-        each: (target.name, target.board)
-        for target in all_targets()
-        if target.board is not None and target.board.coefficients is not None
-        for each in (target.name, *target.aliases)
-    }
-    if name not in boards:
-        raise node.error(
-            f"there are no coefficients of {name} to borrow",
-            hint=f"Targets that have some: {', '.join(sorted({target for target, _ in boards.values()}))}.",
-        )
-    target, board = boards[name]
-    found: Coefficients | None = getattr(board, key)
-    return found and Coefficients(compute=found.compute, memory=found.memory, like=target)
+# The boards that coefficients can be borrowed from, each with its target's name, by all names of the target.
+Donors = Callable[[], Mapping[str, tuple[str, BoardData]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +88,23 @@ class _Like:
     """`like TARGET`: the coefficients of a target that ships, under the same key."""
 
     key: str
+    donors: Donors
 
     def read(self, node: Node) -> Coefficients | None:
         shape = Text(expected="coefficients, or those of a target, as in like pi5", pattern=_LIKE)
-        return _borrowed(node, shape.read(node).split()[1], self.key)
+        return self.borrowed(node, shape.read(node).split()[1])
+
+    def borrowed(self, node: Node, name: str) -> Coefficients | None:
+        """The coefficients of a target. Raises ConfigurationError where it has none."""
+        boards = {each: found for each, found in self.donors().items() if found[1].coefficients}
+        if name not in boards:
+            known = ", ".join(sorted({target for target, _ in boards.values()}))
+            raise node.error(
+                f"there are no coefficients of {name} to borrow", hint=f"Targets with coefficients: {known}."
+            )
+        target, board = boards[name]
+        found: Coefficients | None = getattr(board, self.key)
+        return found and Coefficients(compute=found.compute, memory=found.memory, like=target)
 
     def schema(self) -> Schema:
         return {"type": "string", "pattern": f"^{_LIKE}$"}
@@ -120,11 +118,11 @@ def _cache(node: Node, *, kib: int, ways: int, shared: bool = False) -> Cache:
 
 
 def _board(
-    node: Node, *, clock_mhz: float, copy_mb_per_second: float, midr: str, **values: object
+    node: Node, donors: Donors, *, clock_mhz: float, copy_mb_per_second: float, midr: str, **values: object
 ) -> BoardData:
     own = values.get(_COEFFICIENTS_KEY)
     if isinstance(own, Coefficients) and own.like and _ALL_CORES_KEY not in values:
-        values[_ALL_CORES_KEY] = _borrowed(node, own.like, _ALL_CORES_KEY)
+        values[_ALL_CORES_KEY] = _Like(key=_ALL_CORES_KEY, donors=donors).borrowed(node, own.like)
     return BoardData(
         clock_hz=clock_mhz * 1e6,
         copy_bytes_per_second=copy_mb_per_second * 1e6,
@@ -162,77 +160,83 @@ _COEFFICIENTS = Record(
     },
 )
 
-BOARD_SHAPE: Record[BoardData] = Record(
-    what="a board",
-    make=_board,
-    fields={
-        "cores": Field(
-            shape=Integer(least=1, most=256), help="number of cores of this kind", required=True, example=4
-        ),
-        "clock_mhz": Field(
-            shape=Number(least=1, most=10000),
-            help="highest clock of the cores, in MHz",
-            required=True,
-            example=1800,
-        ),
-        "copy_mb_per_second": Field(
-            shape=Number(least=1, most=1e6),
-            help="bandwidth of one core that copies memory, in 10^6 bytes per second (tinymembench's memcpy)",
-            required=True,
-            example=2500,
-        ),
-        "caches": Field(
-            shape=ListOf(
-                what="caches",
-                item=Record(
-                    what="a cache",
-                    make=_cache,
-                    defaults=Cache,
-                    fields={
-                        "kib": Field(
-                            shape=Integer(least=1, most=1 << 20),
-                            help="size in KiB",
-                            required=True,
-                            example=1024,
-                        ),
-                        "ways": Field(
-                            shape=Integer(least=1, most=64),
-                            help="associativity",
-                            required=True,
-                            example=16,
-                        ),
-                        "shared": Field(
-                            shape=Boolean(), help="whether all cores share the cache", example=True
-                        ),
-                    },
-                ),
+
+def board_shape(donors: Donors) -> Record[BoardData]:
+    """The key `board` of a targets file."""
+    return Record(
+        what="a board",
+        make=lambda node, **values: _board(node, donors, **values),
+        fields={
+            "cores": Field(
+                shape=Integer(least=1, most=256),
+                help="number of cores of this kind",
+                required=True,
+                example=4,
             ),
-            help="levels of data cache, from the core outwards, at most three",
-            required=True,
-            example=[{"kib": 32, "ways": 2}, {"kib": 1024, "ways": 16, "shared": True}],
-        ),
-        "midr": Field(
-            shape=Text(expected="a hexadecimal number", pattern="0x[0-9a-f]{8}"),
-            help="MIDR_EL1 of the core, by which runtimes recognise it",
-            required=True,
-            example="0x410fd083",
-        ),
-        "core_model": Field(
-            shape=Choice(what="core", names=core_models),
-            help="file below toolchains/cores/ with the costs of the core's instructions",
-            required=True,
-            example="cortex-a72",
-        ),
-        _COEFFICIENTS_KEY: Field(
-            shape=Either(short=_Like(key=_COEFFICIENTS_KEY), long=_COEFFICIENTS),
-            help="coefficients of one thread, found by `harness predict --calibrate`; `like pi5` borrows "
-            "those of another target, which is not validated; without them nothing is predicted",
-            example="like pi5",
-        ),
-        _ALL_CORES_KEY: Field(
-            shape=Either(short=_Like(key=_ALL_CORES_KEY), long=_COEFFICIENTS),
-            help="coefficients of as many threads as there are cores",
-            example={"compute": 1.2, "memory": 1.9},
-        ),
-    },
-)
+            "clock_mhz": Field(
+                shape=Number(least=1, most=10000),
+                help="highest clock of the cores, in MHz",
+                required=True,
+                example=1800,
+            ),
+            "copy_mb_per_second": Field(
+                shape=Number(least=1, most=1e6),
+                help="memory that one core copies (tinymembench's memcpy), in 10^6 bytes per second",
+                required=True,
+                example=2500,
+            ),
+            "caches": Field(
+                shape=ListOf(
+                    what="caches",
+                    item=Record(
+                        what="a cache",
+                        make=_cache,
+                        defaults=Cache,
+                        fields={
+                            "kib": Field(
+                                shape=Integer(least=1, most=1 << 20),
+                                help="size in KiB",
+                                required=True,
+                                example=1024,
+                            ),
+                            "ways": Field(
+                                shape=Integer(least=1, most=64),
+                                help="associativity",
+                                required=True,
+                                example=16,
+                            ),
+                            "shared": Field(
+                                shape=Boolean(), help="whether all cores share the cache", example=True
+                            ),
+                        },
+                    ),
+                ),
+                help="levels of data cache, from the core outwards, at most three",
+                required=True,
+                example=[{"kib": 32, "ways": 2}, {"kib": 1024, "ways": 16, "shared": True}],
+            ),
+            "midr": Field(
+                shape=Text(expected="a hexadecimal number", pattern="0x[0-9a-f]{8}"),
+                help="MIDR_EL1 of the core, by which runtimes recognise it",
+                required=True,
+                example="0x410fd083",
+            ),
+            "core_model": Field(
+                shape=Choice(what="core", names=core_models),
+                help="file below toolchains/cores/ with the costs of the core's instructions",
+                required=True,
+                example="cortex-a72",
+            ),
+            _COEFFICIENTS_KEY: Field(
+                shape=Either(short=_Like(key=_COEFFICIENTS_KEY, donors=donors), long=_COEFFICIENTS),
+                help="coefficients of one thread, found by `harness predict --calibrate`; `like pi5` borrows "
+                "those of another target, which is not validated; without them nothing is predicted",
+                example="like pi5",
+            ),
+            _ALL_CORES_KEY: Field(
+                shape=Either(short=_Like(key=_ALL_CORES_KEY, donors=donors), long=_COEFFICIENTS),
+                help="coefficients of as many threads as there are cores",
+                example={"compute": 1.2, "memory": 1.9},
+            ),
+        },
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.config.board_data import BOARD_SHAPE, BoardData
+from harness.config.board_data import BoardData, board_shape
 from harness.config.document import Node, read_document, suggestion
 from harness.config.validation import (
     Choice,
@@ -86,6 +86,12 @@ def _make(
     )
 
 
+def _donors() -> dict[str, tuple[str, BoardData]]:
+    """The boards of the targets that ship, each with its target's name, by all names of the target."""
+    return {each: (target.name, target.board) for each, target in _by_name().items() if target.board}
+
+
+BOARD_SHAPE = board_shape(_donors)
 _EXAMPLE_BOARD = {
     "cores": 4,
     "clock_mhz": 1800,

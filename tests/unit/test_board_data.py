@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from harness.config.board_data import BOARD_SHAPE, BoardData
+from harness.config.board_data import BoardData
 from harness.config.document import parse_document
-from harness.config.targets import Target, all_targets, load_target
+from harness.config.targets import BOARD_SHAPE, Target, all_targets, load_target
 from harness.errors import ConfigurationError
 from harness.prediction.core_model import load_core_model
 
@@ -109,7 +109,7 @@ def test_an_alias_names_the_lender_and_each_key_may_have_its_own() -> None:
     [
         (
             "like pi6",
-            "no coefficients of pi6 to borrow\n  Targets that have some: jetson-nano, .*pi5",
+            "no coefficients of pi6 to borrow\n  Targets with coefficients: jetson-nano, .*pi5",
         ),
         ("like host", "there are no coefficients of host"),
         ("pi5", "expected coefficients, or those of a target, as in like pi5, found"),
