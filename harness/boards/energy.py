@@ -14,8 +14,7 @@ from typing import Literal
 
 from harness import console
 from harness.boards.user_command import CommandWords, run_user_command
-from harness.config.document import Node
-from harness.config.validation import Choice, Either, Field, Number, Record, Schema, Shape, from_dataclass
+from harness.config.validation import Choice, Either, Field, Number, Record, Shape, Then, from_dataclass
 from harness.errors import HarnessError
 from harness.text import one_line, printable
 
@@ -150,18 +149,8 @@ def integral(readings: Sequence[_Reading]) -> tuple[float, float] | None:
 _COMMAND = CommandWords(example="[read-plug, --watts, 192.0.2.9]")
 
 
-class _JustCommand:
-    """The short form: a command alone."""
-
-    def read(self, node: Node) -> EnergyMeter:
-        return EnergyMeter(command=_COMMAND.read(node))
-
-    def schema(self) -> Schema:
-        return _COMMAND.schema()
-
-
 ENERGY_SHAPE: Shape[EnergyMeter] = Either(
-    short=_JustCommand(),
+    short=Then(shape=_COMMAND, make=lambda _node, words: EnergyMeter(command=words)),
     long=Record(
         what="an energy meter",
         make=from_dataclass(EnergyMeter),

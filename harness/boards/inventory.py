@@ -57,6 +57,7 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
+    Then,
     document_schema,
 )
 from harness.errors import ConfigurationError
@@ -225,37 +226,31 @@ def _record_the_key(values: Mapping[str, object]) -> str:
     )
 
 
-class _File:
-    """The path of a file; `~` is the home folder, other relative paths are the document's."""
-
-    def read(self, node: Node) -> Path:
-        try:
-            return Path(node.file).parent / Path(Text(expected="a path").read(node)).expanduser()
-        except RuntimeError:  # of ~somebody
-            raise node.error(f"nobody's home folder is meant by {node.source.split('/')[0]}") from None
-
-    def schema(self) -> Schema:
-        return {"type": "string", "minLength": 1}
+def _file_path(node: Node, written: str) -> Path:
+    try:
+        return Path(node.file).parent / Path(written).expanduser()
+    except RuntimeError:  # of ~somebody
+        raise node.error(
+            f"there is no user {written.split('/', maxsplit=1)[0][1:]} with a home folder"
+        ) from None
 
 
-class _UserAtHost:
+_FILE_PATH = Then(shape=Text(expected="a path"), make=_file_path)  # ~ is the home folder
+
+_USER_AT_HOST = (
+    rf"(?P<user>{_USER})@(?:\[(?P<bracketed>[0-9a-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>(?!-)[^{_NEVER}:]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+def _user_at_host(node: Node, written: str) -> SshAddress:
     """`user@host`, `user@host:port` or `user@[IPv6 address]:port`; its key is one of ~/.ssh/known_hosts."""
-
-    def read(self, node: Node) -> SshAddress:
-        found = re.fullmatch(self._pattern, Text(expected="user@host:port").read(node))
-        port = int(found["port"] or 22) if found else 0
-        if found is None or not 1 <= port <= 65535:
-            raise node.error(f'expected user@host:port, found "{node.source[:40]}"')
-        host = found["bracketed"] or found["host"]
-        return _address(node, "the jump host", host=host, user=found["user"], port=port)
-
-    def schema(self) -> Schema:
-        return {"type": "string", "minLength": 3}
-
-    _pattern = (
-        rf"(?P<user>{_USER})@(?:\[(?P<bracketed>[0-9a-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>(?!-)[^{_NEVER}:]+))"
-        r"(?::(?P<port>[0-9]{1,5}))?"
-    )
+    found = re.fullmatch(_USER_AT_HOST, written)
+    port = int(found["port"] or 22) if found else 0
+    if found is None or not 1 <= port <= 65535:
+        raise node.error(f'expected user@host:port, found "{written[:40]}"')
+    host = found["bracketed"] or found["host"]
+    return _address(node, "the jump host", host=host, user=found["user"], port=port)
 
 
 _NO_PASSWORDS = (
@@ -299,7 +294,7 @@ _HOST = {
         shape=Integer(least=1, most=65535), help="port of the SSH server", default=22, example=2222
     ),
     "key": Field(
-        shape=_File(),
+        shape=_FILE_PATH,
         help="file of the private key; the SSH agent and the user's own keys if absent",
         example="~/.ssh/id_ed25519",
     ),
@@ -309,7 +304,7 @@ _HOST = {
         example="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP2xLpB3DmEmN8e3kJ4pNUKnCnvHBmWWtPTK1kYtJnMo",
     ),
     "known_hosts": Field(
-        shape=_File(),
+        shape=_FILE_PATH,
         help="file with the public key of the SSH server, instead of host_key",
         default="~/.ssh/known_hosts",
         example="lab_known_hosts",
@@ -404,7 +399,7 @@ _BOARD = Record(
             example=True,
         ),
         "jump": Field(
-            shape=Either(short=_UserAtHost(), long=_JUMP),
+            shape=Either(short=Then(shape=Text(expected="user@host:port"), make=_user_at_host), long=_JUMP),
             help="host to connect through, as user@host:port or as a mapping",
             example="me@gate.example:22",
         ),

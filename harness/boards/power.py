@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.boards.user_command import CommandWords, run_user_command
-from harness.config.document import Node
-from harness.config.validation import Either, Field, Number, Record, Schema, Shape, from_dataclass
+from harness.config.validation import Either, Field, Number, Record, Shape, Then, from_dataclass
 from harness.text import printable
 
 PowerAction = Literal["off", "on", "cycle"]
@@ -41,18 +40,8 @@ _COMMAND = CommandWords(
 )
 
 
-class _JustCommand:
-    """The short form: a command alone."""
-
-    def read(self, node: Node) -> PowerHook:
-        return PowerHook(command=_COMMAND.read(node))
-
-    def schema(self) -> Schema:
-        return _COMMAND.schema()
-
-
 POWER_SHAPE: Shape[PowerHook] = Either(
-    short=_JustCommand(),
+    short=Then(shape=_COMMAND, make=lambda _node, words: PowerHook(command=words)),
     long=Record(
         what="a power hook",
         make=from_dataclass(PowerHook),

@@ -39,6 +39,7 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
+    Then,
 )
 
 _PRECISION = Choice(what="precision", names=lambda: PRECISIONS)
@@ -50,16 +51,6 @@ _QUANTIZE = Field(
     default=0,
     example=1,
 )
-
-
-class _PrecisionWord:
-    """A bare precision: its `quantize` is the policy's."""
-
-    def read(self, node: Node) -> tuple[str, bool | None]:
-        return _PRECISION_OR_AS_IS.read(node), None
-
-    def schema(self) -> Schema:
-        return _PRECISION_OR_AS_IS.schema()
 
 
 def _make_setting(node: Node, precision: str, quantize: int | None = None) -> tuple[str, bool | None]:
@@ -77,7 +68,10 @@ _LAYERS = MappingOf(
     pattern=SELECTOR,
     expected=_A_LAYER,
     item=Either(
-        short=_PrecisionWord(),
+        short=Then(
+            shape=_PRECISION_OR_AS_IS,
+            make=lambda _node, precision: (precision, None),  # whether to quantize is the policy's choice
+        ),
         long=Record(
             what="a layer's precision",
             fields={

@@ -60,6 +60,7 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
+    Then,
     document_schema,
     from_dataclass,
 )
@@ -189,66 +190,43 @@ _MODEL = Record(
 _TOOLCHAIN = Choice(what="toolchain", names=lambda: TOOLCHAINS)
 
 
-class _ToolchainName:
-    """A toolchain without flags of its own."""
-
-    def read(self, node: Node) -> Build:
-        return Build(toolchain=_TOOLCHAIN.read(node))
-
-    def schema(self) -> Schema:
-        return _TOOLCHAIN.schema()
-
-
-class _Flags:
-    """Compiler flags, quoted as for a shell."""
-
-    _line = Line(expected="compiler flags in one line")
-
-    def read(self, node: Node) -> str:
-        flags = self._line.read(node)
-        try:
-            shlex.split(flags)
-        except ValueError as error:
-            raise node.error(f"the flags {flags}: {error}") from None
-        return flags
-
-    def schema(self) -> Schema:
-        return self._line.schema()
+def _checked_flags(node: Node, flags: str) -> str:
+    try:
+        shlex.split(flags)
+    except ValueError as error:
+        raise node.error(f"the flags {flags}: {error}") from None
+    return flags
 
 
 _BUILD = Either(
-    short=_ToolchainName(),
+    short=Then(shape=_TOOLCHAIN, make=lambda _node, name: Build(toolchain=name)),
     long=Record(
         what="a toolchain",
         fields={
             "toolchain": Field(shape=_TOOLCHAIN, help="compiler", required=True, example="gcc"),
-            "flags": Field(shape=_Flags(), help="compiler flags beside the project's own", example="-O2"),
+            "flags": Field(
+                shape=Then(shape=Line(expected="compiler flags in one line"), make=_checked_flags),
+                help="compiler flags beside the project's own, quoted as for a shell",
+                example="-O2",
+            ),
         },
         make=from_dataclass(Build),
     ),
 )
 
 
-class _Cores:
-    """A list of cores, as the engine takes it."""
-
-    _line = Line(expected="a list of cores, for example 0-3")
-
-    def read(self, node: Node) -> str:
-        text = self._line.read(node)
-        try:
-            parse_cores(text)
-        except ValueError as error:
-            raise node.error(
-                f'expected {self._line.expected}, found "{text[:40]}": {error}',
-                hint="Give cores and ranges with commas between them, as 0-3 or 0,2.",
-            ) from None
-        return text
-
-    def schema(self) -> Schema:
-        return self._line.schema()
+def _checked_cores(node: Node, cores: str) -> str:
+    try:
+        parse_cores(cores)
+    except ValueError as error:
+        raise node.error(
+            f'expected {_CORES}, found "{cores[:40]}": {error}',
+            hint="Give cores and ranges with commas between them, as 0-3 or 0,2.",
+        ) from None
+    return cores
 
 
+_CORES = "a list of cores, for example 0-3"
 _THREADS = Integer(least=1, most=256)
 _OPTION_FIELDS = {
     "isa": Field(
@@ -274,7 +252,7 @@ _OPTION_FIELDS = {
         example=True,
     ),
     "cores": Field(
-        shape=_Cores(),
+        shape=Then(shape=Line(expected=_CORES), make=_checked_cores),
         help="cores to pin the threads to, one each; not pinned if absent",
         example="0-3",
     ),

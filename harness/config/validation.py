@@ -19,6 +19,7 @@ from harness.config.document import Kind, Node, nearest_file, suggestion
 from harness.files import kind_of
 
 T = TypeVar("T")
+V = TypeVar("V")
 T_co = TypeVar("T_co", covariant=True)
 
 Schema = dict[str, object]
@@ -309,6 +310,20 @@ def from_dataclass(kind: Callable[..., T]) -> Callable[..., T]:
 def document_schema(title: str, root: Shape[object]) -> Schema:
     """The JSON schema of a kind of file."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | root.schema() | {"title": title}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Then(Generic[V, T]):
+    """Another shape, with `make(node, value)` called for its value."""
+
+    shape: Shape[V]
+    make: Callable[[Node, V], T]
+
+    def read(self, node: Node) -> T:
+        return self.make(node, self.shape.read(node))
+
+    def schema(self) -> Schema:
+        return self.shape.schema()
 
 
 @dataclass(frozen=True, kw_only=True)

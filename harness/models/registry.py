@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.document import Node, nearest, read_document
-from harness.config.validation import ExistingPath, Field, Integer, ListOf, Record, Text, from_dataclass
+from harness.config.document import nearest, read_document
+from harness.config.validation import ExistingPath, Field, Integer, ListOf, Record, Text, Then, from_dataclass
 from harness.errors import ConfigurationError
 from harness.resources import resource
 
@@ -31,16 +31,6 @@ class Model:
     published: Publication | None = None
 
 
-class _FuturePath:
-    """A path relative to the document's folder, of something that need not exist yet."""
-
-    def read(self, node: Node) -> Path:
-        return Path(node.file).parent / Text(expected="a path").read(node)
-
-    def schema(self) -> dict[str, object]:
-        return {"type": "string", "minLength": 1}
-
-
 _MODEL = Record(
     what="a model",
     fields={
@@ -52,7 +42,9 @@ _MODEL = Record(
         "description": Field(shape=Text(expected="a line of text"), help="what it is", required=True),
         "cfg": Field(shape=ExistingPath(what="Darknet cfg"), help="its cfg", required=True),
         "weights": Field(
-            shape=_FuturePath(), help="its weights, or where they are fetched to", required=True
+            shape=Then(shape=Text(expected="a path"), make=lambda node, path: Path(node.file).parent / path),
+            help="its weights, or where they are fetched to",
+            required=True,
         ),
         "published": Field(
             shape=Record(
