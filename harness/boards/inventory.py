@@ -30,9 +30,6 @@ where the board is, and who logs in unless `user` does:
 
 from __future__ import annotations
 
-import re
-import stat
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +40,15 @@ from harness.boards.labgrid.coordinator import Place
 from harness.boards.paths import BoardPaths
 from harness.boards.power import POWER_SHAPE, PowerHook
 from harness.boards.ssh.address import SshAddress
+from harness.boards.ssh.address_keys import (
+    HOST_FIELDS,
+    JUMP_SHAPE,
+    MISNOMERS,
+    NEVER_IN_A_HOST,
+    USER_AT_HOST,
+    checked_address,
+)
 from harness.boards.ssh.board import SshBoard
-from harness.boards.ssh.host_keys import parse_host_key
 from harness.config.document import Node, read_document
 from harness.config.targets import TargetShape
 from harness.config.validation import (
@@ -57,7 +61,6 @@ from harness.config.validation import (
     Record,
     Schema,
     Text,
-    Then,
     document_schema,
 )
 from harness.errors import ConfigurationError
@@ -65,9 +68,6 @@ from harness.errors import ConfigurationError
 if TYPE_CHECKING:
     from harness.boards.base import Board
     from harness.config.targets import Target
-
-_NEVER = r"\s@/\x00-\x1f\x7f-\x9f"  # in the name of a host
-_USER = r"(?!-)[^\s@\x00-\x1f\x7f-\x9f]+"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +90,7 @@ class BoardEntry:
 
 def read_boards(path: Path) -> list[BoardEntry]:
     """The boards of a file, in its order. Raises ConfigurationError with file and line."""
-    entries = _FILE.read(read_document(path))
-    lines: set[str] = set()
-    for entry in entries:
-        if entry.name in lines:
-            raise ConfigurationError(f"{path}: two boards are called {entry.name}")
-        lines.add(entry.name)
-    return list(entries)
+    return list(_FILE.read(read_document(path)))
 
 
 def open_board(target: Target, boards_file: Path | None = None) -> Board:
@@ -160,10 +154,10 @@ def _entry(
         )
     for key in ("host", "user"):
         if key not in rest and not place:
-            raise node.error(f"a board needs the key {key} ({_HOST[key].help}), or a place")
+            raise node.error(f"a board needs the key {key} ({HOST_FIELDS[key].help}), or a place")
     if place and (extra := rest.keys() & {"host", "port"}):
         raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
-    address = _address(node, f"the board {name}", **{"host": "", "user": "", **rest})
+    address = checked_address(node, f"the board {name}", **{"host": "", "user": "", **rest})
     if cache_limit_mb is not None:
         address = replace(address, cache_limit_bytes=cache_limit_mb * 10**6)
     if address.jump is not None and address.jump.key is None:
@@ -183,7 +177,11 @@ def _file(
     node: Node, *, boards: tuple[BoardEntry, ...], labgrid: Place | None = None
 ) -> tuple[BoardEntry, ...]:
     """Gives the boards' places the coordinator that they are places of."""
-    for entry in boards:
+    names: set[str] = set()
+    for entry, item in zip(boards, node.entries["boards"].items, strict=True):
+        if entry.name in names:
+            raise item.error(f"two boards are called {entry.name}")
+        names.add(entry.name)
         if entry.place is not None and labgrid is None:
             raise node.error(
                 f"the board {entry.name} has a place, and the file no coordinator",
@@ -195,134 +193,6 @@ def _file(
         for entry in boards
     )
 
-
-def _address(node: Node, what: str, **values: object) -> SshAddress:
-    if "host_key" in values and "known_hosts" in values:
-        raise node.error(f"{what} has both host_key and known_hosts", hint="Keep one of them.")
-    if "host_key" in values:
-        try:
-            values["host_key"] = parse_host_key(str(values["host_key"]))
-        except ValueError as error:
-            raise node.error(f"host_key: {error}", key="host_key") from None
-    elif "known_hosts" not in values:
-        values["known_hosts"] = Path("~/.ssh/known_hosts").expanduser()
-    for key in ("key", "known_hosts"):
-        path = values.get(key)
-        if isinstance(path, Path) and not stat.S_ISREG(node.mode(path, key=key)):
-            hint = _record_the_key(values) if key == "known_hosts" else ""
-            raise node.error(f"there is no file {path}", hint=hint, key=key)
-    return SshAddress(**values)  # type: ignore[arg-type]
-
-
-def _record_the_key(values: Mapping[str, object]) -> str:
-    """What to do where no key of a host is on record."""
-    host, port, user = (
-        str(values.get(key, known)) for key, known in (("host", "HOST"), ("port", "22"), ("user", "USER"))
-    )
-    return (
-        f"Run `ssh-keyscan -p {port} {host} >>FILE` to record the board's key, and name the file with "
-        f"known_hosts; or connect once with `ssh -p {port} {user}@{host}`. Then compare the fingerprint "
-        "(`ssh-keygen -lf FILE`) with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board itself."
-    )
-
-
-def _file_path(node: Node, written: str) -> Path:
-    try:
-        return Path(node.file).parent / Path(written).expanduser()
-    except RuntimeError:  # of ~somebody
-        raise node.error(
-            f"there is no user {written.split('/', maxsplit=1)[0][1:]} with a home folder"
-        ) from None
-
-
-_FILE_PATH = Then(shape=Text(expected="a path"), make=_file_path)  # ~ is the home folder
-
-_USER_AT_HOST = (
-    rf"(?P<user>{_USER})@(?:\[(?P<bracketed>[0-9a-fA-F:.]+(?:%[\w.-]+)?)\]|(?P<host>(?!-)[^{_NEVER}:]+))"
-    r"(?::(?P<port>[0-9]{1,5}))?"
-)
-
-
-def _user_at_host(node: Node, written: str) -> SshAddress:
-    """`user@host`, `user@host:port` or `user@[IPv6 address]:port`; its key is one of ~/.ssh/known_hosts."""
-    found = re.fullmatch(_USER_AT_HOST, written)
-    port = int(found["port"] or 22) if found else 0
-    if found is None or not 1 <= port <= 65535:
-        raise node.error(f'expected user@host:port, found "{written[:40]}"')
-    host = found["bracketed"] or found["host"]
-    return _address(node, "the jump host", host=host, user=found["user"], port=port)
-
-
-_NO_PASSWORDS = (
-    "Passwords are not supported: name a private key with key, or use the SSH agent. "
-    "`ssh-copy-id USER@HOST` lets your key in."
-)
-_NO_PASSPHRASES = (
-    "Leave key out and give the key to the SSH agent, which asks for its passphrase: `ssh-add FILE`."
-)
-_MISNOMERS = {
-    word: f"Did you mean {key}?"
-    for key, words in {
-        "host": ("hostname", "ip", "ipaddress", "addr", "address", "server"),
-        "user": ("username", "login", "remoteuser"),
-        "port": ("sshport",),
-        "key": ("identity", "identityfile", "keyfile", "keyfilename", "keypath", "privatekey", "sshkey"),
-        "host_key": ("fingerprint", "publickey", "serverkey"),
-        "known_hosts": ("userknownhostsfile", "knownhostsfile"),
-        "jump": ("proxyjump", "proxy", "proxycommand", "gateway", "bastion", "jumphost", "via"),
-        "target": ("kind", "type", "model", "cpu", "board"),
-        "folder": ("path", "directory", "dir", "workdir", "remotepath"),
-        "wait_seconds": ("timeout", "wait", "connecttimeout"),
-    }.items()
-    for word in words
-}
-_MISNOMERS |= dict.fromkeys(("password", "passwd", "pass"), _NO_PASSWORDS)
-_MISNOMERS |= dict.fromkeys(("passphrase", "keypassphrase"), _NO_PASSPHRASES)
-_MISNOMERS["sudopassword"] = "With sudo: true, sudo on the board must need no password (NOPASSWD in sudoers)."
-
-_HOST = {
-    "host": Field(
-        shape=Text(expected="a host", pattern=rf"(?!-)[^{_NEVER}]+"),
-        help="host name or IP address",
-        required=True,
-        example="192.168.1.20",
-    ),
-    "user": Field(
-        shape=Text(expected="a user", pattern=_USER), help="user to log in as", required=True, example="pi"
-    ),
-    "port": Field(
-        shape=Integer(least=1, most=65535), help="port of the SSH server", default=22, example=2222
-    ),
-    "key": Field(
-        shape=_FILE_PATH,
-        help="file of the private key; the SSH agent and the user's own keys if absent",
-        example="~/.ssh/id_ed25519",
-    ),
-    "host_key": Field(
-        shape=Text(expected="a public key"),
-        help="public key of the SSH server, as TYPE BASE64",
-        example="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP2xLpB3DmEmN8e3kJ4pNUKnCnvHBmWWtPTK1kYtJnMo",
-    ),
-    "known_hosts": Field(
-        shape=_FILE_PATH,
-        help="file with the public key of the SSH server, instead of host_key",
-        default="~/.ssh/known_hosts",
-        example="lab_known_hosts",
-    ),
-}
-
-
-def _of_a_host(hint: str) -> bool:
-    """Whether what a misnomer's hint names is a key of hosts, too."""
-    return not hint.startswith("Did") or hint.removeprefix("Did you mean ").removesuffix("?") in _HOST
-
-
-_JUMP: Record[SshAddress] = Record(
-    what="a jump host",
-    make=lambda node, **values: _address(node, "the jump host", **values),
-    fields=_HOST,
-    misnomers={word: hint for word, hint in _MISNOMERS.items() if _of_a_host(hint)},
-)
 
 _SENSORS: Record[BoardPaths] = Record(
     what="the sensors",
@@ -355,7 +225,7 @@ _SENSORS: Record[BoardPaths] = Record(
 _BOARD = Record(
     what="a board",
     make=_entry,
-    misnomers=_MISNOMERS,
+    misnomers=MISNOMERS,
     renamed={"keep_mb": "cache_limit_mb"},
     fields={
         "name": Field(
@@ -367,7 +237,7 @@ _BOARD = Record(
             required=True,
             example="pi4",
         ),
-        **{key: replace(known, required=False) for key, known in _HOST.items()},
+        **{key: replace(known, required=False) for key, known in HOST_FIELDS.items()},
         "place": Field(
             shape=Text(expected="a place"),
             help="labgrid's name of the board, instead of host and port",
@@ -399,7 +269,7 @@ _BOARD = Record(
             example=True,
         ),
         "jump": Field(
-            shape=Either(short=Then(shape=Text(expected="user@host:port"), make=_user_at_host), long=_JUMP),
+            shape=Either(short=USER_AT_HOST, long=JUMP_SHAPE),
             help="host to connect through, as user@host:port or as a mapping",
             example="me@gate.example:22",
         ),
@@ -435,7 +305,7 @@ _LABGRID: Record[Place] = Record(
     defaults=Place,
     fields={
         "coordinator": Field(
-            shape=Text(expected="HOST:PORT", pattern=rf"(?!-)[^{_NEVER}]+:[0-9]{{1,5}}"),
+            shape=Text(expected="HOST:PORT", pattern=rf"(?!-)[^{NEVER_IN_A_HOST}]+:[0-9]{{1,5}}"),
             help="address of the coordinator",
             required=True,
             example="lab.example:20408",

@@ -76,7 +76,10 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
             r":2: host_key: the key is not of the type",
         ),
         (f"boards:\n- {{{BOARD}, key: none}}", r":2: there is no file .*none"),
-        (f"boards:\n- {{{BOARD}, key: ~no-such-user/id}}", r":2: there is no user no-such-user with a home folder"),
+        (
+            f"boards:\n- {{{BOARD}, key: ~no-such-user/id}}",
+            r":2: there is no user no-such-user with a home folder",
+        ),
         (f'boards:\n- {{{BOARD}, folder: "a\\0"}}', r":2: expected a folder, found a null character in it"),
         (f'boards:\n- {{{BOARD}, sensors: {{sys: "/\\0"}}}}', r":2: expected an absolute path, found a null"),
         (f"boards:\n- {{{BOARD}, known_hosts: boards.yaml}}", r":2: the board shelf has both"),
