@@ -56,8 +56,8 @@ class CellResult:
     instructions_isa: str | None = None  # with which an emulator counted them on the host
     instructions_unavailable_reason: str | None = None
     predicted_ms: float | None = None  # of a real board, from the emulated run
-    predicted_low_ms: float | None = None  # nine of ten measured times are expected between this one
-    predicted_high_ms: float | None = None  # and this one
+    predicted_low_ms: float | None = None  # 90 % of measured times are expected between this time
+    predicted_high_ms: float | None = None  # and this time
     prediction_error: float | None = None  # the fraction of which that interval is made
     prediction_validated: bool | None = None  # whether that error was found on this kind of board
     prediction_coefficients_of: str | None = None  # the target that they are borrowed from, if they are

@@ -1,4 +1,4 @@
-"""The boards of a sweep while it runs: a table for terminals, lines elsewhere."""
+"""The boards of a running sweep: a table on terminals, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-# In which order boards are shown where there is no room for all of them.
+# The order of boards if not all fit.
 _FIRST = {
     State.QUARANTINED: 0, State.RETRYING: 0, State.MEASURING: 1, State.WAITING: 1, State.OPENING: 1,
     State.IDLE: 2, State.FINISHED: 3,
@@ -26,9 +26,9 @@ _STYLES = {
     State.IDLE: "dim",
     State.FINISHED: "dim",
 }
-_WARNED_OF = (State.QUARANTINED, State.RETRYING)  # by the sweep itself, with the cause
+_WARNED_OF = (State.QUARANTINED, State.RETRYING)  # the sweep itself warns, with the cause
 _PASSING = (State.IDLE, State.OPENING, State.WAITING)
-_LASTING_SECONDS = 1.0  # after which what mostly passes at once is worth a line
+_LASTING_SECONDS = 1.0  # shorter states are not reported
 
 
 class BoardTable:
@@ -43,8 +43,8 @@ class BoardTable:
         self._told: dict[BoardStatus, tuple[State, str]] = {}
 
     def drawn(self, height: int) -> RenderableType:
-        """A table of at most `height` lines, but of one board at least; where boards have no room, the line
-        below it counts them, and those in trouble and at work come first."""
+        """A table of at most `height` lines, with one board at least. If not all boards fit, those with
+        problems and those at work come first, and a line below counts the others."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -76,7 +76,7 @@ class BoardTable:
         return Group(table, more)
 
     def news(self) -> list[str]:
-        """A line for every board that does something else than when this was last asked."""
+        """A line for every board that has another state than at the last call."""
         lines = []
         left = self._times_left()
         now = time.monotonic()
@@ -124,7 +124,7 @@ def _cells(board_status: BoardStatus, activity: Activity, left: float | None, no
 
 
 def _state(board_status: BoardStatus, activity: Activity, now: float) -> str:
-    """In words, on one line; what the table's other columns say is left out."""
+    """One line, without the contents of other columns."""
     words, what = str(activity.state), activity.what
     if activity.detail:
         words, what = "", activity.detail

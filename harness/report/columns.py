@@ -1,4 +1,4 @@
-"""The columns of a report's tables: what stands in them, and which are left out first where room is short."""
+"""The columns of a report's tables: their contents, and the order in which narrow terminals drop them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from harness.report.notes import COUNTED_BY_EMULATOR, MARK, THROTTLED
 from harness.report.pareto import MIB
 from harness.report.result import Row
 
-NOTHING = "–"  # noqa: RUF001 - a dash for figures there are none of
+NOTHING = "–"  # noqa: RUF001 - a dash for missing figures
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A heading and what stands below it."""
+    """A heading, and the text of a row below it."""
 
     heading: str
     text: Callable[[Row], str]
     number: bool = True
-    detail: bool = False  # for pages; a terminal has no room for it
-    spare: int = 0  # the larger, the sooner a narrow terminal goes without; 0: never
+    detail: bool = False  # in Markdown and HTML only
+    spare: int = 0  # narrow terminals drop the largest first; 0: never
 
 
 def figure(value: float | None, unit: float = 1) -> str:
@@ -44,7 +44,7 @@ def _over_time(row: Row, key: str, place: int) -> float | None:
 
 
 def _sparkline(row: Row, width: int = 20) -> str:
-    """FPS over a sustained run, from nothing to the most; each block is a mean over a share of the points."""
+    """FPS over a sustained run, from 0 to the maximum; each block is the mean of some points."""
     speeds = [point.fps for point in row.time_series or ()]
     if not speeds:
         return NOTHING
@@ -82,7 +82,7 @@ def _accuracy(row: Row) -> str:
 def _outputs(row: Row) -> str:
     if row.digest_matches_host is None:
         return NOTHING
-    return "as on host" if row.digest_matches_host else "differ (float)"
+    return "yes" if row.digest_matches_host else "no (float)"
 
 
 def _times(value: float | None) -> str:
@@ -95,7 +95,7 @@ def _instructions(row: Row) -> str:
 
 
 def identity(rows: Sequence[Row]) -> tuple[list[Column], str]:
-    """The columns that tell rows apart, and in words what all of them have in common."""
+    """The columns in which rows differ, and a text with the values that all rows share."""
     columns = [
         Column(heading="", text=lambda row: MARK if row.pareto_optimal else "", number=False),
         _MODEL,
@@ -104,7 +104,7 @@ def identity(rows: Sequence[Row]) -> tuple[list[Column], str]:
         _THREADS,
         *([_OPTIONS] if any(row.options for row in rows) else []),
     ]
-    if len(rows) < 2:  # what has nothing to be compared with
+    if len(rows) < 2:  # nothing to compare
         return columns, ""
     alike = [column for column in _CONDITIONS if not _differs(rows, column) and column.text(rows[0])]
     common = ", ".join(f"{column.heading} {column.text(rows[0])}" for column in alike)
@@ -116,8 +116,7 @@ def _differs(rows: Sequence[Row], column: Column) -> bool:
 
 
 def against_fp32(rows: Sequence[Row]) -> tuple[list[Column], list[Column]]:
-    """What the policies buy in speed, and what they cost in accuracy; nothing where there is nothing to
-    compare."""
+    """The speed-up and the change in accuracy against fp32, as far as there is something to compare."""
     others = [row for row in rows if row.policy != BASELINE]
     speed = [_SPEEDUP] if any(row.speedup_vs_fp32 for row in others) else []
     if any(row.speedup_interval or row.mean_time for row in others) or any(
@@ -129,48 +128,48 @@ def against_fp32(rows: Sequence[Row]) -> tuple[list[Column], list[Column]]:
 
 
 def measured(rows: Sequence[Row]) -> list[Column]:
-    """What a board or this machine showed."""
+    """The columns of measured cells."""
     p99 = _P99 if any(has_p99(row) for row in rows) else ()
     return [_FPS, *against_fp32(rows)[0], *_TIMES, *p99, *_PEAKS, *where_known(rows)]
 
 
 def emulated(rows: Sequence[Row]) -> list[Column]:
-    """What emulation can say."""
+    """The columns of emulated cells."""
     first, *others = _EMULATED
     return [first, *against_fp32(rows)[0], *others, *where_known(rows)]
 
 
 def steps(rows: Sequence[Row]) -> list[Column]:
-    """What each step gained."""
+    """The columns of a sweep of steps."""
     first, *others = _EMULATED_STEPS if rows[0].emulated else _MEASURED_STEPS
     return [first, *against_fp32(rows)[0], *others, *where_known(rows)]
 
 
 def accuracy(rows: Sequence[Row]) -> list[Column]:
-    """Accuracy, where it was evaluated."""
+    """The accuracy, if it was evaluated."""
     if all(row.accuracy is None for row in rows):
         return []
     return [Column(heading=metrics(rows), text=_accuracy, spare=3), *against_fp32(rows)[1]]
 
 
 def ending(rows: Sequence[Row]) -> list[Column]:
-    """How cells ended, where that is not plain."""
+    """The status, if some cells are not done."""
     return [_STATUS] if any(row.status != "done" for row in rows) else []
 
 
 def where_known(rows: Sequence[Row]) -> list[Column]:
-    """The columns of what only some boards and runs have."""
+    """The columns that only some boards and runs have."""
     energy = [_ENERGY] if any(row.energy_mj is not None for row in rows) else []
     return [*energy, *(_SUSTAINED if any(row.time_series for row in rows) else ())]
 
 
 def has_p99(row: Row) -> bool:
-    """Whether p99 is more than about the longest sample."""
+    """Whether there are enough samples for a p99 that is not just the longest sample."""
     return row.p99_interval_ms is not None or (row.samples or 0) >= 100
 
 
 def metrics(rows: Sequence[Row]) -> str:
-    """What accuracy is measured by."""
+    """The metrics of the accuracies."""
     names = {"map50": "mAP50", "top1": "top-1"}
     return "/".join(sorted({names[row.accuracy_metric] for row in rows if row.accuracy_metric})) + " %"
 
@@ -197,21 +196,21 @@ _CONDITIONS = (_MODEL, _RUNTIME, _TOOLCHAIN, _THREADS, _OPTIONS)
 _STATUS = Column(heading="status", text=lambda row: row.status, number=False)
 STEP = Column(heading="step", text=lambda row: row.step, number=False)
 THREADS = _THREADS
-OUTPUTS = Column(heading="outputs", text=_outputs, number=False, spare=12)
+OUTPUTS = Column(heading="same bits", text=_outputs, number=False, spare=12)
 _SPEEDUP = Column(heading="speed-up vs fp32", text=lambda row: _times(row.speedup_vs_fp32), spare=1)
-_SPEEDUP_ENDS = Column(heading="speed-up at 95 %", text=_speedup_ends, spare=7)
+_SPEEDUP_ENDS = Column(heading="speed-up 95 % CI", text=_speedup_ends, spare=7)
 _CHANGE = Column(heading="accuracy change ± bootstrap", text=_change, spare=2)
 _FPS = Column(heading="FPS", text=_fps)
 _TIMES = (
     Column(heading="p50 ms", text=lambda row: figure(row.p50_ms), spare=6),
     Column(
-        heading="p50 at 95 %",
+        heading="p50 95 % CI",
         text=lambda row: _ends(row.p50_interval_ms, row.p50_interval_unavailable_reason),
         spare=9,
     ),
     Column(heading="p90 ms", text=lambda row: figure(row.p90_ms), spare=10),
     Column(
-        heading="p90 at 95 %",
+        heading="p90 95 % CI",
         text=lambda row: _ends(row.p90_interval_ms, row.p90_interval_unavailable_reason),
         detail=True,
     ),
@@ -219,7 +218,7 @@ _TIMES = (
 _P99 = (
     Column(heading="p99 ms", text=_p99, spare=11),
     Column(
-        heading="p99 at 95 %",
+        heading="p99 95 % CI",
         text=lambda row: _ends(row.p99_interval_ms, row.p99_interval_unavailable_reason),
         detail=True,
     ),

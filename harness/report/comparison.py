@@ -1,4 +1,4 @@
-"""What a policy buys and costs: each cell beside the fp32 cell that differs from it in the policy alone."""
+"""Compares each cell with the fp32 cell that differs only in the policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ITSELF = "this is the fp32 cell"
 
 
 def compared_with_fp32(rows: Sequence[Row]) -> list[Row]:
-    """The rows with what tells each from its fp32 cell."""
+    """The rows with their speed-up and change in accuracy against fp32."""
     baselines = {_same(row): row for row in rows if row.policy == BASELINE}
     return [
         replace(row, **_speed(row, base), **_accuracy(row, base)) for row, base in _pairs(rows, baselines)
@@ -23,12 +23,12 @@ def compared_with_fp32(rows: Sequence[Row]) -> list[Row]:
 
 
 def speed_of(row: Row) -> float | None:
-    """Frames per second: those of the board that an emulated cell stands for."""
+    """Frames per second; for an emulated cell, the predicted ones."""
     return row.predicted_fps if row.emulated else row.fps
 
 
 def accuracy_reach(row: Row, other: Row) -> float | None:
-    """How far the difference of two rows' accuracies may be off, at 95 %; None where nothing tells."""
+    """Half the width of the 95 % interval of the difference of two rows' accuracies; None: unknown."""
     if not row.resampled or not other.resampled or row.resampled.draws != other.resampled.draws:
         return None
     if len(row.resampled.values) != len(other.resampled.values):
@@ -55,7 +55,7 @@ def _speed(row: Row, base: Row | None) -> dict[str, Any]:
     if row is base:
         missing = _ITSELF
     elif row.emulated:
-        missing = "predicted times have an interval each, and none for their ratio"
+        missing = "predicted times have intervals, their ratio has none"
     elif row.mean_time and base.mean_time:
         return found | {"speedup_interval": ratio_interval(row.mean_time, base.mean_time)}
     else:

@@ -1,4 +1,4 @@
-"""A report as data for machines, and the files that are kept beside the results."""
+"""A report as JSON, and the files that are written beside the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML page without anything to load."""
+"""A report as one self-contained HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each layer of a cell takes, for whoever asks."""
+"""The time of each layer of a cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LayerTime = tuple[int, str, str, str, str, float | None]
 
 
 def print_layers(title: str, heading: str, layers: Sequence[LayerTime]) -> None:
-    """A table with each layer's share of their sum; `heading` says what kind of time it is."""
+    """A table with each layer's share of the sum; `heading` names the kind of time."""
     from rich import box
     from rich.table import Table
 

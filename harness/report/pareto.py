@@ -1,7 +1,7 @@
-"""Which cells are worth a choice: no other of the same target and model is better and nowhere worse.
+"""Finds the Pareto-optimal cells of each target and model.
 
-Of two cells one is better in speed or in accuracy where the difference is more than the noise of either. A
-cell is not ranked where something is not known of it that is known of others.
+A difference in speed or accuracy counts if it is larger than the noise. A cell is not ranked if a figure is
+missing that other cells have.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
 
 
 def not_ranked(rows: Sequence[Row]) -> dict[int, list[str]]:
-    """By the positions of rows that are not ranked: what is not known of them, but of others."""
+    """The missing figures of rows that are not ranked, by the positions of these rows."""
     return {
         index: names for group in _groups(rows) for index in group.merits if (names := group.unknown(index))
     }
 
 
 def emulated_merit(rows: Sequence[Row]) -> str:
-    """What emulated rows are compared by: times predicted for a board where every row has one."""
+    """The figure that ranks emulated rows: predicted times if every row has one."""
     done = [row for row in rows if row.status == "done"]
     return PREDICTED if done and all(row.predicted_ms for row in done) else INSTRUCTIONS
 
@@ -62,7 +62,7 @@ class _Group:
         self._known = {
             name for merits in self.merits.values() for name, value in merits.items() if value is not None
         }
-        # One row for each evaluation, which cells share: how sure their difference is, is found once.
+        # Cells share evaluations: the intervals of their differences are computed once.
         first: dict[object, int] = {}
         self._evaluated = {
             index: first.setdefault((row.policy, row.accuracy), index) for index, row in rows.items()
@@ -70,11 +70,11 @@ class _Group:
         self._surely: dict[tuple[int, int], bool] = {}
 
     def unknown(self, index: int) -> list[str]:
-        """What is not known of a row, but of others."""
+        """The figures that a row lacks and others have."""
         return [name for name, value in self.merits[index].items() if value is None and name in self._known]
 
     def dominates(self, one: int, other: int) -> bool:
-        """Whether one row is better than another in something, and worse in nothing."""
+        """Whether one row is better than another in one figure and worse in none."""
         better = (self._smaller, self._faster, self._more_accurate)
         return any(each(one, other) for each in better) and not any(each(other, one) for each in better)
 
@@ -104,8 +104,7 @@ class _Group:
 
 
 def _merits(row: Row, by_prediction: bool) -> dict[str, float | None]:
-    """Speed, accuracy and memory, the larger the better, and as exactly as a table shows them; None where
-    that is not known."""
+    """Speed, accuracy and memory with the precision of a table, the larger the better. None: unknown."""
     if row.emulated:
         cost = row.predicted_ms if by_prediction else row.instructions
         speed = -_significant(cost) if cost else None

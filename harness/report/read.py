@@ -23,7 +23,7 @@ _HEADLINES = ("map50", "top1")
 
 
 def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = False) -> Report:
-    """Reads a run's rows, with `layers` those of each too, and marks the Pareto-optimal ones."""
+    """Reads the rows of a run, if asked with their layers, and marks the Pareto-optimal ones."""
     evaluation = cache(store.evaluation)  # cells share them
     rows = [_row(store, planned, evaluation, layers) for planned in store.planned(run)]
     rows = compared_with_fp32(_compared(rows))
@@ -104,8 +104,8 @@ def _millijoules(result: CellResult) -> float | None:
 
 
 def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[str, Any]:
-    """How far the times of a cell are to be trusted; `lengths` are those of its rounds, of which older stores
-    know nothing."""
+    """The intervals, drift and outliers of a cell's times; `lengths` are those of its rounds, which older
+    stores lack."""
     if not samples:
         return {}
     after = iter(samples)
@@ -130,26 +130,25 @@ def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[st
 
 
 def _resampled(scores: dict[str, Any], metric: str | None) -> Resampled | None:
-    """Takes it out of kept scores. None: there is none, as in older stores. Raises ValueError where it is
-    not what an evaluation keeps."""
+    """Removes the resampled scores from stored scores. None: there are none, as in older stores. Raises
+    ValueError if they are damaged."""
     found = scores.pop("resampled", None)
     if found is None or found.get("metric") != metric:
         return None
     values = found.get("values")
     if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
-        raise ValueError("resampled: its values are no numbers")
+        raise ValueError("resampled: its values are not numbers")
     return Resampled(draws=str(found.get("draws")), values=values) if len(values) > 1 else None
 
 
 def _certainty_of_accuracy(scores: dict[str, Any], metric: str | None) -> dict[str, Any]:
-    """How far a model's score is one of these very pictures. Takes what tells that out of the scores, which
-    are for readers."""
+    """The interval of a model's score. Removes the resampled scores, which are not for readers."""
     resampled = _resampled(scores, metric)
     if metric is None:
         return {}
     score = scores[metric]
     if not isinstance(score, int | float):
-        raise ValueError(f"{metric} is no number")  # noqa: TRY004 - of a file, not of a caller
+        raise ValueError(f"{metric} is not a number")  # noqa: TRY004 - of a file, not of a caller
     from harness.accuracy.resampling import FEWEST_PICTURES, reach
 
     if resampled is not None:

@@ -64,7 +64,7 @@ class Row(CellResult, CellSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All rows of a run, and what is known of the machine."""
+    """All rows of a run, and facts about the machine."""
 
     sweep: str
     folder: Path
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells have which status; 0 for one that none has."""
+        """The number of cells of each status."""
         found = Counter(row.status for row in self.rows)
         return {status: found[status] for status in ("done", "failed", "skipped", "pending")}
 
@@ -91,5 +91,5 @@ class Report:
 
 
 def group_of(row: Row) -> tuple[object, ...]:
-    """What the steps of one row of steps have in common."""
+    """The values that the steps of one series share."""
     return row.target, row.emulated, row.model, row.policy, row.runtime, row.toolchain

@@ -1,4 +1,4 @@
-"""The tables of a report, still without a format: measured targets first, emulated ones apart from them."""
+"""The tables of a report, independent of the output format: measured targets first, then emulated ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["NOTHING", "Column", "Table", "figure", "tables"]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A title, headings and rows of text; `common` says what all rows share, `notes` are sentences below."""
+    """A title, columns and rows; `common` has the values that all rows share, `notes` the sentences below."""
 
     title: str
     columns: Sequence[Column]
@@ -39,7 +39,7 @@ class Table:
 
 
 def tables(report: Report) -> list[Table]:
-    """A table for every target, and one for every row of steps."""
+    """A table for every target, and one for every series of steps."""
     targets = dict.fromkeys((row.emulated, row.target) for row in report.rows if not row.step)
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in report.rows:
@@ -52,7 +52,7 @@ def tables(report: Report) -> list[Table]:
 
 
 def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
-    """Steps in their order, each with what it gained."""
+    """Steps in their order, with the gain of each."""
     first = rows[0]
     threads = [columns.THREADS] if len({row.threads for row in rows}) > 1 else []
     names = [first.model, first.policy]

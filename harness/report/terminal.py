@@ -32,7 +32,7 @@ def print_report(report: Report) -> None:
         notes = list(table.notes)
         if without:
             names = ", ".join(column.heading for column in without)
-            notes.append(f"Left out here for want of room: {names}. Pages and --json have all.")
+            notes.append(f"Columns that do not fit here: {names}. Markdown, HTML and --json have all.")
         for note in notes:
             for line in _text(note).wrap(terminal, max(terminal.width - 2, 20)):
                 line.rstrip()
@@ -41,8 +41,8 @@ def print_report(report: Report) -> None:
 
 
 def fitted(table: Table, width: int) -> tuple[Table, list[Column]]:
-    """The table with headings on several lines, and without the columns that are missed the least, as far as
-    it takes to get by with so many characters a line; and the columns that were left out."""
+    """The table with folded headings and without the least important columns, as far as needed for this width
+    in characters; and the columns that were left out."""
     columns = list(table.columns)
     if _width(table) <= width:
         return table, []
@@ -68,7 +68,7 @@ def _width(table: Table) -> int:
 
 
 def _folded(column: Column, table: Table) -> str:
-    """A heading on as many lines as make it no wider than what stands below it, if its words allow."""
+    """A heading folded to the width of its column, if its words allow."""
     from rich.cells import cell_len
 
     widest = max((cell_len(text) for text in _texts(column, table)), default=0)
@@ -87,7 +87,7 @@ def _rich(table: Table, width: int) -> RichTable:
     found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     fits = _width(table) <= width
     for column in table.columns:
-        # A name that is longer than the line goes on in the next one; nothing is cut.
+        # Long names are wrapped, not cut.
         found.add_column(
             column.heading,
             justify="right" if column.number else "left",

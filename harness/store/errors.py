@@ -1,4 +1,4 @@
-"""What the errors of SQLite and of the system say of a folder with results."""
+"""Errors of SQLite and of the system as errors about a results folder."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from harness.database import error_code, is_busy
 from harness.errors import ConfigurationError, HarnessError, hint_of
 from harness.store.schema import FILE_NAME
 
-_AGAIN = "Results that are there are kept: the same command goes on with what is missing."
+_AGAIN = "Stored results are kept: the same command continues with the missing ones."
 
 
 class StoreError(HarnessError):
-    """The storage failed under a store: no board is at fault, and none could go on without it."""
+    """The storage of a store failed. No board is at fault, and the sweep cannot continue."""
 
 
 @contextlib.contextmanager
 def store_errors(folder: Path, *, reading: bool = False) -> Iterator[None]:
-    """Raises StoreError where the storage is full or fails, and ConfigurationError where the folder cannot be
-    used or what is there is no store, instead of SQLite's errors and OSError; others pass, as they are faults
-    of harness. `reading`: nothing is to be written there.
+    """Turns SQLite's errors and OSError into StoreError if the storage is full or fails, and into
+    ConfigurationError if the folder cannot be used or holds no store. Other errors pass: they are bugs.
+    `reading`: the caller only reads.
     """
     try:
         yield
@@ -39,14 +39,13 @@ def store_errors(folder: Path, *, reading: bool = False) -> Iterator[None]:
 
 def _meaning(folder: Path, error: sqlite3.Error, reading: bool) -> HarnessError | None:
     code = error_code(error)
-    # The file that processes share beside the database has to grow as well: where it cannot, SQLite leaves
-    # out why.
+    # SQLite gives no reason if the shared-memory file beside the database cannot grow.
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
         return _no_room(folder)
     if is_busy(error):
         return StoreError(
-            f"{folder}: results cannot be read or written: another program has them locked",
-            hint=f"End that program: `fuser -v` with the file's name shows it. {_AGAIN}",
+            f"{folder}: results are locked by another program",
+            hint=f"End that program (`fuser -v` shows it). {_AGAIN}",
         )
     kind = code & 0xFF
     if kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL):
@@ -65,31 +64,31 @@ def _meaning(folder: Path, error: sqlite3.Error, reading: bool) -> HarnessError 
 
 
 def no_store(folder: Path, reason: str) -> ConfigurationError:
-    """The error to raise about a file that no harness wrote."""
+    """The error for a file that harness did not write."""
     return ConfigurationError(
-        f"{folder / FILE_NAME}: is no store of results ({reason})",
+        f"{folder / FILE_NAME}: not a results file of harness ({reason})",
         hint="Name another folder, or move this file away.",
     )
 
 
 def damaged(folder: Path, reason: str) -> ConfigurationError:
-    """The error to raise about a store that does not hold what a harness wrote."""
+    """The error for a damaged store."""
     return ConfigurationError(
-        f"{folder / FILE_NAME}: is damaged: {reason}",
-        hint="Put back a copy of this file, or move it away and run the sweep again.",
+        f"{folder / FILE_NAME}: damaged: {reason}",
+        hint="Restore a copy of this file, or move it away and run the sweep again.",
     )
 
 
 def _no_room(folder: Path) -> StoreError:
-    return StoreError(f"{folder}: no room there for results", hint=f"Free some space. {_AGAIN}")
+    return StoreError(f"{folder}: no space left for results", hint=f"Free some space. {_AGAIN}")
 
 
 def _unusable(folder: Path, error: OSError | sqlite3.Error, reading: bool) -> ConfigurationError:
-    hint = "Give a folder that can be written with --results."
+    hint = "Name a writable folder with --results."
     if isinstance(error, sqlite3.Error):
-        hint = "Name another folder; SQLite takes no path of more than some 500 bytes."
+        hint = "Name another folder; SQLite accepts paths of up to about 500 bytes."
     elif known := hint_of(error):
         hint = known
     reason = error.strerror if isinstance(error, OSError) else error
-    what = "results cannot be read here" if reading else "no results can be kept here"
+    what = "cannot read results" if reading else "cannot write results"
     return ConfigurationError(f"{folder}: {what}: {reason}", hint=hint)

@@ -1,4 +1,4 @@
-"""Results that are only read, also where nothing can be written."""
+"""Reads results, also from folders that are not writable."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _LOG = f"{FILE_NAME}-wal"  # what SQLite has not written into the file itself ye
 
 @contextlib.contextmanager
 def stored_results(folder: Path) -> Iterator[StoreReader]:
-    """The results in a folder. Raises ConfigurationError where there are none, and where they are damaged.
+    """The results in a folder. Raises ConfigurationError if there are none or if they are damaged.
 
-    Where the user may write, the store is opened as for a run: one of an older format is converted. Elsewhere
-    nothing is written, and one of an older format is converted in a temporary copy.
+    If the folder is writable, a store of an older format is converted there, otherwise in a temporary copy.
     """
     path = folder / FILE_NAME
     _check_file(path)
@@ -57,7 +56,7 @@ def _check_file(path: Path) -> None:
         except (FileNotFoundError, NotADirectoryError):
             raise _nothing(path.parent) from None
         if not stat.S_ISREG(found.st_mode):
-            raise no_store(path.parent, "it is no regular file")
+            raise no_store(path.parent, "not a regular file")
         if found.st_size == 0 and not path.with_name(_LOG).exists():
             raise _nothing(path.parent)
         path.open("rb").close()
@@ -65,7 +64,7 @@ def _check_file(path: Path) -> None:
 
 def _nothing(folder: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{folder}: holds no results ({FILE_NAME})", hint="Name the folder that harness run reported."
+        f"{folder}: no results ({FILE_NAME})", hint="Name the results folder that `harness run` printed."
     )
 
 

@@ -1,4 +1,4 @@
-"""What is in a store, read and checked: where it is not what a harness writes, an error names the file."""
+"""Reads a store and checks the types of all values; damaged stores are errors that name the file."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ LAYER_COLUMNS = columns_of(LayerResult)
 class StoreReader:
     """The results of one folder. Its methods may be called from any thread.
 
-    They raise ConfigurationError where the file holds something else than a harness writes, and StoreError
-    where the storage fails.
+    They raise ConfigurationError if the file is damaged, and StoreError if the storage fails.
     """
 
     def __init__(self, folder: Path, database: PatientConnection) -> None:
@@ -60,7 +59,7 @@ class StoreReader:
         self._database.close()
 
     def damaged(self, reason: str) -> ConfigurationError:
-        """The error to raise where a result is not what a harness writes."""
+        """The error for a damaged result."""
         return damaged(self.folder, reason)
 
     def cell(self, key: str) -> CellOutcome | None:
@@ -165,7 +164,7 @@ class StoreReader:
         return found
 
     def environment(self, run: int) -> dict[str, str]:
-        """What was known of the machine when a run began."""
+        """Facts about the machine at the begin of a run."""
         rows = self._rows(
             "SELECT name, value FROM environment WHERE run = ?", (run,), {"name": str, "value": str}
         )
@@ -174,7 +173,7 @@ class StoreReader:
     def _rows(
         self, query: str, values: Sequence[object], kinds: Mapping[str, type | UnionType]
     ) -> list[tuple[Any, ...]]:
-        """What a query finds, each column of the kind that it should have: SQLite keeps anything anywhere."""
+        """The rows of a query, with checked types: SQLite stores any type in any column."""
         with self._access():
             rows = self._database.execute(query, values).fetchall()
         wanted = tuple(kinds.values())
@@ -185,7 +184,7 @@ class StoreReader:
                     for (column, kind), value in zip(kinds.items(), row, strict=True)
                     if not isinstance(value, kind)
                 )
-                raise self.damaged(f"the column {column} holds a value of the type {type(value).__name__}")
+                raise self.damaged(f"the column {column} has a value of type {type(value).__name__}")
         return rows
 
     def _object(self, text: str) -> dict[str, Any]:
@@ -206,8 +205,8 @@ class StoreReader:
 
 
 def checked_format(folder: Path, database: sqlite3.Connection) -> int:
-    """The format of what is in a database, 0 where that is nothing. Raises ConfigurationError where it is no
-    store of a harness, or a later one's, and passes SQLite's errors on."""
+    """The format of a database, 0 if it is empty. Raises ConfigurationError if it is not a store or a newer
+    harness wrote it. SQLite's errors pass."""
     database.execute("BEGIN")
     try:
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -220,8 +219,9 @@ def checked_format(folder: Path, database: sqlite3.Connection) -> int:
     if not known:
         newer = version > VERSION
         raise ConfigurationError(
-            f"{folder / FILE_NAME}: has format {version}, this version of harness reads format {VERSION}",
-            hint="A newer harness wrote it: update this one, or name another folder."
+            f"{folder / FILE_NAME}: unsupported format {version}; this version of harness reads format "
+            f"{VERSION}",
+            hint="Update harness: a newer version wrote this file. Or name another folder."
             if newer
             else "Name another folder.",
         )

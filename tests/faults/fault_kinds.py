@@ -64,7 +64,7 @@ KINDS = (
     Kind("wrong_hash", 3, (*_LOST, "damaged"), partly=True),
     Kind("clock_jump", 3, ()),
     Kind("change_host_key", 1, (*_LOST, "its host key has changed"), partly=True),
-    Kind("fill_host_disk", 2, ("no room there for results", "No space left")),
+    Kind("fill_host_disk", 2, ("no space left for results", "No space left")),
     Kind("kill_orchestrator", 2, ()),
 )
 

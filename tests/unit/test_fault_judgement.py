@@ -48,7 +48,7 @@ def test_a_cause_is_of_a_fault_that_was_done_to_that_board(
 def test_a_fault_that_is_being_done_explains_as_well() -> None:
     tally = Tally()
     fault = Done(kind=KIND["fill_host_disk"], board="", begun=100.0)
-    tally.judge_cause("/results: no room there for results", 500.0, [fault])
+    tally.judge_cause("/results: no space left for results", 500.0, [fault])
     assert tally.holds
 
 

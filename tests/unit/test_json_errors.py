@@ -106,7 +106,7 @@ def test_an_error_in_a_file_has_its_line(tmp_path: Path, capsys: pytest.CaptureF
         (errors.ConfigurationError("net.cfg:7: no such key"), 2, "net.cfg:7"),
         (errors.ConfigurationError("my nets/a b.cfg:7: no such key"), 2, "my nets/a b.cfg:7"),
         (errors.HarnessError("layer 3 (convolutional) computes infinite values or NaN"), 1, "layer 3"),
-        (errors.ConfigurationError("results/mine: holds no results"), 2, "results/mine"),
+        (errors.ConfigurationError("results/mine: no results"), 2, "results/mine"),
         (errors.BuildError("the Docker Engine does not answer: permission denied"), 3, None),
         (errors.CellsFailedError("2 of 12 cells failed:\n  net.cfg:3: no"), 6, None),
         (ZeroDivisionError("by zero"), 1, None),

@@ -99,7 +99,7 @@ def test_emulated_targets_have_tables_of_their_own() -> None:
     assert headings.index("predicted FPS") < headings.index("M instructions")
     assert not [heading for heading in headings if "wall" in heading]
     assert other.title == "s: pi4 (emulated)"
-    assert any(note.startswith("EMULATED: no figure here was measured on a board") for note in other.notes)
+    assert any(note.startswith("EMULATED: nothing here was measured on a board") for note in other.notes)
 
 
 def test_figures_have_three_digits() -> None:
@@ -146,21 +146,21 @@ def test_percentiles_have_intervals_for_which_a_terminal_has_no_room(
     (table,) = tables(found)
     headings = [column.heading for column in table.columns]
     shown = [dict(zip(headings, table.cells(each), strict=True)) for each in table.rows]
-    assert [each["p50 at 95 %"] for each in shown] == ["5.00 to 10.0", NOTHING]
-    assert [each["p90 at 95 %"] for each in shown] == ["9.00 to 18.0", NOTHING]
-    assert [(each["p99 ms"], each["p99 at 95 %"]) for each in shown] == [
+    assert [each["p50 95 % CI"] for each in shown] == ["5.00 to 10.0", NOTHING]
+    assert [each["p90 95 % CI"] for each in shown] == ["9.00 to 18.0", NOTHING]
+    assert [(each["p99 ms"], each["p99 95 % CI"]) for each in shown] == [
         ("12.0", "9.90 to 19.8"),
         (NOTHING, NOTHING),
     ]
     assert any(note.startswith("p99: 1 of 2 cells have fewer than 100 samples") for note in table.notes)
     print_report(found)
     printed = capsys.readouterr().out
-    assert "p50 at 95 %" in printed
+    assert "p50 95 % CI" in printed
     assert "p99 ms" in printed
-    assert "p90 at 95 %" not in printed
-    assert "p99 at 95 %" not in printed
+    assert "p90 95 % CI" not in printed
+    assert "p99 95 % CI" not in printed
     for page in (html(found), markdown(found)):
-        assert "p99 at 95 %" in page
+        assert "p99 95 % CI" in page
         assert "9.90 to 19.8" in page
 
 
@@ -314,10 +314,10 @@ def test_toolchains_are_told_apart_where_there_are_several() -> None:
     [
         (
             (True, True),
-            "30 % here, is the error that was found on published measurements of this kind of board.",
+            "30 % here, is the error on published measurements of this kind of board.",
         ),
-        ((True, False), "this kind of board; UNVALIDATED with 2 threads, which nothing published"),
-        ((False, False), "an assumption: UNVALIDATED, since nothing measured"),
+        ((True, False), "this kind of board; UNVALIDATED with 2 threads, for which there are"),
+        ((False, False), "an assumption: UNVALIDATED, as there are no measurements"),
     ],
 )
 def test_a_prediction_says_how_far_it_was_checked(validated: tuple[bool, bool], said: str) -> None:
@@ -404,5 +404,5 @@ def test_instructions_that_an_emulator_counted_are_marked() -> None:
     (table,) = tables(report(*rows))
     column = [column.heading for column in table.columns].index("M instructions")
     assert table.cells(rows[0])[column] == "5.00†"
-    assert any("with avx2 for vectors" in note for note in table.notes)
+    assert any("with avx2 vectors" in note for note in table.notes)
     assert "there is no counter" in table.notes

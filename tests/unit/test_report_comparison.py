@@ -59,7 +59,7 @@ def test_unknown_memory_is_no_merit() -> None:
     assert pareto_optimal(rows) == {2}
     assert not_ranked(rows) == {1: ["memory"]}
     (table,) = tables(report(*rows))
-    assert "Not ranked, as memory is not known: digits unknown 1 thread." in table.notes
+    assert "Not ranked (memory unknown): digits unknown 1 thread." in table.notes
 
 
 @pytest.mark.parametrize("name", ["fps", "accuracy", "peak_rss_bytes"])
@@ -119,12 +119,12 @@ def test_speed_ups_and_changes_have_intervals() -> None:
     found = compared(base, int8)
     (table,) = tables(found)
     one, other = shown(table)
-    assert (one["speed-up vs fp32"], one["speed-up at 95 %"]) == ("1.00x", NOTHING)
+    assert (one["speed-up vs fp32"], one["speed-up 95 % CI"]) == ("1.00x", NOTHING)
     assert one["accuracy change ± bootstrap"] == "+0.00"
     assert other["speed-up vs fp32"] == "2.00x"
     low, high = found.rows[1].speedup_interval or (0.0, 0.0)
     assert 1.9 < low < 2 < high < 2.1
-    assert other["speed-up at 95 %"] == f"{low:.2f} to {high:.2f}"
+    assert other["speed-up 95 % CI"] == f"{low:.2f} to {high:.2f}"
     assert other["accuracy change ± bootstrap"] == "-2.00 ± 0.93"  # 1.96 times what -2, -1, -2 scatter
     for page in (html(found), markdown(found)):
         for heading in ("speed-up vs fp32", "accuracy change ± bootstrap"):
@@ -148,13 +148,13 @@ def test_steps_have_the_mark_of_throttling_and_the_gain_over_fp32() -> None:
     _, table = tables(found)
     assert [each["FPS"] for each in shown(table)] == [f"20.0 {THROTTLED}", "45.0"]
     assert [each["speed-up vs fp32"] for each in shown(table)] == ["2.00x", "3.00x"]
-    assert f"{THROTTLED} Throttled, also when measured again: hot." in table.notes
+    assert f"{THROTTLED} Throttled, also when repeated: hot." in table.notes
 
 
 def test_without_fp32_there_is_nothing_to_compare_and_that_is_said() -> None:
     (table,) = tables(compared(row("int8"), row("fp16", fps=90.0)))
     assert not [column for column in table.columns if "fp32" in column.heading or "±" in column.heading]
-    assert any(note.startswith("Nothing is compared with fp32") for note in table.notes)
+    assert any(note.startswith("No comparison with fp32") for note in table.notes)
 
 
 def stored(tmp_path: Path, rounds: Sequence[int], evaluation: dict[str, Any]) -> Report:
@@ -190,7 +190,7 @@ def test_two_rounds_are_too_few_and_every_format_says_so(
         assert "too few rounds" in text
         assert f"2 of 2 cells have {reason}" in " ".join(text.split())
     (table,) = tables(found)
-    assert [each["p50 at 95 %"] for each in shown(table)] == ["too few rounds"] * 2
+    assert [each["p50 95 % CI"] for each in shown(table)] == ["too few rounds"] * 2
     assert [each["p99 ms"] for each in shown(table)] == ["2.00", "2.00"]  # 120 samples
 
 
@@ -274,7 +274,7 @@ def test_policies_are_never_cut(
     assert bool(without) == (width < 200)
     kept = [column for column in [*brief.columns, *without] if column.spare == 0]
     assert [column.heading for column in kept] == ["", "policy", "FPS"]
-    assert ("Left out here for want of room" in " ".join("\n".join(lines).split())) == bool(without)
+    assert ("Columns that do not fit here" in " ".join("\n".join(lines).split())) == bool(without)
 
 
 @pytest.mark.parametrize("render", [html, markdown, lambda found: json.dumps(data(found))])

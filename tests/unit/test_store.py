@@ -205,9 +205,9 @@ def test_the_plan_of_the_last_run(store: Store) -> None:
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("not a database, but long enough to be taken for one" * 10)
-    with pytest.raises(ConfigurationError, match="is no store of results"):
+    with pytest.raises(ConfigurationError, match="not a results file of harness"):
         Store(tmp_path)
-    with pytest.raises(ConfigurationError, match="no results can be kept here"):
+    with pytest.raises(ConfigurationError, match="cannot write results"):
         Store(tmp_path / FILE_NAME / "below-a-file")
 
 
@@ -216,7 +216,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / FILE_NAME)
     database.execute("PRAGMA user_version = 99")
     database.close()
-    with pytest.raises(ConfigurationError, match="has format 99"):
+    with pytest.raises(ConfigurationError, match="unsupported format 99"):
         Store(tmp_path)
 
 

@@ -62,7 +62,7 @@ def test_a_full_disk_is_called_so_and_work_goes_on_once_there_is_room(small_disk
             lambda: store.finish_run(run),
             lambda: begin(store),
         ):
-            with pytest.raises(StoreError, match=r"no room there for results\n.*Free some space"):
+            with pytest.raises(StoreError, match=r"no space left for results\n.*Free some space"):
                 write()
         assert store.cell("k") is None
         filler.unlink()
@@ -74,9 +74,9 @@ def test_a_store_is_opened_where_the_disk_is_full(small_disk: Path) -> None:
     folder = small_disk / "results"
     Store(folder).close()
     filler = fill(small_disk)
-    with pytest.raises(StoreError, match="no room there for results"):
+    with pytest.raises(StoreError, match="no space left for results"):
         Store(small_disk / "another")
-    with pytest.raises(StoreError, match="no room there for results"), Store(folder) as store:
+    with pytest.raises(StoreError, match="no space left for results"), Store(folder) as store:
         store.claim("cells", "k", Run(id=1, baseline=0, fresh=False))
     assert list(folder.glob("owners/*")) == []
     filler.unlink()
@@ -91,9 +91,9 @@ def test_the_end_of_a_store_on_a_full_disk_gives_up_its_claims(tmp_path: Path) -
             assert store.claim("cells", "k", run) is Claim.MINE
             (pages,) = store._database.execute("PRAGMA page_count").fetchone()
             store._database.execute(f"PRAGMA max_page_count = {pages}")  # as if the disk were full
-            with pytest.raises(StoreError, match="no room"):
+            with pytest.raises(StoreError, match="no space left"):
                 store.complete_cell(run, "k", LARGE)
-            with pytest.raises(StoreError, match="no room"):  # the transaction before has ended
+            with pytest.raises(StoreError, match="no space left"):  # the transaction before has ended
                 store.complete_cell(run, "k", LARGE)
             assert other.claim("cells", "k", run) is Claim.BUSY
         assert other.claim("cells", "k", run) is Claim.MINE
@@ -102,15 +102,15 @@ def test_the_end_of_a_store_on_a_full_disk_gives_up_its_claims(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        (sqlite3.SQLITE_FULL, StoreError, "no room there for results"),
-        (sqlite3.SQLITE_IOERR_SHMSIZE, StoreError, "no room there for results"),
+        (sqlite3.SQLITE_FULL, StoreError, "no space left for results"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, StoreError, "no space left for results"),
         (sqlite3.SQLITE_IOERR_WRITE, StoreError, "cannot be read or written"),
         (sqlite3.SQLITE_IOERR, StoreError, "cannot be read or written"),
-        (sqlite3.SQLITE_BUSY_SNAPSHOT, StoreError, "cannot be read or written"),
-        (sqlite3.SQLITE_CANTOPEN, ConfigurationError, "no results can be kept here"),
-        (sqlite3.SQLITE_READONLY_DBMOVED, ConfigurationError, "no results can be kept here"),
-        (sqlite3.SQLITE_NOTADB, ConfigurationError, "is no store of results"),
-        (sqlite3.SQLITE_CORRUPT_INDEX, ConfigurationError, "is damaged"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, StoreError, "locked by another program"),
+        (sqlite3.SQLITE_CANTOPEN, ConfigurationError, "cannot write results"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, ConfigurationError, "cannot write results"),
+        (sqlite3.SQLITE_NOTADB, ConfigurationError, "not a results file of harness"),
+        (sqlite3.SQLITE_CORRUPT_INDEX, ConfigurationError, "damaged"),
         (sqlite3.SQLITE_ERROR, sqlite3.OperationalError, "as SQLite says it"),  # a fault of harness
         (None, sqlite3.OperationalError, "as SQLite says it"),
     ],
@@ -156,7 +156,7 @@ def test_whatever_an_owner_left_is_removed(tmp_path: Path) -> None:
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
         database.execute("CREATE TABLE songs (name TEXT)")
-    with pytest.raises(ConfigurationError, match="is no store of results"):
+    with pytest.raises(ConfigurationError, match="not a results file of harness"):
         Store(tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
         assert database.execute("SELECT name FROM sqlite_schema").fetchall() == [("songs",)]

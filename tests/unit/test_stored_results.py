@@ -210,32 +210,35 @@ def pipe(folder: Path) -> None:
 
 
 DAMAGES = [
-    (content(b""), "holds no results"),
-    (content(b"not a database, but long enough to be taken for one" * 10), "is no store of results"),
-    (cut, "is damaged: database disk image is malformed"),
-    (overwrite, "is damaged: database disk image is malformed"),
-    (foreign, "is no store of results (another program's database)"),
-    (foreign_with_our_number(VERSION), "is no store of results (another program's database: it lacks "),
-    (foreign_with_our_number(4), "is no store of results (another program's database: it lacks "),
-    (foreign_with_our_number(-3), "has format -3, this version of harness reads format"),
-    (statement("PRAGMA user_version = 99"), "has format 99, this version of harness reads format"),
-    (pipe, "is no store of results (it is no regular file)"),
-    (statement("UPDATE plan SET policy = CAST(x'ff41' AS TEXT)"), "is damaged: a text in it is not UTF-8"),
+    (content(b""), "no results"),
+    (content(b"not a database, but long enough to be taken for one" * 10), "not a results file of harness"),
+    (cut, "damaged: database disk image is malformed"),
+    (overwrite, "damaged: database disk image is malformed"),
+    (foreign, "not a results file of harness (another program's database)"),
+    (
+        foreign_with_our_number(VERSION),
+        "not a results file of harness (another program's database: it lacks ",
+    ),
+    (foreign_with_our_number(4), "not a results file of harness (another program's database: it lacks "),
+    (foreign_with_our_number(-3), "unsupported format -3; this version of harness reads format"),
+    (statement("PRAGMA user_version = 99"), "unsupported format 99; this version of harness reads format"),
+    (pipe, "not a results file of harness (not a regular file)"),
+    (statement("UPDATE plan SET policy = CAST(x'ff41' AS TEXT)"), "damaged: a text in it is not UTF-8"),
     (
         statement("UPDATE plan SET threads = 'many'"),
-        "is damaged: the column threads holds a value of the type",
+        "damaged: the column threads has a value of type",
     ),
     (
         statement("UPDATE plan SET model = x'00'"),
-        "is damaged: the column model holds a value of the type bytes",
+        "damaged: the column model has a value of type bytes",
     ),
-    (statement("UPDATE cells SET result = '{\"fps\": '"), "is damaged: a result is not JSON"),
-    (statement("UPDATE cells SET result = '[1]'"), "is damaged: a result is not a JSON object"),
-    (statement("UPDATE cells SET result = '{\"fps\": 1e999}'"), "is damaged: a result is not JSON"),
-    (statement("UPDATE cells SET result = '{\"fps\": NaN}'"), "is damaged: a result is not JSON"),
+    (statement("UPDATE cells SET result = '{\"fps\": '"), "damaged: a result is not JSON"),
+    (statement("UPDATE cells SET result = '[1]'"), "damaged: a result is not a JSON object"),
+    (statement("UPDATE cells SET result = '{\"fps\": 1e999}'"), "damaged: a result is not JSON"),
+    (statement("UPDATE cells SET result = '{\"fps\": NaN}'"), "damaged: a result is not JSON"),
     (
         statement(f"UPDATE cells SET result = '{'[' * 100_000}'"),
-        "is damaged: a result is not JSON",
+        "damaged: a result is not JSON",
     ),
     (
         statement('UPDATE cells SET result = \'{"fps": "fast"}\''),
@@ -253,18 +256,18 @@ DAMAGES = [
         statement('UPDATE cells SET result = \'{"conditions": {"warnings": [1]}}\''),
         "Expected `str`, got `int` - at `$.conditions.warnings[0]`",
     ),
-    (statement("UPDATE cells SET status = 'excellent'"), "is damaged: the status 'excellent'"),
-    (statement("UPDATE samples SET nanoseconds = 0"), "is damaged: a sample is not longer than 0 ns"),
-    (statement("UPDATE samples SET nanoseconds = 'x'"), "is damaged: the column nanoseconds holds"),
+    (statement("UPDATE cells SET status = 'excellent'"), "damaged: the status 'excellent'"),
+    (statement("UPDATE samples SET nanoseconds = 0"), "damaged: a sample is not longer than 0 ns"),
+    (statement("UPDATE samples SET nanoseconds = 'x'"), "damaged: the column nanoseconds has"),
     (
         statement("UPDATE layers SET bytes = 'x'"),
-        "is damaged: the column bytes holds a value of the type str",
+        "damaged: the column bytes has a value of type str",
     ),
     (
         statement('UPDATE evaluations SET result = \'{"top1": "x"}\''),
-        "the accuracy of m int8: top1 is no number",
+        "the accuracy of m int8: top1 is not a number",
     ),
-    (statement("UPDATE environment SET value = x'00'"), "is damaged: the column value holds"),
+    (statement("UPDATE environment SET value = x'00'"), "damaged: the column value has"),
 ]
 
 
@@ -311,7 +314,7 @@ def test_a_run_leaves_another_programs_file_as_it_is(tmp_path: Path) -> None:
     (foreign_folder / FILE_NAME).touch()
     foreign(foreign_folder)
     before = contents(foreign_folder)
-    with pytest.raises(Exception, match="is no store of results"):
+    with pytest.raises(Exception, match="not a results file of harness"):
         Store(foreign_folder)
     assert contents(foreign_folder) == before
 

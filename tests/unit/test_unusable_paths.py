@@ -82,8 +82,8 @@ def test_a_results_folder_that_sqlite_finds_too_long_is_refused(
     deep = "/".join(["d" * 200] * 3)
     assert cli.main(["run", "--matrix", "sweep.yaml", "--results", deep]) == ConfigurationError.exit_status
     shown = capsys.readouterr().err
-    assert f"{deep}: no results can be kept here" in shown
-    assert "SQLite takes no path of more than some 500 bytes" in shown
+    assert f"{deep}: cannot write results" in shown
+    assert "SQLite accepts paths of up to about 500 bytes" in shown
 
 
 @pytest.mark.parametrize("words", COMMANDS)
