@@ -1,4 +1,4 @@
-"""What a program asks of the system it runs on, read from its ELF file, and whether a target has that."""
+"""Reads from an ELF file what a program needs, and checks that a target has it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 from harness.config.targets import Architecture, Target
 from harness.errors import BuildError, TargetMismatchError
 
-# glibc's own parts: on every system that has glibc at all.
+# Parts of glibc: every system with glibc has them.
 _GLIBC_LIBRARIES = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux-[a-z0-9_-]+)\.so\.\d+")
 _GCC_LIBRARIES = {"libstdc++.so.6", "libgcc_s.so.1"}
 _MACHINES: dict[str, Architecture] = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
-# Versions that are words: the glibc that introduced them.
+# Versions with a name: the glibc version that introduced each.
 _NAMED = {"GLIBC_ABI_DT_RELR": "2.36"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class VersionNeed:
-    """The highest version of one family (GLIBC, GLIBCXX, ...) that a program needs, and why."""
+    """The highest symbol version of one family (GLIBC, GLIBCXX, ...) that a program needs."""
 
     version: str
     library: str
@@ -52,7 +52,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def read_needs(path: Path) -> ElfNeeds:
-    """Reads a program or shared library. Raises BuildError where it is not an ELF file."""
+    """Reads a program or shared library. Raises BuildError if it is not an ELF file."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -96,7 +96,7 @@ def _versions(elf: Any) -> dict[str, VersionNeed]:
 
 
 def _symbols_of(elf: Any, version: int) -> tuple[str, ...]:
-    """The dynamic symbols of one version. Libraries have 100,000: only the wanted ones are parsed."""
+    """The dynamic symbols of one version. Only these are parsed: libraries have 100,000 symbols."""
     numbers, names = elf.get_section_by_name(".gnu.version"), elf.get_section_by_name(".dynsym")
     if numbers is None or names is None:
         return ()
@@ -105,19 +105,19 @@ def _symbols_of(elf: Any, version: int) -> tuple[str, ...]:
 
 
 def _own_glibc() -> str | None:
-    """This machine's; None where its C library is another one."""
+    """This machine's glibc version; None if it has another C library."""
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     return version if name == "glibc" else None
 
 
 def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collection[str] = ()) -> None:
-    """Raises TargetMismatchError that names the symbol, the library and the hint.
+    """Raises TargetMismatchError that names the symbol and the library, with a hint.
 
-    `beside` are libraries that come along.
+    `beside`: libraries that are deployed together with the program.
     """
     if needs.architecture != target.architecture:
         raise TargetMismatchError(
-            f"{program} is built for {needs.architecture}, and {target.name} is {target.architecture}",
+            f"{program} is built for {needs.architecture}, but {target.name} is {target.architecture}",
             hint=f"Build it with `harness build --target {target.name}`.",
         )
     limits = {
@@ -137,7 +137,7 @@ def check_fits(needs: ElfNeeds, target: Target, program: str, *, beside: Collect
             hint=f"Build with `harness build --target {target.name} --toolchain zig`, "
             f"which links against glibc {target.glibc} and needs no libstdc++.",
         )
-    if target.is_host:  # which libraries are here the self-test finds out
+    if target.is_host:  # the self-test finds missing libraries
         return
     for library in needs.libraries:
         known = library in _GCC_LIBRARIES and target.libstdcxx

@@ -1,4 +1,4 @@
-"""How a target's program is run on this machine: directly, or by QEMU with the target's core."""
+"""Runs a target's programs on this machine: directly, or under QEMU with the target's core."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from harness.config.targets import Target, host_architecture
 
-# Where Debian's and Ubuntu's libc6-arm64-cross puts the loader and glibc.
+# Debian's and Ubuntu's package libc6-arm64-cross installs the loader and glibc here.
 CROSS_ROOT = Path("/usr/aarch64-linux-gnu")
 LOADER = Path("lib/ld-linux-aarch64.so.1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Emulator:
-    """The words to put before a command, and how to call it in a manifest."""
+    """The prefix of a command line, and its description in a manifest."""
 
     prefix: tuple[str, ...]
     description: str
@@ -35,7 +35,7 @@ def find_emulator(target: Target) -> Emulator | None:
 
 
 def emulator_missing(target: Target) -> list[str]:
-    """What has to be installed before `target`'s programs can run here; empty where they can."""
+    """What to install so that `target`'s programs can run here; empty if nothing is missing."""
     if target.architecture == host_architecture():
         return []
     if target.architecture != "aarch64":

@@ -1,4 +1,4 @@
-"""Instruction sets a program asks for: by its compiler's flags, or by the instruction that stopped it."""
+"""Finds the instruction sets of a program by its compiler's flags, or by the instruction that stopped it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from harness.config.targets import Target
 from harness.errors import TargetMismatchError
 
-# Kernels for a set of their own, which run only on cores that have it: chosen at run time.
+# Each folder has the kernels of one instruction set; the engine chooses among them at run time.
 _KERNEL_SETS = "src/kernels/"
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionSet:
-    """An extension of Armv8-A: its words in -march and -mcpu, and its instructions' encodings."""
+    """An extension of Armv8-A: its name in -march and -mcpu, and the encodings of its instructions."""
 
     name: str
     flag: str
@@ -55,16 +55,17 @@ INSTRUCTION_SETS = (
     ),
     InstructionSet(name="SVE", flag="sve", encodings=((0x1E000000, 0x04000000),)),
 )
-# Conversions between half and single or double precision look like half-precision arithmetic and are base.
+# Conversions between half and single or double precision are encoded like half-precision arithmetic, but
+# belong to the base set.
 _BASE = ((0xFFFFFC00, 0x1EE24000), (0xFFFFFC00, 0x1EE2C000))
 _BY_FLAG = {"fullfp16": "fp16"} | {entry.flag: entry.flag for entry in INSTRUCTION_SETS}
-# What Armv8.1-A and later bring along without being asked.
+# Extensions that Armv8.1-A and later include.
 _IMPLIED = (((8, 1), "lse"), ((8, 4), "dotprod"), ((9, 0), "sve"))
 _ARCHITECTURE = re.compile(r"armv(\d)(?:\.(\d))?-a|v(\d)_?(\d)?a")
 
 
 def instruction_set_of(word: int) -> InstructionSet | None:
-    """The extension of a 32-bit instruction; None for the base set and what is not known here."""
+    """The extension of a 32-bit instruction; None for the base set and unknown extensions."""
 
     def belongs(encodings: tuple[tuple[int, int], ...]) -> bool:
         return any(word & mask == value for mask, value in encodings)
@@ -88,7 +89,7 @@ def asked_for(flags: str) -> set[str]:
 
 
 def check_instruction_sets(flags: Mapping[str, str], target: Target) -> None:
-    """Refuses a build whose files, outside of the kernels for one set, use what the target's core lacks.
+    """Refuses a build if a file other than the kernels of one set may use what the target's core lacks.
 
     `flags` are the compiler's, by source file. Raises TargetMismatchError with the set, a file and its flags.
     """

@@ -1,4 +1,4 @@
-"""One process at a time: a lock that the system drops when its holder dies, however that happens."""
+"""A lock for one process at a time. The system releases it when its holder ends, however that happens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.errors import BuildError, hint_of
 
 @contextlib.contextmanager
 def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
-    """Holds the lock file `path` (made with its folder); says what it waits for where it has to."""
+    """Holds the lock file `path`, created with its folder if needed; logs what it waits for."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a")

@@ -1,7 +1,7 @@
-"""What the tools of a build print: kept in a file, and shown as one line that changes.
+"""The output of build tools: written to a file, and shown as one changing line.
 
-A compiler or a package manager prints hundreds of lines that nobody reads while all goes well. They are shown
-only where a step fails: the last of them, with the file that has all.
+Compilers and package managers print hundreds of lines that matter only when a step fails. Then the last of
+them are shown, with the path of the whole log.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import TextIO
 from harness import console
 from harness.errors import BuildError, HarnessError
 
-_KEPT = 400  # lines among which the first failure is looked for
+_KEPT = 400  # lines in which the first failure is searched
 _TAIL, _WIDTH = 20, 160  # lines that a failure shows, and characters of each
 _MARK = "  | "
-# What CMake, Ninja, apt-get and Bazel begin the line with that says what failed.
+# How CMake, Ninja, apt-get and Bazel begin the line that reports a failure.
 _FAILED = re.compile(r"FAILED:|CMake Error|E: |ERROR: ")
 
 
 class BuildLog:
-    """A log that is open, of work that has a title."""
+    """An open log of a titled piece of work."""
 
     def __init__(self, stream: TextIO, name: str, title: str) -> None:
         self._stream, self.name, self.title = stream, name, title
-        self.begun = False  # whether there is anything in it
+        self.begun = False  # whether anything was written
         self._last: deque[str] = deque(maxlen=_KEPT)
         self._at = title
         self._progress: console.Progress | None = None
 
     def line(self, text: str) -> None:
-        """Keeps a line, and shows it until the next one comes."""
+        """Writes a line, and shows it until the next one."""
         self.keep(text)
         if text.strip():
             self._last.append(text.rstrip()[:_WIDTH])
@@ -43,13 +43,13 @@ class BuildLog:
                 self._progress.describe(f"{self._at}: {text.strip()[:_WIDTH]}")
 
     def keep(self, text: str) -> None:
-        """Keeps a line without showing it."""
+        """Writes a line without showing it."""
         self.begun = True
         self._stream.write(text.rstrip() + "\n")
         self._stream.flush()
 
     def at(self, what: str) -> None:
-        """Says which part of the work the following lines are of."""
+        """Names the part of the work that the next lines belong to."""
         self._at = f"{self.title}: {what}"
         if self._progress is not None:
             self._progress.describe(self._at)
@@ -74,7 +74,7 @@ class BuildLog:
                 self._progress = None
 
     def tail(self) -> str:
-        """What was printed last: from the first failure on, where one is seen."""
+        """The last lines, or those from the first recognised failure on."""
         lines = list(self._last)
         first = next((number for number, line in enumerate(lines) if _FAILED.match(line)), None)
         chosen = lines[-_TAIL:] if first is None else lines[first : first + _TAIL]
@@ -83,10 +83,10 @@ class BuildLog:
 
 @contextlib.contextmanager
 def build_log(path: Path, title: str, *, append: bool = False, room: str = "") -> Iterator[BuildLog]:
-    """The log of some work, begun anew unless `append`. Says at the end how long the work took.
+    """Opens the log of some work, emptied first unless `append`. Logs the duration at the end.
 
-    A HarnessError gets the last lines and the log's place. With `room`, which says what it takes, a file that
-    cannot be written, as on a full disk, is a BuildError.
+    Adds the last lines and the log's path to a HarnessError. With `room`, a hint on disk space, a file that
+    cannot be written raises BuildError.
     """
     started = time.monotonic()
     try:
@@ -104,7 +104,7 @@ def build_log(path: Path, title: str, *, append: bool = False, room: str = "") -
 
 @contextlib.contextmanager
 def _quoted(log: BuildLog) -> Iterator[None]:
-    """Puts the end of the log into an error."""
+    """Adds the end of the log to an error."""
     try:
         yield
     except HarnessError as error:

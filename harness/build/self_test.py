@@ -1,6 +1,6 @@
-"""Runs a fresh engine on a tiny network in every precision, on the core that the target has.
+"""Runs a new engine on a tiny network in every precision, on the target's core.
 
-What it can find: instructions that the core lacks, symbols that the loader misses, int8 kernels whose sums
+It detects instructions that the core lacks, symbols that the loader does not find, and int8 kernels that
 differ from the reference loops.
 """
 
@@ -20,10 +20,10 @@ from harness.config.targets import Target
 from harness.errors import BuildError, TargetMismatchError
 from harness.temporary import temporary_folder
 
-TIMEOUT = 120.0  # seconds; a run takes 0.05, under QEMU 0.2
+TIMEOUT = 120.0  # seconds; a run takes 0.05 s, under QEMU 0.2 s
 _CHANNELS = 16
 
-# A convolution, a depthwise, a pointwise and a connected layer: each kind of kernel once.
+# Each kind of kernel once: a convolution, a depthwise, a pointwise and a connected layer.
 _CFG = """\
 [net]
 width=16
@@ -60,11 +60,11 @@ activation=linear
 
 
 class _LoaderTooOldError(Exception):
-    """The emulator's own glibc cannot load the program: nothing was learnt of the program."""
+    """The emulator's glibc is too old to load the program, which was therefore not tested."""
 
 
 def self_test(engine: Path, target: Target, emulator: Emulator) -> dict[str, object]:
-    """What was run and what `mpe caps` said, for the manifest.
+    """Returns a report for the manifest: how it was run, and the output of `mpe caps`.
 
     Raises TargetMismatchError for an illegal instruction, BuildError for wrong results.
     """
@@ -120,7 +120,7 @@ def _inferences(engine: Path, target: Target, emulator: Emulator, folder: Path) 
 
 
 def _illegal_instruction(command: list[str], emulator: Emulator) -> str:
-    """What stopped the program, by name: QEMU's record of what it translated ends with it."""
+    """The instruction that stopped the program: the last one in QEMU's log of translated code."""
     if not emulator.prefix:
         return "an instruction"
     with temporary_folder("self-test") as folder:
@@ -138,7 +138,7 @@ def _illegal_instruction(command: list[str], emulator: Emulator) -> str:
     word, text = words[-1]
     known = instruction_set_of(int(word, 16))
     shown = " ".join(text.split())
-    if not shown or shown.startswith(".byte"):  # QEMU's disassembler does not know it either
+    if not shown or shown.startswith(".byte"):  # unknown to QEMU's disassembler as well
         shown = f"0x{word}"
     return f"{shown}, an instruction of {known.name}," if known else f"{shown}, an instruction"
 
