@@ -3,7 +3,6 @@
 #   ZIG_EXECUTABLE        the zig program of the PyPI package `ziglang`
 #   TARGET_ARCHITECTURE   x86_64 or aarch64
 #   TARGET_GLIBC          the board's glibc, for example 2.27: no newer symbol is linked
-#   TARGET_CPU            core to schedule for (optional); the instructions stay the base set's
 foreach(variable ZIG_EXECUTABLE TARGET_ARCHITECTURE TARGET_GLIBC)
   if(NOT ${variable})
     message(FATAL_ERROR "toolchains/zig.cmake needs -D${variable}=...")
@@ -13,12 +12,12 @@ endforeach()
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${TARGET_ARCHITECTURE})
 
-# Zig is one program with sub-commands, and CMake wants one program per tool. Zig also takes features
-# only as -mcpu=<core>+<feature> in LLVM's words, where GCC and clang share -march=armv8.2-a+fp16. Stripping
-# (-s) is said in every call: a link without it would make Zig compile a second libc++, for a minute.
+# Zig is one program with sub-commands, and CMake wants one program per tool. Zig takes features only as
+# -mcpu=<core>+<feature> in LLVM's words, where GCC and clang share -march=armv8.2-a+fp16, and treats -mtune
+# as -mcpu. Every call has -s (strip): a link without it would make Zig compile a second libc++, for a minute.
 set(ZIG_WRAPPERS ${CMAKE_BINARY_DIR}/zig CACHE PATH "Where the wrappers of Zig's tools are written")
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES
-    ZIG_EXECUTABLE ZIG_WRAPPERS TARGET_ARCHITECTURE TARGET_GLIBC TARGET_CPU)
+    ZIG_EXECUTABLE ZIG_WRAPPERS TARGET_ARCHITECTURE TARGET_GLIBC)
 set(executable FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 foreach(tool ar ranlib)
   file(CONFIGURE OUTPUT ${ZIG_WRAPPERS}/${tool} @ONLY
@@ -38,6 +37,9 @@ for argument do
         *+fp16*) features=${features%%+fp16*}+fullfp16${features#*+fp16} ;;
       esac
       argument=-mcpu=generic${version:++v8_${version#.}a}$features ;;
+    -mtune=*)
+      set -- "$@" -Xclang -tune-cpu -Xclang
+      argument=${argument#-mtune=} ;;
   esac
   set -- "$@" "$argument"
 done
@@ -50,10 +52,6 @@ set(CMAKE_C_COMPILER ${ZIG_WRAPPERS}/cc)
 set(CMAKE_CXX_COMPILER ${ZIG_WRAPPERS}/c++)
 set(CMAKE_AR ${ZIG_WRAPPERS}/ar)
 set(CMAKE_RANLIB ${ZIG_WRAPPERS}/ranlib)
-if(TARGET_CPU)
-  set(CMAKE_C_FLAGS_INIT "-Xclang -tune-cpu -Xclang ${TARGET_CPU}")
-  set(CMAKE_CXX_FLAGS_INIT "-Xclang -tune-cpu -Xclang ${TARGET_CPU}")
-endif()
 
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -1,8 +1,9 @@
-"""Builds the engine for a target: compiled once per state of its sources, then checked for the target.
+"""Builds the engine for a target: compiled once for all that share the program, then checked for each.
 
 Layout below the cache: build/<target>-<toolchain>/<key>/ holds an `mpe` that has passed the target's gates
-and its `manifest.json`, and never changes again; beside it `build.log` is what the last compilation printed.
-The engine of a target's image goes to build/<target>-<toolchain>-image/. Where it is compiled: program.py.
+and its `manifest.json`; neither changes afterwards. `build.log` beside it holds the output of the last
+compilation. An engine compiled in a target's image goes to build/<target>-<toolchain>-image/. The compilation
+itself is in program.py.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from harness.build.elf import check_fits, read_needs
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.instruction_sets import check_instruction_sets
 from harness.build.lock import exclusive
-from harness.build.manifest import build_key, hash_sources, read_manifest, read_sources, write_manifest
+from harness.build.manifest import read_manifest, read_sources, write_manifest
 from harness.build.program import is_whole, provide_program, remove_old
+from harness.build.request import BuildRequest
 from harness.build.self_test import self_test
 from harness.build.toolchain import Place, Toolchain, check_path, load_toolchain
 from harness.config.targets import Target
@@ -39,13 +41,13 @@ class EngineBuild:
     toolchain: str
     place: Place  # where it was compiled
     compiler: str
-    flags: str  # beside the project's own
+    flags: str  # in addition to the project's own
     engine: Path
     manifest: Path
     glibc_needed: str
     seconds: float
-    cached: bool  # found as it is
-    compiled: bool  # now, and not for this or another target before
+    cached: bool  # found complete in the cache
+    compiled: bool  # by this call, not earlier for this or another target
 
     @property
     def bytes(self) -> int:
@@ -53,11 +55,14 @@ class EngineBuild:
         return self.engine.stat().st_size
 
 
-def build_engine(target: Target, *, toolchain: str | Toolchain = "zig", flags: str = "") -> EngineBuild:
+def build_engine(
+    target: Target, *, toolchain: str | Toolchain = "zig", flags: str = "", ablation: bool = False
+) -> EngineBuild:
     """Builds `mpe`, or finds the build of the same sources; either way it has passed the target's gates.
 
-    `flags` go to the compiler beside the project's own. Raises BuildError (the compiler, the self-test) or
-    TargetMismatchError (glibc, libraries, instruction set).
+    `flags` go to the compiler in addition to the project's own; `ablation` adds the algorithms of
+    ablation.py. Raises BuildError (the compiler, the self-test) or TargetMismatchError (glibc, libraries,
+    instruction set).
     """
     started = time.monotonic()
     chosen = load_toolchain(toolchain) if isinstance(toolchain, str) else toolchain
@@ -65,11 +70,14 @@ def build_engine(target: Target, *, toolchain: str | Toolchain = "zig", flags: s
     folder = cache_directory() / "build" / name
     with exclusive(folder / "lock", f"another build of {target.name}"), _files_in(folder):
         sources = read_sources(chosen)
-        result = folder / build_key(target, chosen, flags, hash_sources(sources))
+        request = BuildRequest(
+            target=target, toolchain=chosen, flags=flags, ablation=ablation, sources=sources
+        )
+        result = folder / request.key
         cached = is_whole(result, _MANIFEST)
         compiled = False
         if not cached:
-            compiled = _build(target, chosen, flags, sources, result)
+            compiled = _build(request, result)
         elif _self_test_pending(target, result):
             _test(target, result)
         os.utime(result)
@@ -101,12 +109,12 @@ def _files_in(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _build(target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], result: Path) -> bool:
-    """Puts the program through the target's gates. Returns whether it was compiled for that."""
-    folder = result.parent
+def _build(request: BuildRequest, result: Path) -> bool:
+    """Puts the program through the target's gates. Returns whether it had to be compiled first."""
+    target, folder = request.target, result.parent
     check_path(folder, hint="Set HARNESS_CACHE to another folder, or rename the target's own file.")
     with fresh_folder(result, replace=True) as fresh:
-        record = provide_program(target, toolchain, flags, sources, fresh, folder / "build.log")
+        record = provide_program(request, fresh, folder / "build.log")
         compiled = bool(record.pop("compiled"))
         check_instruction_sets(record["flags"], target)  # type: ignore[arg-type]
         needs = read_needs(fresh / "mpe")
@@ -126,7 +134,7 @@ def _build(target: Target, toolchain: Toolchain, flags: str, sources: dict[str, 
 
 
 def _test(target: Target, folder: Path) -> None:
-    """Runs the self-test where this machine can, and notes what came of it in the manifest."""
+    """Runs the self-test if this machine can, and adds its report to the manifest."""
     manifest = read_manifest(folder / _MANIFEST) or {}
     emulator = find_emulator(target)
     if emulator is None:
@@ -141,6 +149,6 @@ def _test(target: Target, folder: Path) -> None:
 
 
 def _self_test_pending(target: Target, result: Path) -> bool:
-    """Whether a cached build was never run, and could be now."""
+    """Whether a cached build has not been tested, although an emulator is installed by now."""
     manifest = read_manifest(result / _MANIFEST) or {}
     return manifest.get("self_test") is None and find_emulator(target) is not None

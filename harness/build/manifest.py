@@ -1,25 +1,22 @@
-"""The record beside every built engine: from which sources, by what, with which flags, needing what."""
+"""The record of a built engine: its sources, compiler, flags and requirements."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from harness.build.toolchain import Toolchain
-from harness.config.targets import Target
 from harness.errors import BuildError
 from harness.files import write_atomically
 from harness.resources import resource
 
-FORMAT = 2  # raised when the meaning of a manifest, or what is built, changes
-_NOT_BUILT = {"tests", "bench"}  # folders of engine/ that are no part of the program
+FORMAT = 2  # incremented when the meaning of a manifest or the product of a build changes
+_NOT_BUILT = {"tests", "bench"}  # folders of engine/ that do not belong to the program
 
 
 def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
-    """Path -> content of every file that the program is built from. Raises BuildError if there are none."""
+    """Path -> content of every file that the program is built from. Raises BuildError if there is none."""
     root = resource("engine")
     files = sorted(
         path
@@ -30,44 +27,6 @@ def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
         raise BuildError(f"{root}: the engine's sources are missing", hint="Install harness again.")
     sources = {f"engine/{path.relative_to(root).as_posix()}": path.read_bytes() for path in files}
     return sources | {f"toolchains/{file.name}": file.read_bytes() for file in toolchain.files}
-
-
-def hash_sources(sources: dict[str, bytes]) -> dict[str, str]:
-    """Path -> SHA-256 in hex."""
-    return {path: hashlib.sha256(content).hexdigest() for path, content in sources.items()}
-
-
-def program_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
-    """Names a program by all that determines it; two targets that are compiled for alike share it."""
-    parts = {
-        "format": FORMAT,
-        "place": toolchain.place,
-        "for": toolchain.compiles_for(target),
-        "flags": flags,
-        "sources": hashes,
-    } | toolchain.identity(target)
-    return _digest(parts)
-
-
-def build_key(target: Target, toolchain: Toolchain, flags: str, hashes: dict[str, str]) -> str:
-    """Names a target's build: equal exactly when a second one would give the same program and pass the same
-    gates."""
-    parts = {
-        "program": program_key(target, toolchain, flags, hashes),
-        "architecture": target.architecture,
-        "cpu": target.cpu,
-        "qemu_cpu": target.qemu_cpu,
-        "glibc": target.glibc,
-        "libstdcxx": target.libstdcxx,
-        "cxxabi": target.cxxabi,
-        "libgcc": target.libgcc,
-        "features": target.features,
-    }
-    return _digest(parts)
-
-
-def _digest(parts: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
@@ -88,7 +47,7 @@ def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
 
 
 def read_manifest(path: Path) -> dict[str, object] | None:
-    """A manifest, or None where there is none that can be used."""
+    """A manifest; None if it is missing, damaged or of another format."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,14 +1,16 @@
-"""Compiles the engine: once for all targets that it is compiled alike for, whole or not at all.
+"""Compiles the engine: once per architecture and toolchain, for the oldest C library among the targets.
 
-Layout below the cache: build/programs/<what for>/<key>/ holds a finished `mpe` and `program.json`, which says
-what it was made of, and never changes again. Beside it `source/` is what CMake compiles, and `work/` where:
-always there, as the compiler's own cache knows files by their paths.
+A program contains the kernels of all instruction sets of its architecture and chooses at run time, so targets
+share it. A target with an older C library or a sysroot of its own gets a program of its own.
+
+Layout below the cache: build/programs/<toolchain-architecture-hash>/<key>/ holds a finished `mpe` and
+`program.json`, the record of its inputs; neither changes afterwards. Beside it CMake compiles the copy in
+`source/` in the folder `work/`: the same paths every time, because the compiler's own cache depends on them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -21,43 +23,36 @@ from pathlib import Path
 from harness.build.instruction_sets import check_instruction_sets
 from harness.build.lock import exclusive
 from harness.build.log import BuildLog, build_log
-from harness.build.manifest import (
-    FORMAT,
-    compiler_flags,
-    hash_sources,
-    program_key,
-    read_manifest,
-    write_manifest,
-)
-from harness.build.toolchain import Toolchain, Tools, check_path
+from harness.build.manifest import FORMAT, compiler_flags, read_manifest, write_manifest
+from harness.build.request import BuildRequest, flag_words
+from harness.build.toolchain import Tools, check_path
 from harness.config.targets import Target
-from harness.errors import BuildError, ConfigurationError
+from harness.errors import BuildError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
 from harness.temporary import fresh_folder, temporary_folder
 
-KEPT = 5  # builds; older ones are removed
-_ROOM = 50_000_000  # bytes; with less, a failure may come from that: compilers seldom say so
+KEPT = 5  # builds per folder; older ones are removed
+_ROOM = 50_000_000  # bytes; with less free, a failure may come from that, which compilers seldom say
 _NAME, _RECORD = "mpe", "program.json"
 _STEP = re.compile(r"^\[\d+/\d+\] Building ")
 
 
-def provide_program(
-    target: Target, toolchain: Toolchain, flags: str, sources: dict[str, bytes], into: Path, log: Path
-) -> dict[str, object]:
-    """Puts the program into the folder `into`, compiled where it is not there yet.
+def provide_program(request: BuildRequest, into: Path, log: Path) -> dict[str, object]:
+    """Copies the program into the folder `into`. Compiles it first if the cache does not have it.
 
-    Returns what it was made of, for a manifest: compiler, cmake, ninja, built_in, flags (of each source),
-    sources, sha256, seconds of compiling, and `compiled`, whether that was now. Then `log` holds what was
-    printed. Raises BuildError, and TargetMismatchError where flags go beyond the target's core.
+    Returns its record for a manifest: compiler, cmake, ninja, built_in, flags (of each source), sources,
+    sha256, seconds of compiling, and `compiled`: whether this call compiled it. If so, `log` holds the output
+    of the compiler. Raises BuildError, and TargetMismatchError for flags that exceed the target's core.
     """
-    words = flag_words(flags)
-    folder = cache_directory() / "build" / "programs" / _what_for(target, toolchain)
-    with exclusive(folder / "lock", f"another build with {toolchain.name} for {target.architecture}"):
-        program = folder / program_key(target, toolchain, flags, hash_sources(sources))
+    words = flag_words(request.flags)
+    folder = cache_directory() / "build" / "programs" / request.folder_name
+    waiting_for = f"another build with {request.toolchain.name} for {request.target.architecture}"
+    with exclusive(folder / "lock", waiting_for):
+        program = folder / request.program_key
         compiled = not is_whole(program, _RECORD)
         if compiled:
-            _build(target, toolchain, words, sources, program, log)
+            _build(request, words, program, log)
         os.utime(program)
         remove_old(folder, _RECORD, keep=program)
         record = read_manifest(program / _RECORD) or {}
@@ -66,69 +61,49 @@ def provide_program(
 
 
 def is_whole(folder: Path, record: str) -> bool:
-    """Whether a folder holds a program and the record of just that."""
+    """Whether a folder holds a program and its record."""
     manifest = read_manifest(folder / record)
     program = folder / _NAME
     return manifest is not None and program.is_file() and manifest.get("sha256") == file_digest(program)
 
 
 def remove_old(folder: Path, record: str, keep: Path) -> None:
-    """Removes all but the last builds in a folder."""
+    """Removes all but the most recent builds in a folder."""
     builds = [path for path in folder.iterdir() if (path / record).is_file() and path != keep]
     builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for path in builds[KEPT - 1 :]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def flag_words(flags: str) -> list[str]:
-    """Compiler flags as a shell would read them. Raises ConfigurationError."""
-    try:
-        return shlex.split(flags)
-    except ValueError as error:
-        raise ConfigurationError(f"the compiler flags {flags}: {error}") from None
-
-
-def _what_for(target: Target, toolchain: Toolchain) -> str:
-    """A folder's name: the same for targets that the compiler is told the same of."""
-    told = json.dumps([toolchain.place, toolchain.compiles_for(target)], sort_keys=True)
-    words = (toolchain.name, target.architecture, hashlib.sha256(told.encode()).hexdigest()[:12])
-    return "-".join(words)
-
-
-def _build(
-    target: Target,
-    toolchain: Toolchain,
-    flags: list[str],
-    sources: dict[str, bytes],
-    program: Path,
-    log: Path,
-) -> None:
+def _build(request: BuildRequest, flags: list[str], program: Path, log: Path) -> None:
     started = time.monotonic()
     folder = program.parent
     check_path(folder, hint="Set HARNESS_CACHE to another folder.")
-    title = f"engine {target.name} with {toolchain.version(target)}"
+    toolchain, shared = request.toolchain, request.shared
+    title = f"engine {request.target.name} with {toolchain.version(shared)}"
     with (
         build_log(log, title) as printed,
-        toolchain.tools(target, folder) as tools,
+        toolchain.tools(shared, folder) as tools,
         temporary_folder("aside", within=folder) as aside,
         fresh_folder(program, replace=True) as finished,
     ):
-        source = _emptied(folder / "source", aside)  # a copy: nobody edits it while it is compiled
-        work = _emptied(folder / "work", aside)  # what was found for another compiler is not found again
-        for name, content in sources.items():
+        source = _emptied(folder / "source", aside)  # a copy, which nobody edits during the compilation
+        work = _emptied(folder / "work", aside)  # without results of CMake's checks for another compiler
+        for name, content in request.sources.items():
             path = source / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        made = _compile(target, toolchain, tools, flags, source, work, printed)
+        made = _compile(request, tools, flags, source, work, printed)
         record: dict[str, object] = {
             "format": FORMAT,
             "toolchain": toolchain.name,
-            "compiled_for": toolchain.compiles_for(target),
+            "compiled_for": toolchain.compiles_for(shared),
             "extra_flags": shlex.join(flags),
+            "ablation": request.ablation,
             "sha256": file_digest(made),
             "seconds": round(time.monotonic() - started, 2),
             "flags": compiler_flags(work / "compile_commands.json", source / "engine"),
-            "sources": hash_sources(sources),
+            "sources": request.hashes,
         } | tools.record()
         shutil.copy2(made, finished / _NAME)
         write_manifest(finished / _RECORD, record)
@@ -136,8 +111,8 @@ def _build(
 
 
 def _emptied(folder: Path, aside: Path) -> Path:
-    """A folder that is new. The one that had its name goes to `aside` first: what was killed together with
-    its harness may write there for another moment."""
+    """Creates an empty folder. An old one with its name moves to `aside`: compilers that were killed together
+    with their harness may still write there for a moment."""
     with contextlib.suppress(FileNotFoundError):
         folder.rename(aside / folder.name)
     folder.mkdir()
@@ -145,26 +120,22 @@ def _emptied(folder: Path, aside: Path) -> Path:
 
 
 def _compile(
-    target: Target,
-    toolchain: Toolchain,
-    tools: Tools,
-    flags: list[str],
-    source: Path,
-    work: Path,
-    log: BuildLog,
+    request: BuildRequest, tools: Tools, flags: list[str], source: Path, work: Path, log: BuildLog
 ) -> Path:
     """Runs CMake and Ninja in `work`. Returns the program."""
+    target = request.target
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": tools.ninja,
-        "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / toolchain.files[0].name),
+        "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / request.toolchain.files[0].name),
         "MPE_EXTRA_FLAGS": ";".join(flags),
-    } | toolchain.definitions(target)
+        "MPE_ABLATION": "ON" if request.ablation else "OFF",
+    } | request.toolchain.definitions(request.shared)
     configure = [tools.cmake, "-S", str(source / "engine"), "-B", str(work), "-G", "Ninja"]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
     log.at("configuring" if tools.slow else "configuring (a new glibc version takes a minute)")
     _run(tools, configure, log, target, log.line)
-    # Before a minute of compiling: whoever asks for the program later checks it again for his target.
+    # Before a minute of compiling; engine.py checks it again for each target that shares the program.
     check_instruction_sets(compiler_flags(work / "compile_commands.json", source / "engine"), target)
     with log.counting("compiling", _source_count(work)) as progress:
 
@@ -184,7 +155,7 @@ def _source_count(work: Path) -> int:
 def _run(
     tools: Tools, command: list[str], log: BuildLog, target: Target, on_line: Callable[[str], None]
 ) -> None:
-    """Runs a step with all it prints kept in the log. Raises BuildError."""
+    """Runs a step and keeps its output in the log. Raises BuildError."""
     log.keep(f"$ {shlex.join(command)}")
     status = tools.run(command, on_line)
     if status != 0:

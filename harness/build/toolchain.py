@@ -1,4 +1,4 @@
-"""What compiles for a target. Each toolchain is one CMake file in toolchains/ and one class here."""
+"""Compilers for a target. Each toolchain is one CMake file in toolchains/ and one class here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FLAGS = ("CFLAGS", "CXXFLAGS", "LDFLAGS")
 
 
 class Tools(Protocol):
-    """CMake, Ninja and the compiler, where they are and while they can be run."""
+    """CMake, Ninja and the compiler: their paths, and a way to run them."""
 
     @property
     def cmake(self) -> str: ...
@@ -36,47 +36,47 @@ class Tools(Protocol):
     def ninja(self) -> str: ...
     @property
     def slow(self) -> bool:
-        """Whether what they print is worth watching."""
+        """Whether they take long enough that their output should be shown."""
 
     def record(self) -> dict[str, str]:
-        """What the manifest says of them: compiler, cmake, ninja and built_in."""
+        """Their versions for the manifest: compiler, cmake, ninja and built_in."""
 
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
-        """Runs one of them to its end, each line passed on as it comes. Returns the exit status."""
+        """Runs one of them to its end and passes on each line of output. Returns the exit status."""
 
 
 class Toolchain(Protocol):
-    """A compiler as CMake is told of it."""
+    """A compiler, described for CMake."""
 
     @property
     def name(self) -> str: ...
     @property
     def place(self) -> Place:
-        """Where it runs: on this machine, or in the target's image."""
+        """Whether it runs on this machine or in the target's image."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The CMake toolchain file, and what it includes."""
+        """The CMake toolchain file, and the files that it includes."""
 
     def version(self, target: Target) -> str:
-        """The compiler and its version, as the manifest states it. Raises BuildError where it is missing."""
+        """The compiler and its version, for the manifest. Raises BuildError if it is missing."""
 
     def compiles_for(self, target: Target) -> dict[str, str]:
-        """All that a program depends on of its target: CMake variables. Two targets that are alike here get
-        the same program."""
+        """Everything in a target's data that a program depends on, as CMake variables. Two targets with equal
+        values share a program."""
 
     def definitions(self, target: Target) -> dict[str, str]:
-        """What the toolchain file wants to know: `compiles_for`, and where the compiler is."""
+        """The variables of the toolchain file: `compiles_for`, and the path of the compiler."""
 
     def identity(self, target: Target) -> dict[str, str]:
-        """What of the compiler goes into a build's key: another one may give another program."""
+        """The properties of the compiler that a program depends on, for the key of a build."""
 
     def tools(self, target: Target, folder: Path) -> AbstractContextManager[Tools]:
-        """The tools, able to read and write below `folder`. Raises BuildError where one is missing."""
+        """The tools, able to read and write below `folder`. Raises BuildError if one is missing."""
 
 
 class HostToolchain(ABC):
-    """A compiler of this machine. They share CMake and Ninja from PyPI, and run as processes."""
+    """A compiler of this machine, run as a process, with CMake and Ninja from PyPI."""
 
     name: str
     place: Place = "host"
@@ -130,7 +130,7 @@ class HostTools:
         }
 
     def run(self, command: Sequence[str], on_line: Callable[[str], None]) -> int:
-        # Flags of the caller's own shell must not find their way into the program.
+        # Flags in the caller's environment must not get into the program.
         kept = {key: value for key, value in os.environ.items() if key not in _FLAGS}
         with process_group(gently=True) as group:
             try:
@@ -152,13 +152,13 @@ class HostTools:
                     for line in process.stdout:
                         on_line(line)
                 except BaseException:
-                    end_group(group)  # with what it has started: nobody waits for a compiler
+                    end_group(group)  # with its children: do not wait for a compiler
                     raise
         return process.returncode
 
 
 class Zig(HostToolchain):
-    """Zig's C++ compiler from PyPI: nothing of the system is used, and glibc's version is a choice."""
+    """Zig's C++ compiler from PyPI, which needs nothing of the system and links for any glibc version."""
 
     name = "zig"
 
@@ -170,8 +170,7 @@ class Zig(HostToolchain):
         return f"zig {package_version('ziglang')}"
 
     def compiles_for(self, target: Target) -> dict[str, str]:
-        values = {"TARGET_ARCHITECTURE": target.architecture, "TARGET_GLIBC": str(target.glibc)}
-        return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
+        return {"TARGET_ARCHITECTURE": target.architecture, "TARGET_GLIBC": str(target.glibc)}
 
     def definitions(self, target: Target) -> dict[str, str]:
         import ziglang
@@ -182,7 +181,7 @@ class Zig(HostToolchain):
                 f"{executable}: Zig's compiler is missing", hint="Run `pip install --force ziglang`."
             )
         check_path(executable, also="'", hint="Install ziglang below another folder.")
-        # Its linker replaces every % in the name of what it writes.
+        # Its linker replaces every % in the name of its output.
         check_path(cache_directory(), also="%", hint="Set HARNESS_CACHE to another folder.")
         return {"ZIG_EXECUTABLE": str(executable)} | self.compiles_for(target)
 
@@ -197,9 +196,9 @@ class SystemCompiler(HostToolchain):
     """A compiler that is installed on this machine."""
 
     name: str
-    program: str  # of this machine's own architecture
-    cross_program: str  # of another architecture, which replaces {architecture}
-    packages: str  # Debian's, for arm64; "" for what no distribution has
+    program: str  # for this machine's architecture
+    cross_program: str  # for another architecture, which replaces {architecture}
+    packages: str  # Debian's, for arm64; "" if no distribution has it
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -238,7 +237,6 @@ class SystemCompiler(HostToolchain):
 
     def compiles_for(self, target: Target) -> dict[str, str]:
         values: dict[str, str] = {"TARGET_ARCHITECTURE": target.architecture}
-        values |= {"TARGET_CPU": target.cpu} if target.cpu else {}
         return values | ({"TARGET_SYSROOT": target.sysroot} if target.sysroot else {})
 
     def definitions(self, target: Target) -> dict[str, str]:
@@ -271,7 +269,7 @@ TOOLCHAINS: dict[str, HostToolchain] = {
 
 
 def ready_toolchains(target: Target) -> list[str]:
-    """The toolchains whose compiler for the target is installed here."""
+    """The toolchains that are installed here and can compile for the target."""
     ready = []
     for toolchain in TOOLCHAINS.values():
         with contextlib.suppress(BuildError):
@@ -289,15 +287,15 @@ def load_toolchain(name: str) -> HostToolchain:
 
 
 def check_path(path: Path, *, hint: str, also: str = "") -> None:
-    """Raises BuildError for a path that CMake, Ninja or a compiler would take for something else."""
+    """Raises BuildError for a path that CMake, Ninja or a compiler would misread."""
     found = {letter for letter in str(path) if letter in _UNUSABLE + also or not letter.isprintable()}
     if found:
         shown = " ".join(map(printable, sorted(found)))
-        raise BuildError(f"{printable(str(path))}: no build can have {shown} in its paths", hint=hint)
+        raise BuildError(f"{printable(str(path))}: a build cannot have {shown} in its paths", hint=hint)
 
 
 def package_version(name: str) -> str:
-    """The version of an installed package of PyPI. Raises BuildError where it is missing."""
+    """The version of an installed PyPI package. Raises BuildError if it is missing."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -307,19 +305,19 @@ def package_version(name: str) -> str:
 
 
 def build_tool(package: str) -> Path:
-    """The program `cmake` or `ninja` that its PyPI package brought. Raises BuildError."""
+    """The program `cmake` or `ninja` of its PyPI package. Raises BuildError."""
     package_version(package)
     programs = [
         Path(str(file.locate()))
         for file in importlib.metadata.files(package) or []
         if file.name == package and "bin" in file.parts
     ]
-    # Beside the program itself cmake's package has a Python script of that name, which takes longer to start.
+    # The package of cmake also has a Python script with the program's name, which starts more slowly.
     programs.sort(key=lambda program: "data" not in program.parts)
     for program in programs:
         if os.access(program, os.X_OK):
             return program
     raise BuildError(
-        f"the Python package {package} is here, but its program is not",
+        f"the Python package {package} is installed, but its program is missing",
         hint=f"Run `pip install --force-reinstall {package}`.",
     )

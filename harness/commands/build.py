@@ -50,8 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="extras",
         action="append",
         default=[],
-        choices=["tensorflow"],
-        help="also make the target's libtensorflow SDK",
+        choices=["tensorflow", "ablation"],
+        help="tensorflow: also make the target's libtensorflow SDK; ablation: add the algorithms that only "
+        "docs/ablation.md uses to the engine",
     )
     parser.add_argument(
         "--sdk",
@@ -76,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
             make_sdk = None
         try:
             compiler = _compiler(target, arguments.toolchain, arguments.place)
-            engine = build_engine(target, toolchain=compiler, flags=arguments.flags)
+            ablation = "ablation" in arguments.extras
+            engine = build_engine(target, toolchain=compiler, flags=arguments.flags, ablation=ablation)
             built.append((engine, None))
             if make_sdk:
                 built[-1] = engine, make_sdk(target)
@@ -93,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         build = built[0][0]
         how = "unchanged" if build.cached else f"built in {build.seconds:.0f} s"
         if not (build.cached or build.compiled):
-            how = f"compiled before for an equal target, checked in {build.seconds:.0f} s"
+            how = f"compiled before, checked in {build.seconds:.0f} s"
         how += f" by {build.compiler} in the image" if build.place == "image" else ""
         print(printable(f"{build.target.name}: {build.engine} ({how}, needs glibc {build.glibc_needed})"))
     else:
@@ -117,7 +119,7 @@ def _error(error: HarnessError) -> dict[str, object]:
 
 def _check_compiler(arguments: argparse.Namespace) -> None:
     """Raises ConfigurationError for options that no target can be built with."""
-    from harness.build.program import flag_words
+    from harness.build.request import flag_words
     from harness.build.toolchain import load_toolchain
 
     flag_words(arguments.flags)

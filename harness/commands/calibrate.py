@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     with chosen_cfg(arguments, recording=True) as cfg:
         dataset = with_split_in_use(dataset_of(arguments), "train")
         calibration = calibrate(
-            host_engine(),
+            host_engine(arguments.algorithm),
             cfg=cfg,
             weights=arguments.weights,
             dataset=dataset,

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.progress("detecting", total=len(arguments.images)) as bar,
     ):
         names = class_names(arguments.names, arguments.cfg, detected_classes(cfg))
-        engine = host_engine()
+        engine = host_engine(arguments.algorithm)
         model = load_model(engine, cfg, arguments.weights)
         for sample, detections in detect(
             engine,

@@ -67,7 +67,7 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[s
     from harness.runtimes.engine import host_engine
 
     check_dataset(cfg, dataset, arguments.labels, agreement=arguments.agreement)
-    engine = host_engine()
+    engine = host_engine(arguments.algorithm)
     options = engine_options(arguments)
     result = evaluate(
         engine,

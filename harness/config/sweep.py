@@ -149,6 +149,11 @@ class Sweep:
     protocol: Protocol = Protocol()
     emulated: EmulatedProtocol = EmulatedProtocol()
 
+    @property
+    def algorithms(self) -> set[str | None]:
+        """The algorithms that the cells ask for."""
+        return {options.algorithm for options in (*self.options, *(step.options for step in self.steps))}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +36,7 @@ class Target:
     name: str
     description: str
     architecture: Architecture
-    cpu: str | None = None  # clang's name of the core to schedule for; None: no core in particular
+    cpu: str | None = None  # the core
     qemu_cpu: str | None = None  # QEMU's name of the core that executes the same instructions
     features: tuple[str, ...] = ()  # what the core can do, of FEATURES
     glibc: str | None = None  # the version that the board's system has
@@ -119,9 +119,8 @@ _SHAPE: Record[Target] = Record(
             example="aarch64",
         ),
         "cpu": Field(
-            # It becomes a word of a command line in CMake's files, where nothing quotes it.
             shape=Text(expected="a core", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]*"),
-            help="core to schedule instructions for, as clang's -mtune takes it",
+            help="name of the core; QEMU's too, if `qemu_cpu` is absent",
             example="cortex-a72",
         ),
         "qemu_cpu": Field(
@@ -204,6 +203,20 @@ def all_targets() -> list[Target]:
 def _by_name() -> dict[str, Target]:
     """The targets that ship, by each of their names."""
     return {name: target for target in all_targets() for name in (target.name, *target.aliases)}
+
+
+def shared_target(target: Target) -> Target:
+    """The target with the oldest C library among those of its architecture that ship, or with its own if that
+    is older: a program that is compiled for it runs on all of them."""
+    versions = [
+        known.glibc for known in (target, *all_targets()) if known.architecture == target.architecture
+    ]
+    oldest = min(
+        (version for version in versions if version),
+        key=lambda version: tuple(map(int, version.split("."))),
+        default=None,
+    )
+    return replace(target, glibc=oldest)
 
 
 def load_target(name: str) -> Target:

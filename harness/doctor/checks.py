@@ -15,12 +15,11 @@ from harness import console
 from harness.boards.base import RunTimeoutError, library_path
 from harness.build.elf import check_fits, read_needs
 from harness.build.lock import exclusive
-from harness.build.manifest import build_key
+from harness.build.request import BuildRequest
 from harness.build.toolchain import Toolchain, load_toolchain
 from harness.config.document import read_document
 from harness.config.validation import Choice, Field, ListOf, Record, Text, from_dataclass
 from harness.errors import BuildError, TargetMismatchError
-from harness.file_digest import file_digest
 from harness.resources import cache_directory, resource
 from harness.sdk.layout import Sdk
 from harness.sdk.pin import read_pin
@@ -101,9 +100,11 @@ def build_check(check: Check, target: Target) -> Path:
     toolchain = load_toolchain(_TOOLCHAIN)
     sdk = tensorflow_sdk(target) if check.sdk else None
     files = [_sources() / "CMakeLists.txt", _sources() / check.source, *toolchain.files]
-    inputs = {file.name: file_digest(file) for file in files} | ({"sdk": sdk.folder.name} if sdk else {})
+    sources = {file.name: file.read_bytes() for file in files}
+    sources |= {"sdk": sdk.folder.name.encode()} if sdk else {}
+    request = BuildRequest(target=target, toolchain=toolchain, sources=sources)
     folder = cache_directory() / "checks" / target.name / check.program
-    program = folder / build_key(target, toolchain, "", inputs) / check.program
+    program = folder / request.key / check.program
     with exclusive(folder / "lock", f"another build of {check.source} for {target.name}"):
         if not program.is_file():
             for old in folder.glob(f"*/{check.program}"):

@@ -41,8 +41,7 @@ class ImageCompiler:
         return f"g++ of {self._image.tag}"
 
     def compiles_for(self, target: Target) -> dict[str, str]:
-        values = {"TARGET_ARCHITECTURE": target.architecture}
-        return values | ({"TARGET_CPU": target.cpu} if target.cpu else {})
+        return {"TARGET_ARCHITECTURE": target.architecture}
 
     def definitions(self, target: Target) -> dict[str, str]:
         return {"CXX_EXECUTABLE": COMPILER} | self.compiles_for(target)

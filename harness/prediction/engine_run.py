@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.build.ablation import needs_ablation
 from harness.build.engine import build_engine
 from harness.errors import BuildError
 from harness.prediction.profile import Profile, read_profile
@@ -50,7 +51,7 @@ def profile_emulated(
 
     if missing := [*emulation_missing(target), *profiling_missing()]:
         raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
-    engine = build_engine(target).engine
+    engine = build_engine(target, ablation=needs_ablation([options.algorithm])).engine
     with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
         paths = board.deploy({**files, "program": engine})
         execution = EngineExecution(

@@ -125,8 +125,8 @@ class Runtime(ABC):
     """Executes models on boards."""
 
     @abstractmethod
-    def prepare(self, target: Target, build: Build) -> Program:
-        """Builds or finds the program for a target. Raises HarnessError."""
+    def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
+        """Builds or finds the program for a target, able to run `algorithms`. Raises HarnessError."""
 
     def libraries(self, target: Target, options: Options) -> Sequence[Path]:
         """Libraries that the program loads on the board; they are made if missing."""

@@ -258,12 +258,13 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     )
 
 
-def host_engine() -> HostEngine:
-    """The engine built for this machine; built first where that is not done."""
+def host_engine(algorithm: str | None = None) -> HostEngine:
+    """The engine for this machine, with an algorithm that it is to run; builds it if necessary."""
+    from harness.build.ablation import needs_ablation
     from harness.build.engine import build_engine
     from harness.config.targets import load_target
 
-    return HostEngine(build_engine(load_target("host")).engine)
+    return HostEngine(build_engine(load_target("host"), ablation=needs_ablation([algorithm])).engine)
 
 
 def _tensors(folder: Path, prefix: str) -> dict[int, Floats]:

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 class EngineRuntime(Runtime):
     """`mpe`."""
 
-    def prepare(self, target: Target, build: Build) -> Program:
+    def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
+        from harness.build.ablation import needs_ablation
         from harness.build.engine import build_engine
 
-        path = build_engine(target, toolchain=build.toolchain, flags=build.flags).engine
-        return Program(path=path, sha256=file_digest(path))
+        ablation = needs_ablation(algorithms)
+        built = build_engine(target, toolchain=build.toolchain, flags=build.flags, ablation=ablation)
+        return Program(path=built.engine, sha256=file_digest(built.engine))
 
     def libraries(self, target: Target, options: Options) -> Sequence[Path]:
         """libtensorflow, if it is the quantizer."""

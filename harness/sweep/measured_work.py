@@ -79,7 +79,7 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
 def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
     runtime = find_runtime(cell.runtime)
     files = Files(
-        program=runtime.prepare(board.target, cell.build).path,
+        program=runtime.prepare(board.target, cell.build, [cell.options.algorithm]).path,
         cfg=inputs.cfg(cell.variant),
         weights=cell.model.weights,
         calibration=inputs.calibration(cell.variant),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Self
 
@@ -27,9 +27,11 @@ OWN = ("engine", HOST, Build())  # evaluates accuracy
 OPENING_SECONDS = 3.0  # that closing waits for boards that are just being opened
 
 
-def prepare_programs(wanted: Iterable[tuple[str, Target, Build]], worker: Worker) -> Programs:
-    """Prepares the engine of this machine, and every runtime for every target, at once. A target's error is
-    its result.
+def prepare_programs(
+    wanted: Iterable[tuple[str, Target, Build]], worker: Worker, algorithms: Collection[str | None] = ()
+) -> Programs:
+    """Prepares the engine of this machine, and every runtime for every target, at once, able to run
+    `algorithms`. A target's error is its result.
 
     Raises the error if the engine of this machine cannot be built.
     """
@@ -43,7 +45,7 @@ def prepare_programs(wanted: Iterable[tuple[str, Target, Build]], worker: Worker
         ThreadPoolExecutor(len(requests)) as pool,
     ):
         futures = {
-            request: pool.submit(find_runtime(request[0]).prepare, target, request[2])
+            request: pool.submit(find_runtime(request[0]).prepare, target, request[2], algorithms)
             for request, target in requests.items()
         }
         for request, future in futures.items():

@@ -122,7 +122,8 @@ class _Execution:
         if not wanted:
             self._skip_all()
             return
-        programs = prepare_programs(product(self.sweep.runtimes, wanted, self.sweep.toolchains), self.worker)
+        wanted_programs = product(self.sweep.runtimes, wanted, self.sweep.toolchains)
+        programs = prepare_programs(wanted_programs, self.worker, self.sweep.algorithms)
         host = programs[OWN]
         assert isinstance(host, Program)
         self.inputs = SweepInputs(self.sweep, self.store, host)

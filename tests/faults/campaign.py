@@ -49,7 +49,7 @@ policies: [fp32, fp16, int8, {name: mixed, layers: {1: int8}}, {name: dynamic, d
 targets: [pi4]
 threads: [1, 2]
 options:
-  [{}, {algorithm: gemm}, {algorithm: reference}, {prefer: memory}, {isa: reference}, {algorithm: im2col}]
+  [{}, {algorithm: gemm}, {algorithm: reference}, {prefer: memory}, {isa: reference}, {algorithm: winograd4}]
 protocol: {warmup: 1, runs: 5, min_seconds: 0.6, timeout: 6}
 emulated: {images: 2}
 """

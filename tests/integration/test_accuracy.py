@@ -179,7 +179,7 @@ def detect(
     capsys: pytest.CaptureFixture[str],
 ) -> Callable[[Net, str], dict[str, Found]]:
     """`harness detect` on the seven photographs: what was found, by the picture's name."""
-    monkeypatch.setattr("harness.runtimes.engine.host_engine", lambda: host_engine)
+    monkeypatch.setattr("harness.runtimes.engine.host_engine", lambda _: host_engine)
 
     def run(net: Net, resize: str) -> dict[str, Found]:
         cfg, weights = net.files(shared_data)

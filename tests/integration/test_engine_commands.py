@@ -193,6 +193,10 @@ def test_a_forward_that_fails_midway_leaves_no_heads(model: Model) -> None:
         (["bench", "--cfg", "net.cfg", "--weights", "net.weights", "--runs", "0"], "--runs"),
         (["bench", "--cfg", "net.cfg", "--weights", "net.weights", "--isa", "mmx"], "'mmx'"),
         (["bench", "--cfg", "net.cfg", "--weights", "net.weights", "--algorithm", "x"], "'x'"),
+        (
+            ["bench", "--cfg", "net.cfg", "--weights", "net.weights", "--algorithm", "plain"],
+            "`harness build --with ablation`",
+        ),
         (["bench", "--cfg", "net.cfg", "--weights", "net.weights", "--wramup", "1"], "'--warmup'"),
         (["forward", "--cfg", "net.cfg", "--weights", "net.weights", "--input", "net.cfg"], "net.cfg"),
         (["caps", "--all"], "no options"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from harness.runtimes.base import BenchResult, Command, Execution, LayerResult, 
 
 
 class PrintingRuntime(Runtime):
-    def prepare(self, target: Target, build: Build) -> Program:
+    def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
         path = Path("/bin/echo")
         return Program(path=path, sha256=file_digest(path))
 

@@ -22,7 +22,7 @@ from harness.build import manifest as manifests
 from harness.build import toolchain as toolchains
 from harness.build.engine import build_engine
 from harness.build.toolchain import load_toolchain
-from harness.config.targets import Target, host_architecture
+from harness.config.targets import Target, host_architecture, load_target, shared_target
 from harness.errors import BuildError, ConfigurationError, TargetMismatchError
 from harness.file_digest import file_digest
 from harness.signals import ended_by_signals
@@ -136,11 +136,38 @@ def test_a_target_that_compiles_like_another_has_gates_of_its_own(checkout: Chec
     assert checkout.count() == 2, "another architecture is another program"
 
 
-@pytest.mark.parametrize("other", [{"cpu": "cortex-a53"}, {"glibc": "2.998"}])
-def test_another_core_or_c_library_is_another_program(checkout: Checkout, other: dict[str, str]) -> None:
+def test_an_engine_for_the_ablation_is_another_program(checkout: Checkout) -> None:
+    plain, ablation = build_engine(TARGET), build_engine(TARGET, ablation=True)
+    assert ablation.compiled
+    assert ablation.engine != plain.engine
+    assert "-DMPE_ABLATION=ON" in (ablation.engine.parents[1] / "build.log").read_text()
+    records = [json.loads(build.manifest.read_text()) for build in (plain, ablation)]
+    assert [record["ablation"] for record in records] == [False, True]
+
+
+def test_targets_with_another_core_or_a_newer_c_library_share_the_program(checkout: Checkout) -> None:
     build_engine(TARGET)
-    assert build_engine(replace(TARGET, name="mine", **other)).compiled  # type: ignore[arg-type]
+    mine = replace(TARGET, name="mine", cpu="cortex-a55", glibc="2.998", features=("neon",))
+    build = build_engine(mine)
+    assert (build.compiled, build.cached) == (False, False)
+    assert checkout.count() == 1
+
+
+def test_a_c_library_older_than_that_of_all_known_targets_needs_another_program(checkout: Checkout) -> None:
+    build_engine(TARGET)
+    old = replace(TARGET, name="old", glibc="2.9")
+    with pytest.raises(TargetMismatchError, match=r"old has 2\.9"):  # what the stand-in "compiles" is newer
+        build_engine(old)
     assert checkout.count() == 2
+
+
+def test_a_program_is_compiled_for_the_oldest_c_library_of_the_known_targets() -> None:
+    versions = {
+        name: shared_target(load_target(name)).glibc for name in ("pi4", "jetson-orin", "jetson-nano")
+    }
+    assert set(versions.values()) == {"2.27"}
+    old = replace(load_target("pi4"), name="old", glibc="2.9")
+    assert shared_target(old).glibc == "2.9"
 
 
 def test_a_damaged_program_is_compiled_again(checkout: Checkout) -> None:
@@ -324,7 +351,7 @@ def test_a_cache_whose_name_cmake_would_misread_is_refused(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, name: str, shown: str
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(checkout.folder / name))
-    with pytest.raises(BuildError, match=f"no build can have {shown} in its paths\n.*HARNESS_CACHE"):
+    with pytest.raises(BuildError, match=f"a build cannot have {shown} in its paths\n.*HARNESS_CACHE"):
         build_engine(TARGET)
 
 
@@ -340,7 +367,7 @@ def test_a_cache_may_be_relative_to_where_harness_runs(
     (wrong := checkout.folder / "$(touch executed)").mkdir()
     monkeypatch.setenv("HARNESS_CACHE", "relative")
     monkeypatch.chdir(wrong)
-    with pytest.raises(BuildError, match=r"executed\)/relative/build/desk-zig: no build can have \$"):
+    with pytest.raises(BuildError, match=r"executed\)/relative/build/desk-zig: a build cannot have \$"):
         build_engine(TARGET)
     monkeypatch.chdir(checkout.folder)
     engine = build_engine(TARGET).engine
@@ -355,7 +382,7 @@ def test_a_tool_whose_path_cmake_would_misread_is_refused(
     folder = checkout.folder / "a;b"
     places = {"cmake": checkout.folder, "ninja": checkout.folder} | {program: folder}
     monkeypatch.setattr(toolchains, "build_tool", lambda name: places[name] / name)
-    with pytest.raises(BuildError, match=f"no build can have ; in its paths\n.*Install {program} below"):
+    with pytest.raises(BuildError, match=f"a build cannot have ; in its paths\n.*Install {program} below"):
         build_engine(TARGET)
 
 
@@ -363,14 +390,14 @@ def test_a_compiler_or_a_sysroot_whose_path_cmake_would_misread_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gcc = load_toolchain("gcc")
-    with pytest.raises(BuildError, match=r"no build can have \$ in its paths\n.*sysroot"):
+    with pytest.raises(BuildError, match=r"a build cannot have \$ in its paths\n.*sysroot"):
         gcc.definitions(replace(TARGET, sysroot="/opt/$(touch executed)"))
     program = tmp_path / "a;b" / "g++"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", str(program.parent))
-    with pytest.raises(BuildError, match=r"no build can have ; in its paths\n.*Install the compiler"):
+    with pytest.raises(BuildError, match=r"a build cannot have ; in its paths\n.*Install the compiler"):
         gcc.definitions(TARGET)
 
 

@@ -20,7 +20,8 @@ from harness.sdk.layout import Sdk
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The targets whose SDK was built from its sources, which takes hours; compiling takes minutes."""
 
-    def build_engine(target: Target, *, toolchain: str, flags: str) -> EngineBuild:
+    def build_engine(target: Target, *, toolchain: str, flags: str, ablation: bool) -> EngineBuild:
+        assert not ablation
         program = tmp_path / target.name
         program.write_bytes(b"program")
         return EngineBuild(

@@ -193,7 +193,7 @@ def test_layers_are_compared_with_fp32(detector: dict[str, Any]) -> None:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
     chosen = argparse.Namespace(engine=detecting())
-    monkeypatch.setattr(runtime, "host_engine", lambda: chosen.engine)
+    monkeypatch.setattr(runtime, "host_engine", lambda _: chosen.engine)
     return chosen
 
 

@@ -146,7 +146,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             name=name, table="evaluations", key=variant.policy, kind="accuracy", perform=at_once(perform)
         )
 
-    def built(wanted: Iterable[tuple[str, Target, Build]], _worker: object) -> dict[Request, Program]:
+    def built(
+        wanted: Iterable[tuple[str, Target, Build]], _worker: object, _algorithms: object
+    ) -> dict[Request, Program]:
         names = [OWN, *((runtime, target.name, build) for runtime, target, build in wanted)]
         return dict.fromkeys(names, Program(path=executable, sha256="0" * 64))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from networks import CLASSIFIER, WEIGHTED, write_sweep
 
+from harness.build.ablation import ALGORITHMS, needs_ablation
 from harness.build.toolchain import TOOLCHAINS
 from harness.config import sweep_file as schema
 from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
@@ -130,6 +131,9 @@ def test_steps_stand_for_options_and_threads(tmp_path: Path) -> None:
         ("all", "int8", 2, None),
     ]
     assert planned[0].name == "host net fp32 1 thread (plain loops)"
+    assert sweep.algorithms == {"plain", None}
+    assert needs_ablation(sweep.algorithms)
+    assert not needs_ablation({"gemm", "reference", None})
 
 
 def test_random_weights_belong_to_what_is_in_the_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +152,7 @@ def test_the_sweep_that_ships_names_techniques_in_the_engine_s_order() -> None:
     header = resource("engine", "src", "kernels", "classical", "technique.h").read_text()
     names = re.findall(r'"([a-z0-9-]+)"', header.split("kTechniques[] = {")[1].split("}")[0])
     assert [step.options.algorithm for step in sweep.steps] == [*names, None, None]
+    assert list(ALGORITHMS) == names
     assert len(sweep.models) == 2
 
 

@@ -61,6 +61,12 @@ def test_instruction_sets_are_said_in_zigs_words(wrappers: Path, said: str, mean
     assert words == ["c++", "-s", "-target", "aarch64-linux-gnu.2.27", "-O3", meant, "-c", "a b.cpp"]
 
 
+def test_a_core_to_tune_for_leaves_the_instruction_set_as_it_is(wrappers: Path) -> None:
+    words = call(wrappers / "c++", "-mtune=cortex-a72", "-march=armv8.2-a+fp16", "-c", "a.cpp")
+    tuning = ["-Xclang", "-tune-cpu", "-Xclang", "cortex-a72"]
+    assert words[4:] == [*tuning, "-mcpu=generic+v8_2a+fullfp16", "-c", "a.cpp"]
+
+
 @pytest.mark.parametrize("tool", ["ar", "ranlib"])
 def test_the_binary_tools_are_zigs(wrappers: Path, tool: str) -> None:
     assert call(wrappers / tool, "qc", "libmpe.a") == [tool, "qc", "libmpe.a"]
@@ -75,4 +81,4 @@ def test_a_missing_variable_is_named(tmp_path: Path) -> None:
 def test_a_targets_data_become_the_toolchain_files_variables() -> None:
     values = load_toolchain("zig").definitions(load_target("jetson"))
     assert Path(values.pop("ZIG_EXECUTABLE")).name == "zig"
-    assert values == {"TARGET_ARCHITECTURE": "aarch64", "TARGET_GLIBC": "2.27", "TARGET_CPU": "cortex-a57"}
+    assert values == {"TARGET_ARCHITECTURE": "aarch64", "TARGET_GLIBC": "2.27"}

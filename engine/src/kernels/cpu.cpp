@@ -17,7 +17,22 @@ namespace {
 // <asm/hwcap.h> of an old kernel may lack these; the values are part of Linux's ABI.
 constexpr unsigned long kHwcapAsimd = 1UL << 1;
 constexpr unsigned long kHwcapAsimdHp = 1UL << 10;
+constexpr unsigned long kHwcapCpuid = 1UL << 11;
 constexpr unsigned long kHwcapAsimdDp = 1UL << 20;
+
+// False where Linux does not show the core's identification (before 4.11).
+bool is_in_order(unsigned long hwcap) {
+  if ((hwcap & kHwcapCpuid) == 0) return false;
+  std::uint64_t midr = 0;
+  asm("mrs %0, midr_el1" : "=r"(midr));
+  constexpr unsigned kArm = 0x41;
+  constexpr unsigned kA53 = 0xD03;
+  constexpr unsigned kA35 = 0xD04;
+  constexpr unsigned kA55 = 0xD05;
+  const auto part = static_cast<unsigned>(midr >> 4U) & 0xFFFU;
+  return (static_cast<unsigned>(midr >> 24U) & 0xFFU) == kArm &&
+         (part == kA35 || part == kA53 || part == kA55);
+}
 
 CpuFeatures detect() {
   const unsigned long hwcap = getauxval(AT_HWCAP);
@@ -25,6 +40,7 @@ CpuFeatures detect() {
   features.neon = (hwcap & kHwcapAsimd) != 0;
   features.fp16 = features.neon && (hwcap & kHwcapAsimdHp) != 0;
   features.dotprod = features.neon && (hwcap & kHwcapAsimdDp) != 0;
+  features.in_order = is_in_order(hwcap);
   return features;
 }
 

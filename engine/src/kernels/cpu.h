@@ -8,8 +8,9 @@ namespace mpe {
 struct CpuFeatures {
   // arm64 (Advanced SIMD itself is part of every target)
   bool neon = false;
-  bool fp16 = false;     // half arithmetic: FEAT_FP16
-  bool dotprod = false;  // FEAT_DotProd
+  bool fp16 = false;      // half arithmetic: FEAT_FP16
+  bool dotprod = false;   // FEAT_DotProd
+  bool in_order = false;  // a Cortex-A35, A53 or A55, which execute instructions in program order
   // x86-64
   bool avx2 = false;         // AVX2, FMA and F16C
   bool avx512_vnni = false;  // AVX-512 F, BW, DQ, VL and VNNI

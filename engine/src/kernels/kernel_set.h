@@ -329,6 +329,7 @@ struct KernelSet {
 
 #if defined(__aarch64__)
 extern const KernelSet kNeonKernels;
+extern const KernelSet kNeonInOrderKernels;  // the same, scheduled for in-order cores
 extern const KernelSet kNeonFp16Kernels;
 extern const KernelSet kNeonDotprodKernels;
 #elif defined(__x86_64__)

@@ -29,8 +29,8 @@ std::vector<KernelSetInfo> kernel_sets();
 // Algorithms of which the fastest may be chosen by measuring; not all suit every shape.
 std::span<const std::string_view> competing_algorithms();
 
-// What a convolution's algorithm may be asked to be: those that the engine chooses from, then the
-// classical techniques, each of which stands for itself and all before it (kernels/classical/).
+// The names that a convolution's algorithm may be forced to: those that the engine chooses from,
+// then, in an engine for the ablation, the classical techniques (kernels/classical/technique.h).
 std::vector<std::string_view> algorithms();
 
 // The name of the best set that this machine can run.

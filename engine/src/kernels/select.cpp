@@ -36,19 +36,24 @@ constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,      
                                             kWinograd2, kWinograd4, kInterleaved};
 
 // Best first.
+std::span<const KernelSet* const> all_sets() {
 #if defined(__aarch64__)
-constexpr const KernelSet* kSets[] = {&kNeonDotprodKernels, &kNeonFp16Kernels, &kNeonKernels};
+  static const KernelSet* const sets[] = {
+      &kNeonDotprodKernels, &kNeonFp16Kernels,
+      cpu_features().in_order ? &kNeonInOrderKernels : &kNeonKernels};
 #elif defined(__x86_64__)
-constexpr const KernelSet* kSets[] = {&kAvx512VnniKernels, &kAvx2Kernels};
+  static constexpr const KernelSet* sets[] = {&kAvx512VnniKernels, &kAvx2Kernels};
 #else
 #error "the engine is written for arm64 and x86-64"
 #endif
+  return sets;
+}
 
 bool supported(const KernelSet& set) { return set.supported(cpu_features()); }
 
 std::string supported_names() {
   std::string names;
-  for (const KernelSet* set : kSets) {
+  for (const KernelSet* set : all_sets()) {
     if (supported(*set)) names += std::string(set->name) + ", ";
   }
   return names + std::string(kReference);
@@ -56,7 +61,7 @@ std::string supported_names() {
 
 // The sets that may be used, best first; none for "reference".
 std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
-  const std::span<const KernelSet* const> sets(kSets);
+  const auto sets = all_sets();
   if (isa == kReference) return {};
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (isa.empty() ? supported(*sets[i]) : isa == sets[i]->name) {
@@ -71,9 +76,12 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 }
 
 void check_algorithm(std::string_view algorithm) {
-  if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0 ||
-      find_technique(algorithm)) {
-    return;
+  if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0) return;
+  if (find_technique(algorithm)) {
+    if (kHasTechniques) return;
+    throw Error("this engine was built without the algorithm '" + std::string(algorithm) +
+                "', which only the ablation uses; build it with `harness build --with ablation`, "
+                "or with -DMPE_ABLATION=ON");
   }
   std::string names;
   for (const std::string_view name : algorithms()) {
@@ -91,10 +99,6 @@ int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4
 // Every output channel reads one input channel.
 bool is_depthwise(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.in.channels;
-}
-bool is_pointwise(const ConvolutionShape& shape) {
-  return shape.kernel_y == 1 && shape.kernel_x == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
-         shape.padding == 0 && shape.groups == 1;
 }
 
 // What suits a shape; a wish that cannot be met is passed over.
@@ -205,6 +209,13 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
   return best;
 }
 
+#if MPE_ABLATION
+
+bool is_pointwise(const ConvolutionShape& shape) {
+  return shape.kernel_y == 1 && shape.kernel_x == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
+         shape.padding == 0 && shape.groups == 1;
+}
+
 // With a technique and all that come before it; what comes after it is left out.
 std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest& request,
                                                         const ConvolutionChoice& choice,
@@ -239,6 +250,8 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
                                  kReference);
 }
 
+#endif
+
 }  // namespace
 
 bool pools_by_sums(const ConvolutionRequest& request) {
@@ -248,7 +261,7 @@ bool pools_by_sums(const ConvolutionRequest& request) {
 
 std::vector<KernelSetInfo> kernel_sets() {
   std::vector<KernelSetInfo> infos;
-  const std::span<const KernelSet* const> sets(kSets);
+  const auto sets = all_sets();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     infos.push_back(describe(sets[i]->name, supported(*sets[i]), sets.subspan(i)));
   }
@@ -263,7 +276,7 @@ std::span<const std::string_view> competing_algorithms() {
 
 std::vector<std::string_view> algorithms() {
   std::vector<std::string_view> names(std::begin(kAlgorithms), std::end(kAlgorithms));
-  names.insert(names.end(), std::begin(kTechniques), std::end(kTechniques));
+  if (kHasTechniques) names.insert(names.end(), std::begin(kTechniques), std::end(kTechniques));
   return names;
 }
 
@@ -286,9 +299,11 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice) {
   check_algorithm(choice.algorithm);
   const auto sets = allowed_sets(choice.isa);
+#if MPE_ABLATION
   if (const auto technique = find_technique(choice.algorithm)) {
     return make_classical_convolution(request, choice, *technique);
   }
+#endif
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
     return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name,
                                           choice);

@@ -177,6 +177,6 @@ constexpr KernelSet kAvx2Kernels = {
     &kElementwise,
     nullptr,
     &kInt8Interleaved,
-    {Direct<DirectFp32<4, 2>>::run}};
+    {direct_fp32<4, 2>()}};
 
 }  // namespace mpe

@@ -1,6 +1,7 @@
 // The classical techniques that make a convolution fast, in the order in which an ablation adds
 // them. As an algorithm, a technique's name stands for itself and all before it: a layer runs by
-// the last of them that concerns its kind.
+// the last of them that concerns its kind. Only an engine for the ablation has them (the CMake
+// option MPE_ABLATION).
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,8 @@ enum class Technique : std::uint8_t {
 inline constexpr std::string_view kTechniques[] = {
     "plain",  "reordered",    "tiled",         "unrolled", "simd",
     "im2col", "channel-last", "channel-major", "in-place", "winograd"};
+
+inline constexpr bool kHasTechniques = MPE_ABLATION != 0;
 
 constexpr std::optional<Technique> find_technique(std::string_view name) {
   for (std::uint8_t i = 0; i < std::size(kTechniques); ++i) {

@@ -375,7 +375,10 @@ bool supported(const CpuFeatures& features) { return features.neon; }
 
 }  // namespace
 
-constexpr KernelSet kNeonKernels = {
+#ifndef MPE_NEON_KERNELS
+#define MPE_NEON_KERNELS kNeonKernels
+#endif
+constexpr KernelSet MPE_NEON_KERNELS = {
     "neon",
     supported,
     {&kFp32Gemm, &kFp16Gemm, &kInt8Gemm},
@@ -384,6 +387,6 @@ constexpr KernelSet kNeonKernels = {
     &kElementwise,
     &kInt8Winograd,
     &kInt8Interleaved,
-    {Direct<DirectFp32<4, 4>>::run}};
+    {direct_fp32<4, 4>()}};
 
 }  // namespace mpe

@@ -1,0 +1,3 @@
+// The kernels of neon/, scheduled for in-order cores: the same code, compiled for the Cortex-A53.
+#define MPE_NEON_KERNELS kNeonInOrderKernels
+#include "kernels/neon/implementation.cpp"
