@@ -103,7 +103,7 @@ def score(
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_fp32_scores_what_darknet_and_coco_say(net: Net, score: Score) -> None:
+def test_fp32_scores_equal_darknets_and_cocos(net: Net, score: Score) -> None:
     result = score(net)
     assert result["images"] == 128
     assert result["boxes"] == 898
@@ -118,7 +118,7 @@ def test_fp16_loses_at_most_a_tenth_of_a_point(net: Net, score: Score) -> None:
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_int8_on_every_layer_loses_little_whatever_it_is_calibrated_on(
+def test_int8_on_every_layer_loses_little_with_any_calibration(
     net: Net, score: Score, shared_data: Path, host_engine: HostEngine, tmp_path: Path
 ) -> None:
     cfg, weights = net.files(shared_data)
@@ -208,7 +208,7 @@ def unmatched(printed: Printed, found: Found) -> bool:
 
 @pytest.mark.parametrize(("resize", "golden"), [("stretch", "resize"), ("letterbox", "letterbox")])
 @pytest.mark.parametrize("net", NETS)
-def test_detect_finds_what_darknet_prints(
+def test_detections_equal_darknets(
     net: Net, resize: str, golden: str, detect: Callable[[Net, str], dict[str, Found]], shared_data: Path
 ) -> None:
     photographs = detect(net, resize)

@@ -47,11 +47,11 @@ def missed(profile: Profile, level: int) -> int:
     return int(sum((part.misses + part.streamed)[:, level].sum() for part in profile.segments))
 
 
-def test_what_fits_into_the_first_cache_is_not_missed_again(run: Run) -> None:
+def test_data_that_fits_into_l1_misses_once(run: Run) -> None:
     assert missed(run("r16"), 0) <= 4  # the stack and what else the program itself touches
 
 
-def test_what_fits_into_the_second_cache_is_missed_in_the_first(run: Run) -> None:
+def test_data_that_fits_into_l2_misses_in_l1(run: Run) -> None:
     profile = run("r512")
     assert missed(profile, 0) == pytest.approx(512 * LINES, abs=8)
     assert missed(profile, 1) <= 8
@@ -59,20 +59,20 @@ def test_what_fits_into_the_second_cache_is_missed_in_the_first(run: Run) -> Non
     assert sum(part.streamed[:, 0].sum() for part in profile.segments) >= 512 * LINES - 8
 
 
-def test_what_fits_nowhere_comes_from_memory_each_time(run: Run) -> None:
+def test_data_that_fits_into_no_cache_comes_from_memory(run: Run) -> None:
     profile = run("r4096")
     assert missed(profile, 1) == pytest.approx(4096 * LINES, abs=8)
     assert sum(part.written_back for part in profile.segments) <= 4
 
 
-def test_written_lines_are_written_back_when_others_need_their_place(run: Run) -> None:
+def test_dirty_lines_are_written_back_on_eviction(run: Run) -> None:
     profile = run("w4096")
     assert missed(profile, 1) == pytest.approx(4096 * LINES, abs=8)
     # As many as come in go out: the caches were full of written lines when it began.
     assert sum(part.written_back for part in profile.segments) == pytest.approx(4096 * LINES, abs=600)
 
 
-def test_the_least_recently_used_line_of_a_set_makes_room(run: Run) -> None:
+def test_the_least_recently_used_line_of_a_set_is_evicted(run: Run) -> None:
     # 48 KiB are three lines for each set of two: each is gone when its turn comes again. In a direct-mapped
     # cache of the same size only those sets are short that two of the lines share.
     assert missed(run("r48"), 0) == pytest.approx(48 * LINES, abs=8)

@@ -20,7 +20,7 @@ def llvm() -> Llvm:
     return found
 
 
-def test_instructions_are_shown_and_what_is_none_is_said_to_be_unknown(llvm: Llvm) -> None:
+def test_words_are_disassembled_or_marked_unknown(llvm: Llvm) -> None:
     shown = llvm.disassemble([FMLA, NO_INSTRUCTION, NOP, FMLA])
     assert shown == {FMLA: "fmla v0.4s, v1.4s, v2.4s", NO_INSTRUCTION: UNKNOWN, NOP: "nop"}
 
@@ -33,7 +33,7 @@ def test_a_chain_of_multiplications_takes_the_latency_of_each(llvm: Llvm) -> Non
 
 
 @pytest.mark.parametrize("name", ["cortex-a57", "cortex-a72", "cortex-a76", "cortex-a78", "carmel"])
-def test_every_core_that_llvm_stands_for_has_costs(llvm: Llvm, name: str) -> None:
+def test_every_core_with_an_llvm_model_has_costs(llvm: Llvm, name: str) -> None:
     block = b"".join(word.to_bytes(4, "little") for word in (FMLA, FMLA, NOP))
     (cycles,) = load_core_model(name).cycles([block], llvm)
     assert 1 <= cycles <= 20

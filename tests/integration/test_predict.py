@@ -79,7 +79,7 @@ emulated: {images: 0, runs: 3}
 """
 
 
-def test_coefficients_are_found_from_a_sweep_that_was_measured(
+def test_coefficients_are_fitted_to_a_measured_sweep(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     sweep = write_tiny_sweep(tmp_path, SWEEP)

@@ -20,7 +20,7 @@ def found(*rows: tuple[int, float, list[float]]) -> Detections:
     )
 
 
-def test_the_same_detections_agree_wholly_whatever_their_confidence() -> None:
+def test_equal_detections_agree_fully_at_any_confidence() -> None:
     assert detection_agreement([found((0, 0.9, HERE))], [found((0, 0.3, HERE))]) == 1.0
 
 
@@ -28,7 +28,7 @@ def test_unsure_detections_do_not_count() -> None:
     assert detection_agreement([found((0, 0.2, HERE))], [found()]) == 1.0
 
 
-def test_a_missing_a_surplus_and_a_misnamed_detection_cost() -> None:
+def test_missing_surplus_and_misclassified_detections_lower_the_score() -> None:
     reference = [found((0, 0.9, HERE), (1, 0.8, THERE))]
     assert detection_agreement([found((0, 0.9, HERE))], reference) == pytest.approx(2 / 3)
     assert detection_agreement(

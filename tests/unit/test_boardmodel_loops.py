@@ -76,7 +76,7 @@ def test_an_operation_on_half_a_vector_counts_as_half(tmp_path: Path, predictor:
     assert loop.multiply_adds == 0.5
 
 
-def test_a_body_that_was_cut_in_two_is_one_loop(tmp_path: Path, predictor: Predictor) -> None:
+def test_a_body_in_two_blocks_is_one_loop(tmp_path: Path, predictor: Predictor) -> None:
     first, second = code(FMLA, FMLA), code(FMLA, back(3))
     (loop,) = find_loops(profile_of(tmp_path, [(0x1000, first, 50), (0x1008, second, 50)]), predictor)
     assert len(loop.assembly) == 4

@@ -64,7 +64,7 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 FROM_SOURCES = ("build", "--with", "tensorflow", "--sdk", "bazel")
 
 
-def test_all_leaves_out_what_a_target_does_not_have(
+def test_all_omits_the_sdk_of_targets_without_one(
     builds: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main([*FROM_SOURCES, "--target", "all", "--json"]) == 3
@@ -79,7 +79,7 @@ def test_all_leaves_out_what_a_target_does_not_have(
     assert "warning: pi3: there is no room" in said
 
 
-def test_a_named_target_that_cannot_be_built_is_reported_and_the_others_go_on(
+def test_a_failing_target_is_reported_and_the_others_are_built(
     builds: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main([*FROM_SOURCES, "--target", "host", "--target", "pi4"]) == 3
@@ -89,7 +89,7 @@ def test_a_named_target_that_cannot_be_built_is_reported_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("words", [["--toolchain", "zag"], ["--flags=-O2 '"]])
-def test_a_mistake_that_concerns_all_targets_is_said_once(
+def test_an_error_about_all_targets_is_reported_once(
     builds: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["build", "--target", "all", *words]) == 2

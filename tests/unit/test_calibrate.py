@@ -87,7 +87,7 @@ def test_limit_and_skip_choose_the_pictures(material: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["percentile", "kl", "mse"])
-def test_other_methods_stay_inside_the_ends_and_keep_the_inputs(material: Path, method: str) -> None:
+def test_other_methods_stay_within_minmax_and_keep_the_input_range(material: Path, method: str) -> None:
     plain, chosen = written(material)["tensors"], written(material, method=method)["tensors"]
     assert isinstance(plain, list)
     assert isinstance(chosen, list)
@@ -111,7 +111,7 @@ def test_bad_options_are_errors(material: Path, options: dict[str, object], what
         run(material, **options)
 
 
-def test_values_that_are_not_finite_are_an_error_that_names_the_layer(material: Path) -> None:
+def test_infinite_values_are_an_error_with_the_layer(material: Path) -> None:
     engine = StandIn(lambda images, _: np.full((len(images), 7, 4, 4), np.nan, np.float32), (7, 4, 4))
     with pytest.raises(ConfigurationError, match="layer 0 computes infinite values or NaN"):
         calibrate(
@@ -119,7 +119,7 @@ def test_values_that_are_not_finite_are_an_error_that_names_the_layer(material: 
         )
 
 
-def test_a_damaged_picture_leaves_an_older_file_as_it_was(material: Path) -> None:
+def test_a_damaged_picture_does_not_change_an_existing_file(material: Path) -> None:
     (material / "data" / "9.png").write_bytes(b"?")
     (material / "out.json").write_text("older")
     with pytest.raises(ConfigurationError, match=r"9\.png"):

@@ -32,7 +32,7 @@ def test_a_sustained_time_is_a_number_with_a_unit(text: str, seconds: float) -> 
 
 
 @pytest.mark.parametrize("text", ["30", "m", "0s", "-1m", "1d", "1e3s", "999h", "1 m", "٣m"])
-def test_what_is_no_time_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_durations_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["run", "--matrix", "sweep.yaml", f"--sustained={text}"])
     assert caught.value.code == 2
@@ -98,7 +98,7 @@ def test_an_argument_in_another_encoding_is_refused(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith(r"harness: error: the argument caf\udce9 is not UTF-8")
 
 
-def test_what_the_terminal_has_no_letters_for_is_no_error(
+def test_characters_missing_in_the_terminal_are_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"name": "Küche ☕"}]
@@ -123,7 +123,7 @@ def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str])
     assert r"\x1b[31m\u202e: no results" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     code = "import sys; from harness.cli import main; sys.exit(main(['schema']))"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -201,9 +201,7 @@ def test_targets_and_schema_are_data(
     assert json.loads(capsys.readouterr().out)["type"] == "object"
 
 
-def test_there_is_nothing_to_report_in_an_empty_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_of_an_empty_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(tmp_path)]) == 2
     assert "no results" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -216,7 +214,7 @@ def test_there_is_nothing_to_report_in_an_empty_folder(
         (["--target", "host"], "the target host has no image"),
     ],
 )
-def test_what_cannot_be_built_in_an_image_is_a_usage_error(
+def test_options_that_do_not_fit_an_image_are_usage_errors(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["build", "--in", "image", *words]) == 2

@@ -43,7 +43,7 @@ VAL = [f"val/{number}.jpg" for number in range(4)]
 TRAIN = [f"train/{number}.jpg" for number in range(4)]
 
 
-def test_a_split_is_chosen_by_name_and_is_val_without_one(coco8: Path) -> None:
+def test_the_default_split_is_val(coco8: Path) -> None:
     data = read_dataset(coco8, classes=2)
     assert data.kind == "boxes"
     assert shown([picture.path for picture in data.pictures]) == VAL
@@ -59,7 +59,7 @@ def test_a_split_is_chosen_by_name_and_is_val_without_one(coco8: Path) -> None:
     assert shown(read_pictures(coco8)) == VAL
 
 
-def test_calibration_takes_train_where_it_is_there(coco8: Path, tmp_path: Path) -> None:
+def test_calibration_uses_the_split_train_if_it_exists(coco8: Path, tmp_path: Path) -> None:
     assert shown(read_pictures(coco8, split="train")) == TRAIN
     assert shown(read_pictures(coco8.with_name("data.yaml:val"), split="train")) == VAL
     (tmp_path / "coco8/images/train").rename(tmp_path / "elsewhere")
@@ -78,7 +78,7 @@ def test_it_is_found_in_a_folder(coco8: Path, tmp_path: Path) -> None:
     assert shown(read_pictures(tmp_path, split="train")) == TRAIN
 
 
-def test_roboflow_writes_folders_beside_the_file_as_if_they_were_above(tmp_path: Path) -> None:
+def test_roboflow_paths_to_the_parent_mean_folders_beside_the_file(tmp_path: Path) -> None:
     for kind in ("images", "labels"):
         (tmp_path / "valid" / kind).mkdir(parents=True)
     (tmp_path / "valid/images/a.jpg").touch()
@@ -97,7 +97,7 @@ def test_lists_of_pictures_and_of_folders(coco8: Path, tmp_path: Path) -> None:
         read_dataset(file)
 
 
-def test_labels_stand_in_for_the_last_folder_of_images() -> None:
+def test_labels_replaces_the_last_folder_images_of_a_path() -> None:
     assert label_file(Path("/images/a/images/val/b.c.jpg")) == Path("/images/a/labels/val/b.c.txt")
     assert label_file(Path("/a/images")) == Path("/a/images.txt")
     assert label_file(Path("/a/b.jpg")) == Path("/a/b.txt")
@@ -121,9 +121,7 @@ def test_pictures_without_labels_are_background(coco8: Path, tmp_path: Path) -> 
         ("path: coco8\nval: images/val\nnc: 3\n", ":3: nc is 3, but names has 2"),
     ],
 )
-def test_what_makes_no_sense_is_an_error_with_its_line(
-    coco8: Path, tmp_path: Path, text: str, what: str
-) -> None:
+def test_invalid_content_is_an_error_with_its_line(coco8: Path, tmp_path: Path, text: str, what: str) -> None:
     (tmp_path / "coco8/labels/val/0.md").touch()
     file = written(tmp_path, text)
     with pytest.raises(ConfigurationError) as error:
@@ -172,7 +170,7 @@ def test_the_split_may_be_given_beside_the_path(coco8: Path, tmp_path: Path) -> 
         with_chosen_split(tmp_path / "coco8", "val")
 
 
-def test_its_hash_follows_pictures_and_labels_of_the_split_alone(coco8: Path, tmp_path: Path) -> None:
+def test_the_hash_depends_only_on_pictures_and_labels_of_the_split(coco8: Path, tmp_path: Path) -> None:
     assert len(list(files_of(coco8))) == 4 + 4 + 1
     before = [fingerprint.of_dataset(coco8, split) for split in ("val", "train")]
     label = tmp_path / "coco8/labels/val/1.txt"
@@ -185,7 +183,7 @@ def test_its_hash_follows_pictures_and_labels_of_the_split_alone(coco8: Path, tm
 # --- names for a network
 
 
-def test_names_beside_the_cfg_are_taken_where_one_file_fits(
+def test_the_only_matching_file_beside_the_cfg_gives_the_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cfg = tmp_path / "net.cfg"

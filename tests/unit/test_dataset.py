@@ -94,7 +94,7 @@ def test_a_malformed_label_is_an_error_with_file_and_line(tmp_path: Path, line: 
     assert what in str(error.value)
 
 
-def test_a_picture_without_a_label_file_shows_nothing_and_is_counted(tmp_path: Path) -> None:
+def test_a_picture_without_a_label_file_is_background_and_counted(tmp_path: Path) -> None:
     folder = yolo_folder(tmp_path, {"a.jpg": "", "b.jpg": None, "c.jpg": "0 .5 .5 .2 .2"})
     data = read_dataset(folder)
     assert [picture.labelled for picture in data.pictures] == [True, False, True]
@@ -104,7 +104,7 @@ def test_a_picture_without_a_label_file_shows_nothing_and_is_counted(tmp_path: P
     assert "2 of 3 pictures have no label file" in warning_of_unlabelled(data.path, 2, 3)
 
 
-def test_pictures_that_all_lack_labels_are_an_error_that_says_where_they_would_be(tmp_path: Path) -> None:
+def test_an_error_shows_the_expected_label_file_if_all_are_missing(tmp_path: Path) -> None:
     folder = yolo_folder(tmp_path, {"a.jpg": None, "b.jpg": None})
     with pytest.raises(ConfigurationError, match=r"no picture has a label file; .*labels/a\.txt"):
         read_dataset(folder)
@@ -131,7 +131,7 @@ def test_a_pipe_anywhere_in_a_dataset_is_refused(tmp_path: Path, path: str) -> N
         read_dataset(folder)
 
 
-def test_a_link_that_leads_nowhere_is_no_picture_to_leave_out(tmp_path: Path) -> None:
+def test_a_dangling_link_is_an_error(tmp_path: Path) -> None:
     folder = yolo_folder(tmp_path, {"a.jpg": "", "b.jpg": ""})
     (folder / "images" / "a.jpg").unlink()
     (folder / "images" / "a.jpg").symlink_to("gone.jpg")
@@ -264,7 +264,7 @@ def test_bad_coco_json_is_an_error_with_its_place(tmp_path: Path, changes: dict[
         ('{"images": "\\ud800"}', "the list categories is missing"),
     ],
 )
-def test_json_that_is_nothing_of_the_kind_is_an_error(tmp_path: Path, text: str, what: str) -> None:
+def test_other_json_is_an_error(tmp_path: Path, text: str, what: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as error:
@@ -292,9 +292,7 @@ def test_numbers_in_coco_json_may_be_written_in_several_ways(tmp_path: Path) -> 
         (["a_train", "b_val"], "b_val"),
     ],
 )
-def test_of_several_json_files_the_one_with_boxes_is_suggested(
-    tmp_path: Path, names: list[str], suggested: str
-) -> None:
+def test_an_error_suggests_the_json_file_with_boxes(tmp_path: Path, names: list[str], suggested: str) -> None:
     (tmp_path / "annotations").mkdir()
     for name in names:
         (tmp_path / "annotations" / f"{name}.json").touch()
@@ -339,7 +337,7 @@ def test_an_unknown_wordnet_id_is_an_error_that_names_the_list(tmp_path: Path) -
         read_dataset(tmp_path, labels=chosen)
 
 
-def test_a_list_longer_than_the_network_is_an_error_where_it_matters(tmp_path: Path) -> None:
+def test_too_long_a_list_of_ids_is_an_error_for_unknown_classes_only(tmp_path: Path) -> None:
     (tmp_path / "n00000001_a.jpg").touch()
     (tmp_path / "labels.list").write_text("n00000002\nn00000001\n")
     with pytest.raises(ConfigurationError, match=r"labels\.list:2: unknown class 1"):
@@ -363,7 +361,7 @@ def test_pictures_are_found_without_their_labels(tmp_path: Path) -> None:
     assert [path.name for path in read_pictures(folder)] == ["a.jpg", "b.jpg"]
 
 
-def test_a_picture_whose_name_is_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_picture_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "caf\udce9.jpg").touch()
     with pytest.raises(ConfigurationError, match="the name is not UTF-8"):
         read_dataset(tmp_path)

@@ -38,7 +38,7 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def test_a_yolo_box_lies_where_its_cell_and_anchor_say() -> None:
+def test_a_yolo_box_follows_its_cell_and_anchor() -> None:
     raw = tensor()
     raw[:, 1, 2] = [0.0, 1.0, 0.5, -0.5, 2.0, 3.0, -20.0]
     found = decode(head(), raw, NETWORK, 0.1)
@@ -59,7 +59,7 @@ def test_scale_x_y_stretches_the_centre_about_the_cells_middle() -> None:
     assert found.boxes[0][1] == pytest.approx(0.5 / 2)
 
 
-def test_new_coords_takes_everything_as_it_is_and_squares_the_size() -> None:
+def test_new_coords_applies_no_logistic_and_squares_the_size() -> None:
     raw = tensor(fill=0.0)
     raw[:, 0, 3] = [0.5, 0.25, 0.5, 1.0, 0.9, 0.8, 0.1]
     found = decode(head(new_coords=True, scale_x_y=2.0), raw, NETWORK, 0.1)
@@ -99,19 +99,19 @@ def test_candidates_come_by_cell_then_anchor() -> None:
     assert found.boxes[1][2] == pytest.approx(2 * found.boxes[0][2])
 
 
-def test_values_that_are_not_numbers_give_no_box() -> None:
+def test_nan_gives_no_box() -> None:
     raw = tensor()
     raw[4, 0, 0] = np.nan
     assert len(decode(head(), raw, NETWORK, 0.1).boxes) == 0
 
 
-def test_overflow_is_no_warning() -> None:
+def test_overflow_gives_no_warning() -> None:
     raw = tensor(fill=-1e30)
     raw[:, 0, 0] = 1e30
     assert len(decode(head(), raw, NETWORK, 0.1).boxes) == 1
 
 
-def test_a_tensor_of_other_depth_is_an_error_that_names_the_layer() -> None:
+def test_a_tensor_with_wrong_depth_is_an_error_with_the_layer() -> None:
     with pytest.raises(ConfigurationError, match=r"layer 1 .* want 7 channels, layer 0 gives 9"):
         decode(head(), np.zeros((9, 2, 2), np.float32), NETWORK, 0.1)
 
@@ -126,7 +126,7 @@ def test_join_keeps_the_heads_order() -> None:
     assert join(parts).boxes[:, 0].tolist() == [2, 2, 1]
 
 
-def test_detections_can_be_cut_at_a_threshold_and_given_as_corners() -> None:
+def test_detections_above_a_threshold_and_their_corners() -> None:
     found = Detections(
         boxes=np.array([[0.5, 0.5, 0.2, 0.4], [0, 0, 1, 1]], np.float32),
         classes=np.array([3, 4], np.intp),

@@ -74,7 +74,7 @@ def test_the_box_is_the_ink(module: Any) -> None:
         assert (columns.max() + 1, rows.max() + 1) == (box.left + box.width, box.top + box.height)
 
 
-def test_a_digit_is_asked_of_the_cell_that_holds_its_centre(module: Any) -> None:
+def test_the_cell_with_the_centre_predicts_a_digit(module: Any) -> None:
     scenes, yolo = module("scenes"), module("yolo")
     anchors = np.array([[10.0, 10.0], [30.0, 30.0]], np.float32)
     head = yolo.Head(cells=8, anchors=anchors)
@@ -85,7 +85,7 @@ def test_a_digit_is_asked_of_the_cell_that_holds_its_centre(module: Any) -> None
     assert target[5, 3, 0, 5] == 1, "an anchor far too small must stay silent"
 
 
-def test_an_anchor_that_nearly_fits_may_do_either(module: Any) -> None:
+def test_a_nearly_matching_anchor_is_ignored_in_training(module: Any) -> None:
     scenes, yolo = module("scenes"), module("yolo")
     head = yolo.Head(cells=8, anchors=np.array([[18.0, 18.0], [30.0, 30.0]], np.float32))
     box = scenes.Box(label=1, left=40, top=66, width=28, height=28)
@@ -93,7 +93,7 @@ def test_an_anchor_that_nearly_fits_may_do_either(module: Any) -> None:
     assert target[5, 3, 0, 4:6].tolist() == [0, 0]
 
 
-def test_every_digit_is_asked_of_some_anchor(module: Any) -> None:
+def test_every_digit_is_assigned_to_an_anchor(module: Any) -> None:
     scenes, yolo = module("scenes"), module("yolo")
     head = yolo.Head(cells=8, anchors=np.array([[100.0, 5.0]], np.float32))
     box = scenes.Box(label=1, left=40, top=66, width=20, height=30)

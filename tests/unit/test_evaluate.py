@@ -100,7 +100,7 @@ def test_the_same_boxes_as_coco_json_score_the_same(detector: dict[str, Any]) ->
     assert evaluate(detecting(), **(detector | {"dataset": path})) == evaluate(detecting(), **detector)
 
 
-def test_boxes_missed_in_int8_cost(detector: dict[str, Any]) -> None:
+def test_boxes_missed_in_int8_lower_the_score(detector: dict[str, Any]) -> None:
     result = evaluate(detecting(), **(detector | {"cfg": detector["cfg"].with_name("int8.cfg")}))
     assert result["map50"] == pytest.approx(67 / 101)
 
@@ -117,7 +117,7 @@ def test_agreement_runs_fp32_beside_it_and_needs_no_labels(detector: dict[str, A
         evaluate(detecting(), **int8)
 
 
-def test_letterboxed_boxes_come_back_in_the_pictures_frame(detector: dict[str, Any]) -> None:
+def test_letterboxed_boxes_are_mapped_back_to_the_picture(detector: dict[str, Any]) -> None:
     # The picture fills rows 1 and 2 of 4: the box is twice as high in the picture, and higher up.
     for number in range(3):
         (detector["dataset"] / f"labels/{number}.txt").write_text("1 0.625 0.25 0.5 1.0\n")
@@ -267,7 +267,7 @@ def test_detect_draws_several_pictures_into_a_folder(
     assert "net.cfg: is a file; several pictures need a folder" in capsys.readouterr().err
 
 
-def test_a_damaged_picture_leaves_nothing_half_done(
+def test_a_damaged_picture_leaves_no_partial_output(
     command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = tmp_path / "bad.png"
@@ -306,7 +306,7 @@ def test_bad_options_of_detect_are_errors(
     assert captured.out == ""
 
 
-def test_detect_with_a_classifier_says_what_to_do(
+def test_detect_with_a_classifier_gives_a_hint(
     command: argparse.Namespace, classifier: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command.engine = classifying()
@@ -347,7 +347,7 @@ def multiplied(data: Path, count: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "metric", "engine"), [("detector", "map50", detecting), ("classifier", "top1", classifying)]
 )
-def test_every_policy_is_scored_on_the_same_pictures_drawn_again(
+def test_every_policy_is_scored_on_the_same_resamples(
     kind: str, metric: str, engine: Callable[[], StandIn], request: pytest.FixtureRequest
 ) -> None:
     fp32 = request.getfixturevalue(kind)
@@ -367,7 +367,7 @@ def test_every_policy_is_scored_on_the_same_pictures_drawn_again(
     assert "resampled" not in evaluate(engine(), **fp32, resample=True, limit=19)  # too few pictures
 
 
-def test_pictures_of_calibration_that_are_evaluated_are_counted(
+def test_evaluated_pictures_used_for_calibration_are_counted(
     command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "c.json"
@@ -410,7 +410,7 @@ def test_eval_and_calibrate_take_a_split(
     assert "data.yaml: has no split test; it has train and val" in capsys.readouterr().err
 
 
-def test_most_pictures_without_labels_are_warned_of(
+def test_a_warning_if_most_pictures_have_no_labels(
     command: argparse.Namespace, detector: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in (0, 1):
@@ -434,7 +434,7 @@ DYNAMIC = "{default: int8, quantize: 1}"
 
 
 @pytest.mark.parametrize(("policy", "precision"), [("fp16", "fp32"), (DYNAMIC, "int8")])
-def test_commands_run_the_policy_that_they_are_given(
+def test_commands_apply_policy(
     command: argparse.Namespace,
     detector: dict[str, Any],
     tmp_path: Path,
@@ -463,7 +463,7 @@ def test_commands_run_the_policy_that_they_are_given(
     assert detector["cfg"].read_text() == before
 
 
-def test_int8_without_ranges_is_refused_with_both_ways_out(
+def test_int8_without_ranges_is_refused_with_both_solutions(
     command: argparse.Namespace, detector: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["eval", *words(detector), "--dataset", str(detector["dataset"]), "--policy", "int8"]
@@ -475,7 +475,7 @@ def test_int8_without_ranges_is_refused_with_both_ways_out(
     assert not command.engine.runs
 
 
-def test_ranges_are_recorded_without_those_that_are_to_be_recorded(
+def test_calibration_needs_no_ranges(
     command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path
 ) -> None:
     arguments = ["calibrate", *words(detector), "--dataset", str(detector["dataset"]), "--policy", "int8"]

@@ -33,7 +33,7 @@ def test_without_a_mask_all_anchors_are_taken(tmp_path: Path) -> None:
     assert head.anchors.tolist() == [[1, 2], [3, 4]]
 
 
-def test_numbers_end_where_c_would_stop_reading(tmp_path: Path) -> None:
+def test_numbers_are_read_as_by_atof(tmp_path: Path) -> None:
     text = "[yolo]\nmask=0#1\nanchors = 1.5x,2\nclasses=3#80\nnum=1\nscale_x_y=1.2.3\n"
     (head,) = read_outputs(cfg(tmp_path, CONVOLUTION + text)).heads
     assert head.anchors.tolist() == [[1.5, 2]]
@@ -72,7 +72,7 @@ def test_letter_box_is_read_from_net(tmp_path: Path) -> None:
         ("[region]\nanchors=1,2\nnum=1\nclasses=2\ncoords=5\n", 10, "only coords=4"),
     ],
 )
-def test_senseless_heads_are_errors_with_their_line(tmp_path: Path, text: str, line: int, what: str) -> None:
+def test_invalid_heads_are_errors_with_their_line(tmp_path: Path, text: str, line: int, what: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         read_outputs(cfg(tmp_path, CONVOLUTION + text))
     message = str(error.value)

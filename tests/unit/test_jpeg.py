@@ -28,7 +28,7 @@ def picture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_it_is_the_picture_that_pillow_sees(picture: Path) -> None:
+def test_pixels_are_close_to_pillows(picture: Path) -> None:
     with Image.open(picture) as opened:
         expected = np.asarray(opened.convert("RGB")).astype(int)
     decoded = jpeg.decode(picture.read_bytes())
@@ -40,7 +40,9 @@ def test_it_is_the_picture_that_pillow_sees(picture: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_strips_give_what_the_whole_gives(picture: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_strips_give_the_same_pixels_as_the_whole(
+    picture: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
     whole = jpeg.decode(picture.read_bytes())
     monkeypatch.setattr(jpeg, "_STRIP", 67 * 2 * rows)
     assert np.array_equal(jpeg.decode(picture.read_bytes()), whole)  # type: ignore[arg-type]
@@ -72,7 +74,7 @@ def test_other_pictures_are_left_to_pillow(mode: str, options: dict[str, Any], t
 
 
 @pytest.mark.parametrize("value", range(0, 256, 5))
-def test_chroma_is_found_again(value: int) -> None:
+def test_chroma_is_recovered(value: int) -> None:
     for factor in (1.402, 1.772):
         luma = np.array([[10, 60, 128], [190, 245, 128]], np.int32)
         seen = np.clip(luma + round(factor * (value - 128)), 0, 255)

@@ -129,7 +129,7 @@ def test_every_kind_of_failure(
     assert found["message"]
 
 
-def test_there_is_one_document_where_a_failure_follows_the_data(
+def test_a_failure_after_the_data_prints_no_second_document(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_with(monkeypatch, "schema", errors.CellsFailedError("1 of 2 cells failed"), {"cells": []})
@@ -141,7 +141,7 @@ def test_there_is_one_document_where_a_failure_follows_the_data(
     assert shown(capsys)[0]["message"] == "2 of 2 cells failed"
 
 
-def test_data_that_is_no_json_is_not_printed_in_part(
+def test_data_that_is_not_json_is_not_printed_partly(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_with(monkeypatch, "schema", ZeroDivisionError(), {"first": 1, "second": float("nan")})
@@ -163,7 +163,7 @@ def test_an_end_by_signal(number: signal.Signals, status: int, tmp_path: Path) -
     assert json.loads(stdout)["error"]["status"] == status
 
 
-def test_a_reader_that_goes_away_is_no_second_failure() -> None:
+def test_a_closed_pipe_is_not_a_second_failure() -> None:
     code = "import sys; from harness.cli import main; sys.exit(main(['report', '--json', '/nowhere']))"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

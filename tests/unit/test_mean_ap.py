@@ -68,7 +68,7 @@ def test_a_false_detection_before_the_true_one_halves_the_precision() -> None:
     assert darknet_map([found((0, 0.7, NOWHERE), (0, 0.8, HERE))], truths, 1) == 1.0
 
 
-def test_finding_a_box_twice_is_false_the_second_time() -> None:
+def test_the_second_detection_of_a_box_is_false() -> None:
     truths = [truth((0, HERE), (0, THERE))]
     detections = [found((0, 0.9, HERE), (0, 0.8, HERE), (0, 0.7, THERE))]
     # Ranks: true, false, true: precision 1 up to recall 0.5, then 2/3.
@@ -113,7 +113,7 @@ def test_coco_clips_boxes_to_the_picture() -> None:
     assert coco_ap([found((0, 0.9, beyond))], [truth((0, at_the_edge))], [SIZE])[1] == pytest.approx(1.0)
 
 
-def test_crowds_neither_count_nor_cost_in_coco() -> None:
+def test_coco_ignores_crowds() -> None:
     truths = [truth((0, HERE), (0, THERE), crowd=[False, True])]
     detections = [found((0, 0.9, THERE), (0, 0.8, HERE))]
     assert coco_ap(detections, truths, [SIZE])[0] == pytest.approx(1.0)
@@ -144,7 +144,7 @@ def unpack(scene: Scene) -> tuple[list[Truth], list[Detections]]:
 
 @settings(deadline=None, max_examples=60)
 @given(scenes)
-def test_scores_are_fractions_and_truth_itself_scores_full(
+def test_scores_are_fractions_and_the_labels_score_1(
     scene: Scene,
 ) -> None:
     truths, detections = unpack(scene)

@@ -74,7 +74,7 @@ def test_diounms_takes_its_exponent_from_the_cfg_and_greedynms_does_not() -> Non
     assert len(suppress(pair, kind="greedynms", beta=2.0)) == 2
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_without_boxes_nothing_is_kept() -> None:
     empty = Candidates(boxes=np.zeros((0, 4), np.float32), probabilities=np.zeros((0, 5), np.float32))
     assert len(suppress(empty)) == 0
 

@@ -11,7 +11,7 @@ from harness.accuracy.overlap import overlap, picture_digest
 from harness.errors import ConfigurationError
 
 
-def test_pictures_are_known_again_by_their_content(tmp_path: Path) -> None:
+def test_pictures_are_recognised_by_their_content(tmp_path: Path) -> None:
     pictures = [tmp_path / f"{number}.jpg" for number in range(4)]
     for number, picture in enumerate(pictures):
         picture.write_text(str(number % 3))  # the last one is a copy of the first
@@ -34,7 +34,7 @@ def test_pictures_are_known_again_by_their_content(tmp_path: Path) -> None:
         ('{"a": ' + "9" * 5000 + "}", "thousands of digits"),
     ],
 )
-def test_what_is_no_calibration_file_is_an_error(tmp_path: Path, text: str, what: str) -> None:
+def test_another_file_is_an_error(tmp_path: Path, text: str, what: str) -> None:
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(ConfigurationError, match=what):
         overlap(tmp_path / "c.json", [])

@@ -50,7 +50,7 @@ def test_grey_of_8_bits_stays_as_it_is(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
-def test_of_16_bits_the_high_eight_count(tmp_path: Path, suffix: str) -> None:
+def test_16_bits_use_the_high_eight(tmp_path: Path, suffix: str) -> None:
     """As in stb_image. Pillow cuts such values off at 255, which makes all but the darkest white."""
     values = (GREY.astype(np.uint16) << 8) + GREY[::-1]
     path = saved(tmp_path / f"a.{suffix}", Image.fromarray(values))
@@ -85,9 +85,7 @@ def png(colour_type: int, depth: int, rows: bytes, *, size: int = 16) -> bytes:
 
 
 @pytest.mark.parametrize(("colour_type", "channels"), [(2, 3), (6, 4), (4, 2)], ids=["RGB", "RGBA", "LA"])
-def test_colours_of_16_bits_count_by_their_high_eight(
-    tmp_path: Path, colour_type: int, channels: int
-) -> None:
+def test_16_bit_colours_use_the_high_eight(tmp_path: Path, colour_type: int, channels: int) -> None:
     values = np.random.default_rng(1).integers(0, 65536, (16, 16, channels)).astype(">u2")
     (tmp_path / "a.png").write_bytes(png(colour_type, 16, values.tobytes()))
     high = (values >> 8).astype(np.uint8)
@@ -148,7 +146,7 @@ def test_orientation_is_ignored_as_in_stb_image(tmp_path: Path) -> None:
     assert np.array_equal(read_picture(path), COLOURS[:8])
 
 
-def test_of_several_frames_the_first_counts(tmp_path: Path) -> None:
+def test_the_first_of_several_frames_is_used(tmp_path: Path) -> None:
     frames = [Image.fromarray(GREY), Image.fromarray(GREY[::-1].copy())]
     for name in ("a.gif", "a.tif"):
         path = saved(tmp_path / name, frames[0], save_all=True, append_images=frames[1:])
@@ -195,7 +193,7 @@ def test_16_bits_of_another_meaning_are_refused(tmp_path: Path, tags: dict[int, 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_strips_give_what_the_whole_gives(
+def test_strips_give_the_same_pixels_as_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, channels: int
 ) -> None:
     image = (
@@ -231,7 +229,7 @@ def test_too_many_pixels_are_refused_before_any_is_decoded(tmp_path: Path) -> No
     assert MOST_PIXELS < 20000 * 20000
 
 
-def test_a_pipe_is_no_picture(tmp_path: Path) -> None:
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jpg")
     with pytest.raises(ConfigurationError, match="is a named pipe, not a regular file"):
         read_picture(tmp_path / "a.jpg")
@@ -282,9 +280,7 @@ def test_damaged_pictures_are_read_or_refused(
     assert message.startswith(f"{tmp_path / 'a'}: ")
 
 
-def test_damaged_metadata_is_no_concern_of_the_user(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_metadata_gives_no_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Pillow warns of it, in words about its own parser."""
     exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x1a\x01\x05\0\x01\0\0\0\xff\xff\0\0\0\0\0\0"
     path = saved(tmp_path / "a.jpg", Image.fromarray(COLOURS), exif=exif)

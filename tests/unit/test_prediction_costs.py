@@ -62,21 +62,21 @@ def test_other_rules_have_other_costs(calculations: Calculations, core: CoreMode
     assert len(calculations.blocks) == 2 * len(BLOCKS)
 
 
-def test_another_llvm_has_other_costs_of_the_cores_that_it_models(core: CoreModel) -> None:
+def test_costs_of_out_of_order_cores_depend_on_the_llvm_version(core: CoreModel) -> None:
     older, newer = (Llvm(mc="", mca="", version=(major, 0, 0)) for major in (18, 19))
     assert core.fingerprint(older) == core.fingerprint(newer)
     modelled = load_core_model("cortex-a72")
     assert modelled.fingerprint(older) != modelled.fingerprint(newer)
 
 
-def test_several_may_calculate_at_once(calculations: Calculations, core: CoreModel) -> None:
+def test_several_processes_calculate_at_once(calculations: Calculations, core: CoreModel) -> None:
     blocks = [i * NOP for i in range(1, 200)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: block_cycles(blocks, core, Scripted()).tolist(), range(16)))
     assert found == [[4.0 * i for i in range(1, 200)]] * 16
 
 
-def test_a_file_that_is_no_database_says_what_to_do(
+def test_a_file_that_is_not_a_database_gives_a_hint(
     calculations: Calculations, core: CoreModel, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").mkdir()
@@ -86,9 +86,7 @@ def test_a_file_that_is_no_database_says_what_to_do(
     assert "Remove the file" in caught.value.hint
 
 
-def test_a_database_that_was_damaged_says_what_to_do(
-    calculations: Calculations, core: CoreModel, tmp_path: Path
-) -> None:
+def test_a_damaged_database_gives_a_hint(calculations: Calculations, core: CoreModel, tmp_path: Path) -> None:
     blocks = [i * NOP for i in range(1, 500)]
     block_cycles(blocks, core, Scripted())
     database = tmp_path / "cache" / "costs.sqlite"
@@ -117,7 +115,7 @@ class Analysed(Llvm):
         return [1.0] * len(blocks)
 
 
-def test_no_more_vector_operations_are_executed_in_a_cycle_than_the_rules_say() -> None:
+def test_vector_operations_per_cycle_are_limited_by_the_rules() -> None:
     rules = OutOfOrderRules(llvm_cpu="any", least_llvm=14, wide_vector_operations=1.0)
     core = CoreModel(name="a core", description="", line_fill=1.0, multiply_adds=1, out_of_order=rules)
     words = [[FMLA] * 6, [FMLA_NARROW] * 6, [ADD] * 6]
@@ -128,7 +126,7 @@ def test_no_more_vector_operations_are_executed_in_a_cycle_than_the_rules_say() 
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in resource("toolchains", "cores").glob("*.yaml")))
-def test_every_core_that_ships_is_read(name: str) -> None:
+def test_every_shipped_core_is_valid(name: str) -> None:
     core = load_core_model(name)
     assert core.name == name
     assert core.line_fill > 0

@@ -24,7 +24,7 @@ def measured(name: str, cycles: float, bytes_moved: int, milliseconds: float | N
 EXACT = [measured(str(i), 1e6 * (i + 1), 1000 * (i * i + 3)) for i in range(6)]
 
 
-def test_what_follows_the_model_is_found_again() -> None:
+def test_coefficients_of_exact_times_are_recovered() -> None:
     found = fit(EXACT, BOARD, 1, "a test")
     assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
     assert found.coefficients.error_p90 == pytest.approx(0, abs=1e-9)
@@ -32,7 +32,7 @@ def test_what_follows_the_model_is_found_again() -> None:
     assert set(found.errors) == {measurement.name for measurement in EXACT}
 
 
-def test_one_time_that_is_far_off_does_not_pull_at_the_others() -> None:
+def test_the_fit_is_robust_to_an_outlier() -> None:
     off = measured("off", 3e6, 9000, milliseconds=40.0)
     found = fit([*EXACT, off], BOARD, 1, "a test")
     assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.5))
@@ -54,12 +54,12 @@ def test_a_coefficient_is_never_negative() -> None:
     assert found.compute == pytest.approx(1.6)
 
 
-def test_work_that_moves_nothing_says_nothing_of_memory() -> None:
+def test_without_memory_traffic_the_memory_coefficient_is_zero() -> None:
     found = fit([measured(str(i), 1e6 * (i + 1), 0) for i in range(4)], BOARD, 1, "a test").coefficients
     assert (found.compute, found.memory) == pytest.approx((1.25, 0))
 
 
-def test_threads_share_out_the_cycles() -> None:
+def test_threads_divide_the_cycles() -> None:
     found = fit(EXACT, BOARD, 2, "a test").coefficients
     assert (found.compute, found.memory) == pytest.approx((2.5, 0.5))
 

@@ -24,7 +24,7 @@ def test_two_independent_instructions_issue_in_a_cycle(rules: InOrderRules) -> N
     assert cycles(rules, *(f"add x{i}, x20, x21" for i in range(8))) == 4
 
 
-def test_one_that_needs_the_other_waits(rules: InOrderRules) -> None:
+def test_a_dependent_instruction_waits(rules: InOrderRules) -> None:
     assert cycles(rules, "add x0, x0, x1", "add x0, x0, x1") == 2
 
 
@@ -49,19 +49,19 @@ def test_a_wide_load_takes_both_slots_and_two_cycles_of_the_load_unit(rules: InO
     assert cycles(rules, *(f"ldr d{i}, [x0, #{8 * i}]" for i in range(4))) == 4
 
 
-def test_a_load_delays_what_uses_it(rules: InOrderRules) -> None:
+def test_a_load_delays_dependent_instructions(rules: InOrderRules) -> None:
     far = cycles(rules, "ldr d0, [x0]", "fadd v1.2s, v2.2s, v2.2s")
     near = cycles(rules, "ldr d0, [x0]", "fadd v1.2s, v0.2s, v0.2s")
     assert near > far
 
 
-def test_a_division_keeps_the_vector_unit(rules: InOrderRules) -> None:
+def test_a_division_occupies_the_vector_unit(rules: InOrderRules) -> None:
     assert cycles(rules, "fdiv v0.4s, v1.4s, v2.4s") == rules.divide_interval
     both = cycles(rules, "fdiv v0.4s, v1.4s, v2.4s", "fmla v3.4s, v4.4s, v5.4s")
     assert both == rules.divide_interval + 1
 
 
-def test_what_does_nothing_takes_a_place_in_a_cycle_and_no_memory_slot(rules: InOrderRules) -> None:
+def test_nop_takes_an_issue_slot_but_no_memory_slot(rules: InOrderRules) -> None:
     loads = [f"ldr d{i}, [x0, #{8 * i}]" for i in range(4)]
     between = [line for load in loads for line in (load, "nop")]
     assert cycles(rules, *loads) == cycles(rules, *between) == 4
@@ -69,5 +69,5 @@ def test_what_does_nothing_takes_a_place_in_a_cycle_and_no_memory_slot(rules: In
     assert cycles(rules, *["prfm pldl1keep, [x1]"] * 8) == 8  # while a prefetch takes one
 
 
-def test_nothing_takes_less_than_a_cycle(rules: InOrderRules) -> None:
+def test_every_block_takes_at_least_a_cycle(rules: InOrderRules) -> None:
     assert cycles(rules, "nop") == 1

@@ -68,7 +68,7 @@ def test_accesses_move_doublewords(text: str, doublewords: int) -> None:
     assert parse_instruction(text).doublewords == doublewords
 
 
-def test_a_load_writes_what_it_loads_and_advances_its_base() -> None:
+def test_a_load_writes_its_registers_and_advances_its_base() -> None:
     assert parse_instruction("ldp q0, q1, [x2], #32") == Instruction(
         kind=Kind.LOAD, doublewords=4, writes=("v0", "v1"), reads=("x2",), written_back="x2"
     )
@@ -81,13 +81,13 @@ def test_a_store_writes_no_register() -> None:
     assert (stored.writes, stored.reads, stored.written_back) == ((), ("v3", "x4"), "x4")
 
 
-def test_what_leaves_a_part_of_a_register_reads_it() -> None:
+def test_a_partial_write_reads_the_register() -> None:
     assert "v0" in parse_instruction("ld1 { v0.s }[1], [x0]").reads
     assert "v0" in parse_instruction("mov v0.d[1], x3").reads
     assert "v0" not in parse_instruction("mov v0.16b, v1.16b").reads
 
 
-def test_flags_link_what_sets_them_with_what_reads_them() -> None:
+def test_flags_connect_their_writer_and_reader() -> None:
     assert "flags" in parse_instruction("subs x0, x0, #1").writes
     assert parse_instruction("cmp x0, x1").writes == ("flags",)
     assert "flags" in parse_instruction("b.ne #-4").reads

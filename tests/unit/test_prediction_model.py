@@ -37,7 +37,7 @@ def profile(tmp_path: Path) -> Profile:
     return read_profile(tmp_path / "profile")
 
 
-def test_work_is_rounds_lines_taken_in_and_lines_moved(profile: Profile) -> None:
+def test_work_is_iterations_filled_lines_and_moved_lines(profile: Profile) -> None:
     assert work_of(profile, COSTS, levels=2) == Work(
         instructions=1000 * 2 + 500 * 5,
         cycles=1000 * 2.0 + 500 * 10.0 + 30 * 4.0,
@@ -45,7 +45,7 @@ def test_work_is_rounds_lines_taken_in_and_lines_moved(profile: Profile) -> None
     )
 
 
-def test_the_last_level_that_a_board_has_is_the_one_that_memory_serves(profile: Profile) -> None:
+def test_memory_serves_the_misses_of_the_last_level(profile: Profile) -> None:
     assert work_of(profile, COSTS, levels=3).bytes_moved == 64 * (99 + 99 + 3 + 1)
 
 
@@ -57,7 +57,7 @@ def test_time_is_made_of_cycles_and_bytes(profile: Profile) -> None:
     assert found.work == work_of(profile, COSTS, levels=2)
 
 
-def test_layers_make_up_the_whole_but_for_what_is_between_them(profile: Profile) -> None:
+def test_layers_add_up_to_the_whole_without_the_gaps(profile: Profile) -> None:
     found = predict(profile, COSTS, BOARD)
     written_back_after = 1e3 * 0.5 * 64 / 2e9
     assert sorted(found.layers) == [0, 1]
@@ -65,7 +65,7 @@ def test_layers_make_up_the_whole_but_for_what_is_between_them(profile: Profile)
     assert sum(found.layers.values()) == pytest.approx(found.milliseconds - written_back_after)
 
 
-def test_the_interval_is_where_an_error_of_its_size_leads(profile: Profile) -> None:
+def test_the_interval_follows_from_the_error(profile: Profile) -> None:
     found = predict(profile, COSTS, BOARD)
     low, high = found.interval_ms
     assert found.validated
@@ -74,13 +74,13 @@ def test_the_interval_is_where_an_error_of_its_size_leads(profile: Profile) -> N
     assert found.milliseconds / high - 1 == pytest.approx(-0.1)
 
 
-def test_a_board_that_nothing_was_measured_on_has_the_wider_interval(profile: Profile) -> None:
+def test_a_board_without_measurements_has_a_wider_interval(profile: Profile) -> None:
     guessed = replace(BOARD, coefficients=Coefficients(compute=1.0, memory=0.5), coefficients_all_cores=None)
     found = predict(profile, COSTS, guessed)
     assert (found.validated, found.error) == (False, UNVALIDATED_ERROR)
 
 
-def test_what_is_not_hot_costs_what_the_rest_does(profile: Profile) -> None:
+def test_cold_blocks_cost_as_much_as_the_others(profile: Profile) -> None:
     found = work_of(profile, Costs(blocks={1: 10.0}, line_fill=0.0), levels=2)
     assert found.cycles == 2000 + 5000  # the first layer has nothing hot: a cycle an instruction
 
@@ -98,7 +98,7 @@ def test_threads_share_cycles_and_not_memory() -> None:
     assert features(work, BOARD, 8) == features(work, BOARD, 2)  # it has two cores
 
 
-def test_coefficients_of_some_cores_lie_between_those_of_one_and_of_all() -> None:
+def test_coefficients_are_interpolated_between_one_core_and_all() -> None:
     board = replace(BOARD, cores=3)
     assert coefficients_for(board, 1) == board.coefficients
     assert coefficients_for(board, 3) == board.coefficients_all_cores

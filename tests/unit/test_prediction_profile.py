@@ -42,7 +42,7 @@ def test_blocks_and_segments_are_read(file: Path) -> None:
     assert profile.instructions == 100 + 2 * 7 + 2 * 2
 
 
-def test_a_profile_that_is_cut_short_anywhere_says_so(file: Path) -> None:
+def test_a_truncated_profile_is_an_error(file: Path) -> None:
     whole = written(file)
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
@@ -50,37 +50,37 @@ def test_a_profile_that_is_cut_short_anywhere_says_so(file: Path) -> None:
             read_profile(file)
 
 
-def test_what_follows_the_end_is_refused(file: Path) -> None:
+def test_bytes_after_the_end_are_refused(file: Path) -> None:
     file.write_bytes(written(file) + b"more")
     with pytest.raises(HarnessError, match="4 bytes after the end"):
         read_profile(file)
 
 
-def test_another_file_is_no_profile(file: Path) -> None:
+def test_another_file_is_refused(file: Path) -> None:
     file.write_bytes(b"#!/bin/sh\nexit 1\n")
     with pytest.raises(HarnessError, match="at byte 0: not a block profile"):
         read_profile(file)
 
 
-def test_a_file_that_is_not_there_says_so(file: Path) -> None:
+def test_a_missing_file_is_an_error(file: Path) -> None:
     with pytest.raises(HarnessError, match="cannot be read: No such file"):
         read_profile(file)
 
 
-def test_a_segment_names_only_blocks_before_it(file: Path) -> None:
+def test_a_segment_refers_to_earlier_blocks_only(file: Path) -> None:
     write_profile(file, [NOP], [(RUN_ENDED, 0, [(1, 1)])])
     with pytest.raises(HarnessError, match="refers to block 1 of 1"):
         read_profile(file)
 
 
-def test_a_record_of_an_unknown_kind_is_refused_where_it_stands(file: Path) -> None:
+def test_an_unknown_kind_of_record_is_refused_with_its_offset(file: Path) -> None:
     file.write_bytes(MAGIC + struct.pack("<II", 9, 0))
     with pytest.raises(HarnessError, match="at byte 8: unknown kind of record 9"):
         read_profile(file)
 
 
 @pytest.mark.parametrize("word", [1, 3, 8])
-def test_a_count_that_nothing_can_have_counted_is_refused(file: Path, word: int) -> None:
+def test_a_count_out_of_range_is_refused(file: Path, word: int) -> None:
     row = [0] * 9
     row[word] = 1 << 60
     segment = struct.pack("<IIQQ9Q", 2, 1, RUN_ENDED, 0, *row)
@@ -91,7 +91,7 @@ def test_a_count_that_nothing_can_have_counted_is_refused(file: Path, word: int)
 
 @writes_a_file
 @given(garbage=st.binary(max_size=200))
-def test_no_bytes_do_worse_than_an_error(file: Path, garbage: bytes) -> None:
+def test_random_bytes_cause_at_most_an_error(file: Path, garbage: bytes) -> None:
     file.write_bytes(MAGIC + garbage)
     with pytest.raises(HarnessError):
         read_profile(file)
@@ -99,7 +99,7 @@ def test_no_bytes_do_worse_than_an_error(file: Path, garbage: bytes) -> None:
 
 @writes_a_file
 @given(at=st.integers(min_value=0), value=st.integers(min_value=0, max_value=255))
-def test_a_byte_that_changed_is_an_error_or_another_profile(file: Path, at: int, value: int) -> None:
+def test_a_changed_byte_is_an_error_or_another_profile(file: Path, at: int, value: int) -> None:
     data = bytearray(written(file))
     data[at % len(data)] = value
     file.write_bytes(data)

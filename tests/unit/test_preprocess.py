@@ -127,7 +127,7 @@ def test_crop_computes_only_what_it_returns_and_to_the_same_bits(rows: int, colu
     assert np.array_equal(tensor, whole[:, top : top + 224, left : left + 224])
 
 
-def test_crop_of_a_long_strip_takes_no_memory_for_what_is_cut_off() -> None:
+def test_crop_of_a_long_strip_needs_no_memory_for_the_rest() -> None:
     tensor, _ = crop(noise(1, 100_000), width=224, height=224)  # 25,600,000 x 256 pixels before it is cut
     assert tensor.shape == (3, 224, 224)
 
@@ -163,7 +163,7 @@ def test_a_truncated_picture_is_an_error_with_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture at all", b"\x89PNG\r\n\x1a\n" + b"\0" * 50])
-def test_what_is_no_picture_is_an_error_with_its_name(tmp_path: Path, content: bytes) -> None:
+def test_another_file_is_an_error_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"x\.png: cannot decode the picture"):
@@ -175,7 +175,7 @@ def test_a_missing_picture_is_an_error_with_its_name(tmp_path: Path) -> None:
         read_picture(tmp_path / "gone.png")
 
 
-def test_chunks_keep_the_order_and_leave_nothing_out(tmp_path: Path) -> None:
+def test_chunks_keep_the_order_and_all_pictures(tmp_path: Path) -> None:
     paths = []
     for number in range(7):
         paths.append(tmp_path / f"{number}.png")

@@ -87,7 +87,7 @@ def test_a_constant_tensor_keeps_its_value(method: str) -> None:
         lambda v: max(v) - min(v) > 1e-3
     ),
 )
-def test_a_chosen_range_lies_inside_what_was_seen(method: str, values: list[float]) -> None:
+def test_a_chosen_range_lies_within_the_values(method: str, values: list[float]) -> None:
     array = np.array(values)
     low, high = choose(method, histogram(array))
     slack = 1e-6 * (array.max() - array.min())
@@ -95,7 +95,7 @@ def test_a_chosen_range_lies_inside_what_was_seen(method: str, values: list[floa
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_tensor_without_negative_values_keeps_its_least_value_at_or_below_zero(method: str) -> None:
+def test_a_tensor_without_negative_values_keeps_zero_in_its_range(method: str) -> None:
     low, high = choose(method, histogram(np.abs(NORMAL)))
     assert low <= 0.01
     assert high > 2

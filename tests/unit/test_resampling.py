@@ -43,7 +43,7 @@ def pictures(count: int) -> tuple[list[Detections], list[Truth]]:
     return found, truths
 
 
-def test_each_resample_has_the_score_that_pycocotools_gives_it() -> None:
+def test_each_resample_has_the_score_of_pycocotools() -> None:
     found, truths = pictures(30)
     matches = coco_scores(found, truths, [SIZE] * 30).matches
     drawn = draws(30)[:12]
@@ -66,14 +66,14 @@ def test_draws_are_the_same_each_time_and_have_as_many_pictures() -> None:
     assert len(np.unique(drawn, axis=0)) == RESAMPLES
 
 
-def test_the_scatter_of_resampled_fractions_is_that_of_other_pictures() -> None:
+def test_resampled_fractions_vary_as_much_as_other_pictures() -> None:
     hits = np.arange(200) < 140
     values = resampled_fraction(hits, draws(200))
     assert values.mean() == pytest.approx(0.7, abs=0.01)
     assert values.std() == pytest.approx(math.sqrt(0.7 * 0.3 / 200), rel=0.15)
 
 
-def test_what_is_kept_tells_other_pictures_and_other_draws_apart() -> None:
+def test_scores_identify_their_pictures_and_resamples() -> None:
     drawn = draws(3)
     values = np.full(RESAMPLES, 1 / 3)
     one = kept("top1", values, drawn, ["a", "b", "c"])

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", ["n" * 256, "ü" * 128, "a/" * 2100 + "b"])
 @pytest.mark.parametrize("words", COMMANDS)
-def test_what_is_too_long_is_refused(
+def test_too_long_paths_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], words: str, path: str
 ) -> None:
     before = sorted(folder.iterdir())
@@ -66,7 +66,7 @@ def test_what_is_too_long_is_refused(
     assert sorted(folder.iterdir()) == before
 
 
-def test_weights_are_not_fetched_to_a_folder_that_cannot_be(
+def test_weights_are_not_fetched_to_an_impossible_folder(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["models", "fetch", "yolov3-tiny", "--url", "http://127.0.0.1:1/", "--to", "n" * 256]
@@ -160,7 +160,7 @@ def test_a_file_may_have_the_longest_name_there_is(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EISDIR])
-def test_what_the_system_says_of_a_file_is_no_fault_of_harness(number: int) -> None:
+def test_system_errors_about_files_are_not_bugs_of_harness(number: int) -> None:
     error = explained(OSError(number, os.strerror(number), b"caf\xc3\xa9"))
     assert isinstance(error, ConfigurationError)
     assert error.message == f"café: cannot be used: {os.strerror(number)}"
@@ -168,7 +168,7 @@ def test_what_the_system_says_of_a_file_is_no_fault_of_harness(number: int) -> N
 
 
 @pytest.mark.parametrize("error", [OSError("of no file"), OSError(errno.EIO, "of no file"), ValueError("a")])
-def test_other_errors_are_faults(
+def test_other_errors_are_bugs(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(arguments: argparse.Namespace) -> int:
