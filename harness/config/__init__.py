@@ -1,1 +1,1 @@
-"""What the user writes: sweep files, policies, Darknet cfgs, targets. Read and checked."""
+"""Reads and checks the files that users write: sweeps, policies, Darknet cfgs, targets."""

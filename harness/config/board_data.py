@@ -1,4 +1,4 @@
-"""What of a board decides how fast it is: clock, caches, memory, and how well its prediction was found to be.
+"""The data that a board's speed is predicted from: clock, caches, memory, and fitted coefficients.
 
 Part of a target's file, under the key `board`.
 """
@@ -38,21 +38,21 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """What turns a board's cycles and bytes into its seconds, and how well that was found to work.
+    """Factors from a board's cycles and bytes to its seconds, and their validated errors.
 
-    Errors are fractions of the measured time: of predictions for a network that was left out of the fit.
+    Errors are fractions of the measured time, of predictions for networks that were left out of the fit.
     """
 
     compute: float  # times cycles over the clock
     memory: float  # times bytes over the bandwidth
-    fitted_on: str = ""  # which measurements; "": on none of this board
+    fitted_on: str = ""  # the measurements; "": this board was not measured
     median_error: float | None = None
     error_p90: float | None = None  # that nine of ten predictions stay within
-    like: str = ""  # the target that they are borrowed from; "": they are this board's own
+    like: str = ""  # the target that lends them; "": they are this board's own
 
     @property
     def validated(self) -> bool:
-        """Whether its error is known."""
+        """Whether the error of its predictions is known."""
         return self.error_p90 is not None
 
 
@@ -65,13 +65,13 @@ class BoardData:
     copy_bytes_per_second: float  # a large memcpy by one core, in bytes copied
     caches: tuple[Cache, ...]  # from the core outwards, at most three
     midr: int  # the core's main identification register
-    core_model: str  # file in toolchains/cores/ that says what instructions cost
+    core_model: str  # file in toolchains/cores/ with the costs of instructions
     coefficients: Coefficients | None = None  # of one thread; None: nothing can be predicted
     coefficients_all_cores: Coefficients | None = None  # of as many threads as cores
 
 
 def core_models() -> tuple[str, ...]:
-    """The cores whose costs are known."""
+    """The cores with known instruction costs."""
     return tuple(sorted(path.stem for path in resource("toolchains", "cores").glob("*.yaml")))
 
 
@@ -79,7 +79,7 @@ _LIKE = r"like +\S+"
 _COEFFICIENTS_KEY, _ALL_CORES_KEY = "coefficients", "coefficients_all_cores"
 
 
-# The boards that coefficients can be borrowed from, each with its target's name, by all names of the target.
+# All names of a target -> its main name and its board, for targets that lend coefficients.
 Donors = Callable[[], Mapping[str, tuple[str, BoardData]]]
 
 
@@ -95,7 +95,7 @@ class _Like:
         return self.borrowed(node, shape.read(node).split()[1])
 
     def borrowed(self, node: Node, name: str) -> Coefficients | None:
-        """The coefficients of a target. Raises ConfigurationError where it has none."""
+        """The coefficients of a target. Raises ConfigurationError if it has none."""
         boards = {each: found for each, found in self.donors().items() if found[1].coefficients}
         if name not in boards:
             known = ", ".join(sorted({target for target, _ in boards.values()}))

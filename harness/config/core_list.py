@@ -11,10 +11,10 @@ _LIST = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
 def parse_cores(text: str) -> list[int]:
     """The cores of a list, in its order, as the engine reads it.
 
-    Raises ValueError for what is no such list, or names a core twice.
+    Raises ValueError if it is malformed or names a core twice.
     """
     if not _LIST.fullmatch(text):
-        raise ValueError("it is no list of cores")
+        raise ValueError("not a list of cores")
     cores: list[int] = []
     for part in text.split(","):
         ends = [int(end) for end in part.split("-")]
@@ -22,7 +22,7 @@ def parse_cores(text: str) -> list[int]:
         if last < first:
             raise ValueError(f"{part} goes backwards")
         if last >= MOST_CORES:
-            raise ValueError(f"there is no core above {MOST_CORES - 1}")
+            raise ValueError(f"the highest core is {MOST_CORES - 1}")
         cores.extend(range(first, last + 1))
     if len(set(cores)) < len(cores):
         raise ValueError("it names a core twice")

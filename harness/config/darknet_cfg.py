@@ -1,4 +1,4 @@
-"""Reads of a Darknet cfg what a policy has to know: which layers there are, their kinds and what feeds what.
+"""Parses a Darknet cfg as far as policies need it: layers, their kinds, and their inputs.
 
 Lines, sections and the names of keys are checked in the engine's words; values are checked by the engine
 alone, when it loads the cfg. Numbers are read as C's atoi reads them, and spaces inside a line do not count,
@@ -54,7 +54,7 @@ class Section:
             raise self.error(wrong, line=self.option_lines[key])
 
     def integer(self, key: str, default: int) -> int:
-        """An option as atoi reads it: 0 where no number stands at its beginning."""
+        """An option as atoi reads it: 0 if it does not begin with a number."""
         return _integer(self.options[key]) if key in self.options else default
 
     def integers(self, key: str) -> list[int]:
@@ -76,7 +76,7 @@ class Layer:
     pointwise: bool = False
     precision: str = ""  # as the cfg asks: fp32, fp16 or int8; "" where the kind has none
     quantize: bool = False
-    parameters: int | None = 0  # in the weights file; None where that depends on the input's size
+    parameters: int | None = 0  # in the weights file; None: depends on the size of the input
 
     @property
     def weighted(self) -> bool:
@@ -104,8 +104,8 @@ class DarknetCfg:
 
     @cached_property
     def heads(self) -> tuple[Layer, ...]:
-        """The weighted layers whose output a yolo, region or softmax layer reads, through any layers without
-        weights; of a network without such layers the last weighted one."""
+        """The weighted layers that feed a yolo, region or softmax layer, directly or through layers without
+        weights; the last weighted layer if the network has no such layer."""
         found: set[int] = set()
         pending = [source for layer in self.layers if layer.kind in _TERMINAL for source in layer.inputs]
         seen: set[int] = set()
@@ -124,14 +124,14 @@ class DarknetCfg:
 
 
 def read_cfg(path: Path) -> DarknetCfg:
-    """Reads a cfg file. Raises ConfigurationError with file and line, and for a file that is no cfg."""
+    """Reads a cfg file. Raises ConfigurationError with file and line, also if it is another kind of file."""
     expect_cfg(path)
     try:
         raw = read_regular(path, limit=_LARGEST_FILE, what="a Darknet cfg")
     except FileNotFoundError:
         near = nearest_file(path)
         raise ConfigurationError(
-            f"{path}: there is no such file", hint=f"Did you mean {near}?" if near else ""
+            f"{path}: no such file", hint=f"Did you mean {near}?" if near else ""
         ) from None
     except OSError as error:
         raise file_error(path, error) from error

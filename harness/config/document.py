@@ -1,6 +1,6 @@
-"""YAML documents whose every value knows the line it stands on.
+"""YAML documents with the line number of every value.
 
-Scalars are read as YAML 1.2's core schema has them: `1e-3` is a number, `on`, `12:30` and `2024-01-01` are
+Scalars follow YAML 1.2's core schema: `1e-3` is a number, `on`, `12:30` and `2024-01-01` are
 text. Anchors and aliases are refused: a configuration is read top to bottom, and a document cannot blow up.
 """
 
@@ -31,7 +31,7 @@ DEEPEST = 64  # lists and mappings inside each other
 _TAG = "tag:yaml.org,2002:"
 
 
-# Tried in this order; the first one whose pattern a plain scalar matches is its tag.
+# The first pattern that a plain scalar matches gives its tag.
 _PLAIN = [
     ("null", re.compile(r"~|null|Null|NULL|")),
     ("bool", re.compile(r"true|True|TRUE|false|False|FALSE")),
@@ -48,7 +48,7 @@ class Node:
     line: int  # counted from 1
     kind: Kind
     scalar: Scalar = None
-    source: str = ""  # a scalar as it is written, without quotes
+    source: str = ""  # a scalar as written, without quotes
     items: tuple[Node, ...] = ()
     entries: dict[str, Node] = field(default_factory=dict)
     key_lines: dict[str, int] = field(default_factory=dict)
@@ -60,9 +60,9 @@ class Node:
         return ConfigurationError(f"{place}: {message}", hint=hint, where=place)
 
     def mode(self, path: Path, *, key: str | None = None) -> int:
-        """The mode of the file or folder at a path that stands here, 0 where there is none.
+        """The mode of the file or folder at a path, 0 if there is none.
 
-        Raises ConfigurationError where that cannot be told: the path is too long, or barred.
+        Raises ConfigurationError if the system refuses to say: the path is too long, or not permitted.
         """
         try:
             return path.stat().st_mode
@@ -74,7 +74,7 @@ class Node:
             ) from None
 
     def describe(self) -> str:
-        """What stands here, for "expected …, found …"."""
+        """The value in words, for "expected …, found …"."""
         if self.kind == "nothing":
             return "nothing"
         if self.kind in ("list", "mapping"):
@@ -85,7 +85,7 @@ class Node:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word most like `word`, or "" where none is like it."""
+    """The known word most similar to `word`, or "" if none is similar."""
     by_lower = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
     return by_lower[found[0]] if found else ""
@@ -108,7 +108,7 @@ def read_document(path: Path) -> Node:
     except FileNotFoundError:
         near = nearest_file(path)
         hint = f"Did you mean {near}?" if near else ""
-        raise ConfigurationError(f"{path}: there is no such file", hint=hint, where=str(path)) from None
+        raise ConfigurationError(f"{path}: no such file", hint=hint, where=str(path)) from None
     except OSError as error:
         raise file_error(path, error) from error
     return parse_document(decoded(data, path, what=what), str(path))
@@ -136,7 +136,7 @@ def parse_document(text: str, file: str) -> Node:
 
 
 def nearest_file(path: Path) -> Path | None:
-    """The existing sibling whose name is most like `path`'s."""
+    """The file beside `path` with the most similar name."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except (OSError, ValueError):
@@ -159,14 +159,14 @@ class _Builder:
         self._depth = 0
 
     def document(self) -> Node:
-        """The only document of the text; nothing where it is empty."""
+        """The only document of the text; a node of kind `nothing` if it is empty."""
         root = Node(file=self._file, line=1, kind="nothing")
         documents = 0
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self._error(event, "a second document begins here: a file holds one")
+                    raise self._error(event, "a second document begins here; a file has one")
                 root = self._node(next(self._events))
         return root
 
@@ -180,7 +180,7 @@ class _Builder:
     def _check(self, event: Any) -> None:
         self._values += 1
         if self._values > MOST_VALUES:
-            raise self._error(event, f"there are more than {MOST_VALUES:,} values: not a configuration file")
+            raise self._error(event, f"more than {MOST_VALUES:,} values: not a configuration file")
         anchor = getattr(event, "anchor", None)
         if anchor is not None:
             raise self._error(event, f"anchors and aliases (&{anchor}, *{anchor}) are not supported")
@@ -196,7 +196,7 @@ class _Builder:
             raise self._error(event, f"the tag {event.tag} is not supported")
         self._depth += 1
         if self._depth > DEEPEST:
-            raise self._error(event, f"is nested too deeply: {DEEPEST} levels are allowed")
+            raise self._error(event, f"nested too deeply; at most {DEEPEST} levels are allowed")
         node = make(self._line(event))
         self._depth -= 1
         return node

@@ -1,7 +1,7 @@
-"""What a file is by its content, to say so where a Darknet cfg or Darknet weights are expected.
+"""Recognises kinds of file by their content, for errors where a Darknet cfg or Darknet weights are expected.
 
-Nothing is decided by the name: a renamed ONNX model is one all the same. What is not known passes, for
-whoever reads the file to judge.
+Names are not looked at: a renamed ONNX model is recognised. Unknown content passes; whoever reads the file
+checks it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from harness.errors import ConfigurationError, file_error
 from harness.files import open_regular
 
-_HEAD = 4096  # bytes that are looked at
+_HEAD = 4096  # bytes to look at
 _OTHER_MODEL = "Give the network as a Darknet cfg with its weights; harness does not convert other formats."
 _NO_MODEL = "Name the network's Darknet cfg and its weights."
 _ARCHIVE = "Unpack it, and name the Darknet cfg and the weights in it."
-_FETCH = "It stands for a large file that was not fetched: run `git lfs pull` in its repository."
+_FETCH = "The large file behind this pointer was not fetched: run `git lfs pull` in its repository."
 _SWAPPED = "Are the cfg and the weights swapped?"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: its name with an article, and what to do where it is not the one that is wanted."""
+    """A kind of file: its name with an article, and a hint for where another kind is expected."""
 
     name: str
     hint: str = _NO_MODEL
@@ -91,28 +91,28 @@ _SECTION = re.compile(rb"\s*([#;][^\n]*\n\s*)*\[\s*(net|network)\s*\]")
 
 
 def expect_cfg(path: Path) -> None:
-    """Raises ConfigurationError where a file is evidently something else than a Darknet cfg."""
+    """Raises ConfigurationError if a file is clearly not a Darknet cfg."""
     kind = kind_of(path)
     if kind and kind not in (CFG, _TEXT):
         raise _other(path, kind, CFG)
 
 
 def expect_weights(path: Path) -> None:
-    """Raises ConfigurationError where there is no file, or one that is evidently no Darknet weights."""
+    """Raises ConfigurationError if the file is missing or clearly not Darknet weights."""
     try:
         open_regular(path).close()
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: there are no such weights") from None
+        raise ConfigurationError(f"{path}: no such file") from None
     except OSError as error:
         raise file_error(path, error) from None
     kind = kind_of(path)
-    # A file of numbers may look like anything that is binary and has no mark of its own.
+    # A file of numbers looks like any other binary file without a magic number.
     if kind and kind not in (WEIGHTS, _BINARY):
         raise _other(path, kind, WEIGHTS)
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a file is; None where that is not known, or the file is empty or cannot be read."""
+    """The kind of a file; None if it is unknown, empty or unreadable."""
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
@@ -137,7 +137,7 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def _zip_kind(path: Path) -> Kind:
-    """What is in an archive: PyTorch, Keras and others keep their models in one."""
+    """The kind of a ZIP archive: PyTorch, Keras and others keep models in one."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

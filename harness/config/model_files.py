@@ -1,4 +1,4 @@
-"""The files of a model, checked without the engine, so that a mistake is told before anything is built."""
+"""Checks the files of a model without the engine: mistakes are reported before anything is built."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LARGEST_CALIBRATION = 64 << 20  # bytes
 
 
 def check_model(cfg: Path, weights: Path, calibration: Path | None = None) -> DarknetCfg:
-    """Reads a model's cfg and looks at its other files.
+    """Reads a model's cfg and checks its other files.
 
-    Raises ConfigurationError where a file is missing, is of another kind, or does not belong to the cfg.
+    Raises ConfigurationError if a file is missing, of another kind, or does not belong to the cfg.
     """
     network = read_cfg(cfg)
     check_weights(network, weights)
@@ -29,8 +29,8 @@ def check_model(cfg: Path, weights: Path, calibration: Path | None = None) -> Da
 
 
 def check_weights(network: DarknetCfg, weights: Path) -> None:
-    """The same for weights alone. Networks with connected layers are left to the engine: how many weights
-    these have depends on sizes that only the engine computes."""
+    """The same for weights alone. The engine checks networks with connected layers: their number of weights
+    depends on sizes that only the engine computes."""
     expect_weights(weights)
     parameters = 0
     for layer in network.layers:
@@ -41,14 +41,14 @@ def check_weights(network: DarknetCfg, weights: Path) -> None:
     sizes = [header + _PARAMETER * parameters for header in HEADERS]
     if found not in sizes:
         raise ConfigurationError(
-            f"{weights}: has {found} bytes, {network.file} takes {sizes[1]} "
+            f"{weights}: has {found} bytes, but {network.file} needs {sizes[1]} "
             f"({sizes[0]} with the older header)",
             hint="The file is damaged or belongs to another cfg.",
         )
 
 
 def check_calibration(network: DarknetCfg, calibration: Path) -> None:
-    """The same for a calibration file alone: that it is one, and is of a network of as many layers."""
+    """The same for a calibration file alone: its format, and its number of layers."""
     try:
         data = json.loads(read_regular(calibration, limit=_LARGEST_CALIBRATION, what="a calibration file"))
     except OSError as error:
@@ -61,12 +61,12 @@ def check_calibration(network: DarknetCfg, calibration: Path) -> None:
     layers = described.get("layers") if isinstance(described, dict) else None
     if isinstance(layers, int) and layers != len(network.layers):
         raise ConfigurationError(
-            f"{calibration}: is of a network of {layers} layers, {network.file} has {len(network.layers)}",
+            f"{calibration}: was recorded on {layers} layers, but {network.file} has {len(network.layers)}",
             hint="Record the ranges of this network with `harness calibrate`.",
         )
 
 
 def _no_calibration(path: Path, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{path}: is no calibration file: {reason}", hint="`harness calibrate` writes such files."
+        f"{path}: not a calibration file: {reason}", hint="`harness calibrate` writes such files."
     )

@@ -1,6 +1,6 @@
-"""How many multiply-adds a network takes, from its cfg alone: for estimates before there is an engine.
+"""Counts the multiply-adds of a network from its cfg alone, for estimates before an engine is built.
 
-What is measured and reported is counted by the engine (`mpe info`).
+Reports have the count of the engine (`mpe info`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Size = tuple[int, int]  # height and width of a map
 
 
 def multiply_adds(cfg: DarknetCfg) -> int:
-    """Of one image. A cfg that the engine will refuse may give any number."""
+    """The count for one image. It is arbitrary for a cfg that the engine refuses."""
     sizes: list[Size] = []
     total = 0
     for layer, section in zip(cfg.layers, sections_of(cfg.text, cfg.file)[1:], strict=True):

@@ -33,7 +33,7 @@ SELECTOR = r"[0-9]{1,9}(-[0-9]{1,9})?|[a-z][a-z0-9_]*"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is written into a layer's section; precision `as-is` leaves the section alone."""
+    """The keys to write into a layer's section; precision `as-is` writes none."""
 
     precision: str
     quantize: bool = False  # int8 only: the input's range is measured at run time

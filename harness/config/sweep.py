@@ -14,7 +14,7 @@ from harness.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """How int8 ranges are recorded where no calibration file is given."""
+    """How to record int8 ranges without a calibration file."""
 
     dataset: Path | None = None  # None: the model's own
     images: int = 32
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A set of options that stands in a row of others, each of which is compared with the one before."""
+    """One of several sets of options, each compared with the one before."""
 
     name: str
     note: str = ""  # what it adds, for whoever reads the report
@@ -122,7 +122,7 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedProtocol(Protocol):
-    """The same on an emulated board, which is slow and whose times say little."""
+    """The protocol of emulated boards: they are slow, and their times say little."""
 
     warmup: int = 1
     runs: int = 1

@@ -1,4 +1,4 @@
-"""Targets: kinds of board, read from data. A user's own target is a YAML file of the same form."""
+"""Targets: kinds of board, each a YAML file. Users write files of their own in the same form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEATURES = ("neon", "lse", "fp16", "dotprod", "sve")
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A kind of board: what is compiled for it, and what emulates it."""
+    """A kind of board: how to compile for it, emulate it, and predict its speed."""
 
     name: str
     description: str
@@ -57,12 +57,12 @@ class Target:
 
 
 def host_architecture() -> Architecture:
-    """This machine's. Raises ConfigurationError where the engine has no port to it."""
+    """The architecture of this machine. Raises ConfigurationError if the engine does not support it."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine())
     if platform.system() != "Linux" or machine not in ARCHITECTURES:
         raise ConfigurationError(
-            f"the engine runs on Linux on x86_64 and aarch64, and this is {platform.system()} on {machine}",
-            hint="Run harness on such a machine, or in a virtual one.",
+            f"the engine needs Linux on x86_64 or aarch64; this is {platform.system()} on {machine}",
+            hint="Run harness on a supported machine, or in a virtual machine.",
         )
     return machine
 
@@ -87,7 +87,7 @@ def _make(
 
 
 def _donors() -> dict[str, tuple[str, BoardData]]:
-    """The boards of the targets that ship, each with its target's name, by all names of the target."""
+    """All names of a target that ships -> its main name and its board, if it has one."""
     return {each: (target.name, target.board) for each, target in _by_name().items() if target.board}
 
 
@@ -228,7 +228,7 @@ def load_target(name: str) -> Target:
         return known[name]
     raise ConfigurationError(
         f"unknown target {name}: {suggestion(name, known)}",
-        hint="`harness targets` lists them; a file of your own is given by its path, ending in .yaml.",
+        hint="`harness targets` lists them. Name a file of your own by its path, which ends in .yaml.",
     )
 
 
@@ -243,10 +243,10 @@ class TargetShape:
             return known[Choice(what="target", names=lambda: list(known)).read(node)]
         own = read_target(self._path.read(node))
         if own.name in known or not own.name.isprintable():
-            taken = "is that of a target that ships" if own.name in known else "cannot be printed"
+            taken = "belongs to a target that ships" if own.name in known else "has unprintable characters"
             raise node.error(
-                f"a target is called after its file, and the name {own.name!r} {taken}",
-                hint="Give the file another name.",
+                f"a target has the name of its file, and {own.name!r} {taken}",
+                hint="Rename the file.",
             )
         return own
 

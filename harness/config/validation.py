@@ -39,7 +39,7 @@ def _expect(node: Node, kinds: Sequence[Kind], expected: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text that is not empty. A bare number or `true` is taken as it is written."""
+    """Text that is not empty. A bare number or `true` is read as written."""
 
     expected: str = "a word"
     pattern: str = ""
@@ -162,7 +162,7 @@ def existing_kind(node: Node, path: Path, what: str) -> str:
     mode = node.mode(path)
     if not mode:
         near = nearest_file(path)
-        raise node.error(f"there is no {what} {path}", hint=f"Did you mean {near}?" if near else "")
+        raise node.error(f"{what} {path} does not exist", hint=f"Did you mean {near}?" if near else "")
     return kind_of(mode)
 
 
@@ -191,7 +191,7 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Generic[T]):
-    """A key of a mapping whose keys are free, with its place for messages."""
+    """An entry of a mapping with free keys, with its place for messages."""
 
     key: str
     value: T
@@ -244,14 +244,14 @@ class Record(Generic[T]):
     fields: Mapping[str, Field]
     make: Callable[..., T]
     defaults: type | None = None  # a dataclass; its defaults hold where a key is absent
-    misnomers: Mapping[str, str] = field(default_factory=dict)  # keys that people try: a hint each
-    renamed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier versions: the name of today
+    misnomers: Mapping[str, str] = field(default_factory=dict)  # key that people try -> hint
+    renamed: Mapping[str, str] = field(default_factory=dict)  # deprecated key -> current key
 
     def read(self, node: Node) -> T:
         _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
         values: dict[str, object] = {}
         for written, value in node.entries.items():
-            key = self._today(node, written)
+            key = self._current_name(node, written)
             if key not in self.fields:
                 hint = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
                 raise node.error(f"unknown key {key} in {self.what}", hint=hint, key=key)
@@ -261,8 +261,8 @@ class Record(Generic[T]):
                 raise node.error(f"{self.what} needs the key {key} ({known.help})")
         return self.make(node, **values)
 
-    def _today(self, node: Node, written: str) -> str:
-        """The name that a key has today. Warns of a name that is no longer used."""
+    def _current_name(self, node: Node, written: str) -> str:
+        """The current name of a key. Warns if the file has a deprecated one."""
         if written not in self.renamed:
             return written
         key = self.renamed[written]
@@ -341,7 +341,7 @@ class Either(Generic[T]):
 
 
 def _plain(word: str) -> str:
-    """A word as it stands among misnomers: HostName, host-name and host_name are one."""
+    """A word as a key of `misnomers`: hostname for HostName, host-name and host_name."""
     return re.sub(r"[-_ ]", "", word).lower()
 
 

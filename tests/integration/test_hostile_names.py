@@ -158,7 +158,7 @@ def test_what_is_built_already_is_found_and_a_build_is_refused_where_cmake_would
         ("steps", {"name": PATH}, "with what cannot be printed"),
         ("targets", LINE, "unknown target -rf it's"),
         ("policies", LINE, "unknown policy -rf it's"),
-        ("models", {"cfg": LINE}, "there is no Darknet cfg"),
+        ("models", {"cfg": LINE}, "does not exist"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_with_its_line(

@@ -223,12 +223,16 @@ def test_a_target_of_ones_own_is_found_beside_the_file(tmp_path: Path, name: str
         (
             "pi4.yaml",
             OWN,
-            r"boards\.yaml:2: a target is called after its file, and the name 'pi4' is that of",
+            r"boards\.yaml:2: a target has the name of its file, and 'pi4' belongs to",
         ),
-        ("pi.yaml", OWN, r"boards\.yaml:2: .* the name 'pi' is that of a target that ships"),
-        ("host.yaml", OWN, r"boards\.yaml:2: .* the name 'host' is that of a target that ships"),
-        ("a\nb.yaml", OWN, r"boards\.yaml:2: .* the name 'a\\nb' cannot be printed"),
-        ("mi.yaml", OWN, r"boards\.yaml:2: there is no target's file .*my\.yaml\n  Did you mean .*mi\.yaml"),
+        ("pi.yaml", OWN, r"boards\.yaml:2: .* 'pi' belongs to a target that ships"),
+        ("host.yaml", OWN, r"boards\.yaml:2: .* 'host' belongs to a target that ships"),
+        ("a\nb.yaml", OWN, r"boards\.yaml:2: .* 'a\\nb' has unprintable characters"),
+        (
+            "mi.yaml",
+            OWN,
+            r"boards\.yaml:2: target's file .*my\.yaml does not exist\n  Did you mean .*mi\.yaml",
+        ),
     ],
 )
 def test_a_target_of_ones_own_that_is_wrong_is_named_with_its_line(

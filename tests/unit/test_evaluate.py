@@ -168,7 +168,7 @@ def test_a_classifier_on_boxes_is_an_error(classifier: dict[str, Any], detector:
 
 
 def test_missing_weights_are_an_error(detector: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="no such weights"):
+    with pytest.raises(ConfigurationError, match="no such file"):
         evaluate(detecting(), **(detector | {"weights": Path("gone.weights")}))
 
 

@@ -133,10 +133,10 @@ def test_weights_have_the_size_that_the_cfg_takes(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"\0\0\0\0")
     with pytest.raises(
-        ConfigurationError, match=r"net\.weights: has \d+ bytes, net\.cfg takes \d+ \(\d+ with"
+        ConfigurationError, match=r"net\.weights: has \d+ bytes, but net\.cfg needs \d+ \(\d+ with"
     ):
         check_weights(network, path)
-    with pytest.raises(ConfigurationError, match="there are no such weights"):
+    with pytest.raises(ConfigurationError, match=r"gone\.weights: no such file"):
         check_weights(network, tmp_path / "gone.weights")
 
 
@@ -147,12 +147,12 @@ def test_how_many_weights_connected_layers_have_is_left_to_the_engine(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no calibration file: it is not JSON"),
-        ("[]", 'is no calibration file: it has no "format"'),
-        ("[" * 100_000, "is no calibration file: it is not JSON"),
+        ("{", "not a calibration file: it is not JSON"),
+        ("[]", 'not a calibration file: it has no "format"'),
+        ("[" * 100_000, "not a calibration file: it is not JSON"),
         (
             '{"format": "mpe-calibration", "network": {"layers": 3}}',
-            "is of a network of 3 layers, net.cfg has 13",
+            "was recorded on 3 layers, but net.cfg has 13",
         ),
     ],
 )
@@ -193,8 +193,8 @@ def test_commands_look_at_the_model_before_they_build_an_engine(
         ),
         ("model", "net.weights", "model: is an ONNX model; harness reads Darknet cfg files"),
         ("net.cfg", "model", "model: is an ONNX model; harness reads Darknet weights files"),
-        ("net.cfg", "net.weights", "net.weights: has 0 bytes, net.cfg takes"),
-        ("net.cfg", "gone.weights", "gone.weights: there are no such weights"),
+        ("net.cfg", "net.weights", "net.weights: has 0 bytes, but net.cfg needs"),
+        ("net.cfg", "gone.weights", "gone.weights: no such file"),
     ):
         assert cli.main([*words, "--cfg", cfg, "--weights", given]) == 2
         assert said in capsys.readouterr().err

@@ -304,7 +304,7 @@ def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Pa
         ("{each: int8}", r"^--policy:1: each gives several policies, and this option takes one"),
         ("[int8]", r"^--policy:1: expected a policy: one of"),
         ("", r"^--policy:1: expected a policy: one of"),
-        ("@gone.yaml", r"^gone\.yaml: there is no such file"),
+        ("@gone.yaml", r"^gone\.yaml: no such file"),
     ],
 )
 def test_what_is_no_policy_is_refused(text: str, said: str) -> None:

@@ -80,7 +80,7 @@ def test_a_sweep_of_emulated_boards_without_docker_measures_nothing_and_says_so(
             "net.weights: is an ONNX model; harness reads Darknet w",
         ),
         ({"net.weights": b"\0" * 100}, "net.weights: has 100 bytes"),
-        ({"ranges.json": b"{}"}, "ranges.json: is no calibration file"),
+        ({"ranges.json": b"{}"}, "ranges.json: not a calibration file"),
         (
             {"data/labels/a.txt": b"2 0.5 0.5 0.5 0.5"},
             "a.txt:1: unknown class 2; the network has 0 to 1",

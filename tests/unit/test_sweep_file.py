@@ -171,7 +171,7 @@ def test_defaults(tmp_path: Path) -> None:
 
 def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
     model = MODEL.replace("dataset: data", "dataset: data.yaml:test, calibration: {dataset: data.yaml}")
-    with pytest.raises(ConfigurationError, match=r"sweep\.yaml:1: there is no data set .*data\.yaml\n"):
+    with pytest.raises(ConfigurationError, match=r"sweep\.yaml:1: data set .*data\.yaml does not exist\n"):
         read_sweep(write_sweep(tmp_path, model + REST))
     (tmp_path / "data.yaml").touch()
     [read] = read_sweep(write_sweep(tmp_path, model + REST)).models
@@ -204,7 +204,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         (MODEL + REST + "options: [{quantizer: tf}]\n", 4, "unknown quantizer tf"),
         (MODEL + REST + "runtimes: [ncn]\n", 4, "unknown runtime ncn\n  Known are engine."),
         (MODEL + "policies: [fp32]\ntargets: [hots]\n", 3, "unknown target hots\n  Did you mean host?"),
-        (MODEL + "policies: [fp32]\ntargets: [hosts.yaml]\n", 3, "there is no target's file"),
+        (MODEL + "policies: [fp32]\ntargets: [hosts.yaml]\n", 3, "target's file "),
         (MODEL + "policies: [fp32]\ntargets: [pi,\n  pi4]\n", 4, "duplicate of the entry on line 3"),
         (MODEL + "policies: [fp23]\ntargets: [host]\n", 2, "unknown policy fp23\n  Did you mean fp32?"),
         (MODEL + REST + "protocol: {run: 3}\n", 4, "unknown key run in the protocol\n  Did you mean runs?"),
@@ -218,7 +218,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         ),
         (MODEL + REST + "protocol: {rounds: 2,\n min_seconds: 1200}\n", 5, "killed after 600 s (timeout)"),
         (MODEL + REST + "emulated: {min_seconds: 2, timeout: 2}\n", 4, "is killed after 2 s (timeout)"),
-        (MODEL + REST + "options: [{},\n {cores: banana}]\n", 5, 'found "banana": it is no list of cores'),
+        (MODEL + REST + "options: [{},\n {cores: banana}]\n", 5, 'found "banana": not a list of cores'),
         (MODEL + REST + "steps: [{name: a, cores: 3-1}]\n", 4, 'found "3-1": 3-1 goes backwards'),
         (
             MODEL + REST + 'steps: [{name: "a\\nb"}]\n',
@@ -230,7 +230,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         (MODEL + REST + "name: a/b\n", 4, "expected a name of letters, digits"),
         (MODEL + REST + "name:\n", 4, "expected a name of letters, digits and . _ - +, found nothing"),
         (MODEL + REST + "options: [{isa: }]\n", 4, "expected the name of an instruction set, found nothing"),
-        ("models: [{name: n, cfg: ne.cfg, weights: net.weights}]\n" + REST, 1, "there is no Darknet cfg "),
+        ("models: [{name: n, cfg: ne.cfg, weights: net.weights}]\n" + REST, 1, "Darknet cfg "),
         ("models: [{name: n, cfg: net.cfg,\n  weights: data}]\n" + REST, 2, "expected a weights file, but "),
         ("models: [{name: n, cfg: net.cfg}]\n" + REST, 1, "a model needs the key weights"),
         ('models: [{name: n, cfg: "x\\0", weights: net.weights}]\n' + REST, 1, "found a null character"),
