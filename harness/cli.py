@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(options, known.exit_status, known.message, hint=known.hint, where=known.where)
         unexpected = f"unexpected {type(error).__name__}: {error}"
         _show(f"error: {unexpected}", debug=options.debug)
-        hint = "this is a fault of harness; --debug shows where it arose"
+        hint = "this is a bug in harness; --debug shows the traceback"
         if not options.debug:
             _show(hint, debug=False)
         return _failed(options, 1, unexpected, hint=hint)

@@ -18,10 +18,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between two attempts
 SILENT_SECONDS = 2.0  # a lock that is held for longer is worth a line
 
 
-class PatientConnection(sqlite3.Connection):
+class RetryingConnection(sqlite3.Connection):
     """A connection on which `execute` waits while another process has the database locked."""
 
-    patience = 60.0  # seconds that each statement waits
+    wait_seconds = 60.0  # seconds that each statement waits
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -49,19 +49,19 @@ class PatientConnection(sqlite3.Connection):
                 return super().execute(*statement)
             except sqlite3.OperationalError as error:
                 waited = time.monotonic() - begun
-                if not is_busy(error) or waited >= self.patience or self._hurry.is_set():
+                if not is_busy(error) or waited >= self.wait_seconds or self._hurry.is_set():
                     raise
             if waited >= SILENT_SECONDS and not told:
                 told = True
                 (_, _, path) = super().execute("PRAGMA database_list").fetchone()
-                console.log(f"{path}: another program has it locked; waiting for at most {self.patience:g} s")
+                console.log(f"{path}: locked by another program; waiting for at most {self.wait_seconds:g} s")
 
 
-def connect(path: Path | str, *, uri: bool = False) -> PatientConnection:
+def connect(path: Path | str, *, uri: bool = False) -> RetryingConnection:
     """A connection for any thread, without transactions of sqlite3's own making; to SQLite's address of a
     file, with options, where that is a `uri`."""
     return sqlite3.connect(
-        path, timeout=0, isolation_level=None, check_same_thread=False, factory=PatientConnection, uri=uri
+        path, timeout=0, isolation_level=None, check_same_thread=False, factory=RetryingConnection, uri=uri
     )
 
 

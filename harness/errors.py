@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HINTS = {
-    errno.ENOENT: "Is its name right, and is its folder there?",
-    errno.ENAMETOOLONG: "Choose a shorter one: a name has at most 255 bytes, a whole path 4095.",
-    errno.ELOOP: "A symbolic link on the way leads back to itself: mend it, or name another path.",
-    errno.ENOTDIR: "What stands before a slash has to be a folder, and here it is a file.",
-    errno.EISDIR: "That is a folder; name a file.",
-    errno.EACCES: "Look at its permissions, and at those of the folders above it (`namei -l`).",
-    errno.EPERM: "Look at its permissions, and at those of the folders above it (`namei -l`).",
-    errno.EROFS: "Nothing can be written there: name another place.",
-    errno.ENOSPC: "Make room there (`df`), or name another place.",
-    errno.EDQUOT: "Make room there (`quota`), or name another place.",
+    errno.ENOENT: "Check the name and the folder.",
+    errno.ENAMETOOLONG: "Choose a shorter name: a name has at most 255 bytes, a path 4095.",
+    errno.ELOOP: "A symbolic link in the path points to itself: correct it, or use another path.",
+    errno.ENOTDIR: "A part of the path before a slash is a file, not a folder.",
+    errno.EISDIR: "The path is a folder; give a file.",
+    errno.EACCES: "Check its permissions, and those of its parent folders (`namei -l`).",
+    errno.EPERM: "Check its permissions, and those of its parent folders (`namei -l`).",
+    errno.EROFS: "The file system is read-only: use another folder.",
+    errno.ENOSPC: "Free disk space (`df`), or use another folder.",
+    errno.EDQUOT: "Free disk space (`quota`), or use another folder.",
 }
 
 

@@ -54,7 +54,7 @@ def read_regular(path: Path, *, limit: int, what: str) -> bytes:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise ConfigurationError(
-            f"{path}: is larger than {limit >> 20} MiB: not {what}", hint="Check that it is the right file."
+            f"{path}: larger than {limit >> 20} MiB: not {what}", hint="Check that it is the right file."
         )
     return data
 
@@ -75,7 +75,7 @@ def decoded(data: bytes, path: Path, *, what: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(
-            f"{path}:{line}: is not UTF-8 text (byte {error.start})", hint=f"Check that it is {what}."
+            f"{path}:{line}: not UTF-8 text (byte {error.start})", hint=f"Check that it is {what}."
         ) from None
 
 
@@ -85,7 +85,7 @@ def _refuse_irregular(path: Path, mode: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if kind != "file":
         raise ConfigurationError(
-            f"{path}: is a {kind}, not a regular file", hint="Copy what it gives to a file, and name that."
+            f"{path}: is a {kind}, not a regular file", hint="Copy its content to a regular file."
         )
 
 

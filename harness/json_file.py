@@ -22,11 +22,11 @@ def read_json(path: Path, *, limit: int, what: str) -> Any:
         raise ConfigurationError(f"{path}:{error.lineno}: not JSON: {error.msg}") from None
     except RecursionError:
         raise ConfigurationError(
-            f"{path}: not {what}: its lists and objects are nested too deeply",
+            f"{path}: not {what}: lists and objects are nested too deeply",
             hint="Check that it is the right file.",
         ) from None
     except ValueError:  # Python reads integers of some thousand digits, and no more
         raise ConfigurationError(
-            f"{path}: not {what}: it holds a number of thousands of digits",
+            f"{path}: not {what}: a number has thousands of digits",
             hint="Check that it is the right file.",
         ) from None

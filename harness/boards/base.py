@@ -44,7 +44,7 @@ class TooMuchOutputError(RunEndedError):
     def __init__(self, program: str, board: str, most_output: int) -> None:
         super().__init__(
             f"{program}: printed more than {most_output >> 20} MB on {board}",
-            hint="Run it there by hand, and look at what it prints.",
+            hint="Run it on the board by hand to see its output.",
         )
 
 
@@ -57,7 +57,7 @@ def library_path(libraries: Iterable[str]) -> dict[str, str]:
     for folder in folders:
         if set(folder) & set(":;$"):
             raise ConfigurationError(
-                f"{printable(folder)}: no library can be loaded from a folder with : ; or $ in its name",
+                f"{printable(folder)}: a library folder must not have : ; or $ in its name",
                 hint="Give the board another folder in the boards file.",
             )
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}

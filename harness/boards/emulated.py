@@ -66,7 +66,7 @@ class EmulatedBoard(SshBoard):
         super().__init__(f"{target.name} (emulated)", target)
         if not target.qemu_cpu or not re.fullmatch(r"[a-z0-9._,=-]+", target.qemu_cpu):
             raise ConfigurationError(
-                f"the target {target.name} names no core that QEMU emulates",
+                f"the target {target.name} has no `cpu` that QEMU emulates",
                 hint="Set cpu or qemu_cpu in its file; `qemu-aarch64 -cpu help` lists the cores.",
             )
         self.container_name = docker_engine.container_name(target.name)
@@ -133,7 +133,7 @@ class EmulatedBoard(SshBoard):
         self._container.reload()
         bindings = self._container.ports.get(SSH_PORT)
         if not bindings:
-            raise self._failed("it ended at once")
+            raise self._failed("it ended immediately")
         return int(bindings[0]["HostPort"])
 
     def _wait_for_server(self, port: int) -> None:
@@ -142,7 +142,7 @@ class EmulatedBoard(SshBoard):
         while not _greets(port):
             self._container.reload()
             if self._container.status != "running":
-                raise self._failed("it ended at once")
+                raise self._failed("it ended immediately")
             if time.monotonic() > deadline:
                 raise self._failed(f"no answer after {START_SECONDS:g} s")
             time.sleep(0.05)
@@ -150,8 +150,9 @@ class EmulatedBoard(SshBoard):
     def _failed(self, what: str) -> BoardUnreachableError:
         said = self._container.logs(tail=5).decode("utf-8", "replace").strip()
         return BoardUnreachableError(
-            f"{self.name}: the container does not serve SSH: {what}" + (f"; it said: {said}" if said else ""),
-            hint="`harness doctor` says whether programs for arm64 can run here.",
+            f"{self.name}: the container does not serve SSH: {what}"
+            + (f"; its output: {said}" if said else ""),
+            hint="`harness doctor` checks whether this machine can run arm64 programs.",
         )
 
     def _disconnect(self, *, hurry: bool = False) -> None:
@@ -180,12 +181,12 @@ class EmulatedBoard(SshBoard):
             said = result.stderr.strip()[-500:]
             if result.status != 0:
                 raise HarnessError(f"{self.name}: profiling failed with status {result.status}: {said}")
-            with self.reachable("looking for the profile"):
+            with self.reachable("checking the profile"):
                 written = self._has(path)
             if not written:
                 raise HarnessError(
                     f"{self.name}: no profile was written: {said or 'the program made no marks'}",
-                    hint="Only a program that makes marks, as `mpe bench --mark` does, can be profiled.",
+                    hint="Only programs that make marks can be profiled, such as `mpe bench --mark`.",
                 )
             self.fetch(path, output)
         return result

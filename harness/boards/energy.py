@@ -21,7 +21,7 @@ from harness.text import one_line, printable
 EnergyUnit = Literal["watts", "joules"]
 _Reading = tuple[float, float]  # seconds of a clock, and watts or joules
 
-UNITS: dict[EnergyUnit, str] = {"watts": "the watts of now", "joules": "all joules so far"}
+UNITS: dict[EnergyUnit, str] = {"watts": "the current power in watts", "joules": "the total energy in joules"}
 _LARGEST = 1e12
 
 
@@ -50,8 +50,8 @@ class EnergyMeter:
         if found is None or float(found[0]) > _LARGEST:
             console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # and to no report
             raise HarnessError(
-                f"{self.name} printed no number of {self.unit}",
-                hint=f"It has to print a number, {UNITS[self.unit]}, and nothing else.",
+                f"{self.name} did not print a number of {self.unit}",
+                hint=f"It has to print only a number: {UNITS[self.unit]}.",
             )
         return float(found[0])
 
@@ -81,7 +81,7 @@ def metered(meter: EnergyMeter | None) -> Iterator[Metered]:
         try:
             value = meter.read()
         except HarnessError as error:
-            found.warning = f"no energy was measured: {error.message}: {error.hint}"
+            found.warning = f"energy was not measured: {error.message}: {error.hint}"
             return False
         readings.append(((asked + time.monotonic()) / 2, value))
         return True
@@ -115,10 +115,10 @@ def _count(found: Metered, readings: Sequence[_Reading]) -> None:
     if after > before:
         found.joules, found.seconds = after - before, end - start
     else:
-        fell = f"it fell from {before:g} to {after:g}" if after < before else f"it stood still at {after:g}"
+        fell = f"it fell from {before:g} to {after:g}" if after < before else f"it stayed at {after:g}"
         found.warning = (
-            f"no energy was measured: {found.source} has to print all joules so far, and {fell}: look "
-            "whether it is reset, and measure longer (min_seconds) where its steps are coarse"
+            f"energy was not measured: {found.source} has to print the total energy in joules, but {fell}: "
+            "check whether it was reset, and increase min_seconds if its steps are coarse"
         )
 
 
@@ -127,8 +127,8 @@ def _integrate(found: Metered, readings: Sequence[_Reading]) -> None:
         found.joules, found.seconds = energy
     else:
         found.warning = (
-            f"no energy was measured: {found.source} was not read twice while the program ran: measure "
-            "longer (min_seconds), or give a shorter `every` under `energy` in the boards file"
+            f"energy was not measured: {found.source} was read fewer than two times while the program ran: "
+            "increase min_seconds, or decrease `every` under `energy` in the boards file"
         )
 
 

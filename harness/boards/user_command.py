@@ -41,19 +41,19 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
         except OSError as error:
             raise HarnessError(
                 f"{doing} cannot be started: {error.strerror}",
-                hint=f"`{key}` in the boards file is a list of words, the first a program here.",
+                hint=f"`{key}` in the boards file is a list of words; the first is a program here.",
             ) from None
         try:
             status = _status(process, seconds, (output, errors))
         except _FloodedError:
             raise HarnessError(
                 f"{doing} printed more than {_MOST_OUTPUT >> 20} MB",
-                hint=f"Try the command that stands under `{key}` in the boards file by hand.",
+                hint=f"Run the command under `{key}` in the boards file by hand.",
             ) from None
         except subprocess.TimeoutExpired:
             raise HarnessError(
                 f"{doing} did not end within {seconds:g} s",
-                hint=f"Give it more `seconds` under `{key}` in the boards file.",
+                hint=f"Increase `seconds` under `{key}` in the boards file.",
             ) from None
         finally:
             if process.returncode is None:
@@ -63,10 +63,10 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
         printed = _end_of(output)
         if status != 0:
             said = (_end_of(errors).strip() or printed.strip()).splitlines() or ["it printed nothing"]
-            console.warn(f"{doing} said: {one_line(said[-1])}")
+            console.warn(f"{doing} printed: {one_line(said[-1])}")
             raise HarnessError(
                 f"{doing} failed with status {status}",
-                hint=f"Try the command that stands under `{key}` in the boards file by hand.",
+                hint=f"Run the command under `{key}` in the boards file by hand.",
             )
     return printed
 
@@ -114,12 +114,12 @@ class CommandWords:
         words = tuple(item.source for item in node.items)
         for item in node.items:
             if "\0" in item.source:
-                raise item.error("a word of a command cannot hold a null character")
+                raise item.error("a word of a command must not contain a null character")
         if not words[0].strip():
-            raise node.error("the first word of a command is a program, and this one is empty")
+            raise node.error("the first word of a command is a program; this word is empty")
         if not any(self.place in word for word in words):
             raise node.error(
-                f"no word of the command holds {self.place}",
+                f"no word of the command contains {self.place}",
                 hint=f"{self.place} is replaced by {self.replaced_by}.",
             )
         return words

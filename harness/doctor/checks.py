@@ -69,14 +69,16 @@ _CHECK = Record(
     what="a check",
     make=from_dataclass(Check),
     fields={
-        "name": Field(shape=Text(expected="a name"), help="what it is called", required=True),
-        "purpose": Field(shape=Text(expected="a line"), help="what it shows", required=True),
+        "name": Field(shape=Text(expected="a name"), help="the name", required=True),
+        "purpose": Field(shape=Text(expected="a line"), help="what the program checks", required=True),
         "source": Field(
             shape=Text(expected="a C file", pattern=r"[a-z0-9_]+\.c"), help="C source", required=True
         ),
-        "sdk": Field(shape=Choice(what="SDK", names=lambda: ("tensorflow",)), help="what it is linked with"),
-        "prints": Field(shape=Text(expected="text"), help="its whole output", required=True),
-        "hint": Field(shape=Text(expected="a line"), help="what to do where it fails", required=True),
+        "sdk": Field(
+            shape=Choice(what="SDK", names=lambda: ("tensorflow",)), help="the SDK that it is linked with"
+        ),
+        "prints": Field(shape=Text(expected="text"), help="the expected output", required=True),
+        "hint": Field(shape=Text(expected="a line"), help="what to do if it fails", required=True),
     },
 )
 _FILE = Record(
@@ -152,9 +154,9 @@ def _end(done: Completed) -> str:
     """How a process ended that did not end well, and its last words."""
     if done.status < 0:
         try:
-            how = f"was ended by {signal.Signals(-done.status).name}"
+            how = f"was killed by {signal.Signals(-done.status).name}"
         except ValueError:
-            how = f"was ended by signal {-done.status}"
+            how = f"was killed by signal {-done.status}"
     else:
         how = f"ended with status {done.status}"
     said = done.stderr.strip().splitlines()

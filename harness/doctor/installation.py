@@ -40,7 +40,7 @@ def cannot_install() -> str | None:
     if os.geteuid() != 0:
         return "only root can install packages"
     if shutil.which("apt-get") is None:
-        return "there is no apt-get: harness installs packages on Debian and Ubuntu only"
+        return "apt-get not found: harness installs packages only on Debian and Ubuntu"
     return None
 
 
@@ -88,7 +88,7 @@ def _install_packages(packages: Sequence[str]) -> list[str]:
         console.warn(str(error))
     known = [package for package in absent if _is_known(package)]
     for package in sorted(set(absent) - set(known)):
-        console.warn(f"apt-get knows no package {package}")
+        console.warn(f"apt-get has no package {package}")
     if known:
         _run("apt-get", "install", "--yes", "--no-install-recommends", *known)
     return known

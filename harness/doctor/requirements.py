@@ -81,7 +81,7 @@ def look(requirement: Requirement, met: Collection[str] = ()) -> Finding:
     """Looks for one thing, unless something that it needs is not among those that are met."""
     lacking = [need for need in requirement.needs if need not in met]
     if lacking:
-        return Finding(requirement=requirement, skipped=f"not tried: it needs {', '.join(lacking)}")
+        return Finding(requirement=requirement, skipped=f"not checked: needs {', '.join(lacking)}")
     try:
         return Finding(requirement=requirement, found=requirement.find())
     except DoesNotApplyError as reason:
@@ -227,7 +227,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="mmdebstrap",
-        purpose="makes the images' base where no registry answers",
+        purpose="builds base images if no registry is reachable",
         find=_bootstrap,
         hint=_APT.format("mmdebstrap debian-archive-keyring"),
         packages=("mmdebstrap", "debian-archive-keyring"),
@@ -235,7 +235,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="QEMU with plugins",
-        purpose="profiles what emulated boards execute",
+        purpose="profiles programs on emulated boards",
         find=_profiler,
         hint=_APT.format("qemu-user"),
         packages=("qemu-user",),
@@ -243,7 +243,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name=f"llvm-mca {llvm.VERSION_FOR_ALL_CORES} or newer",
-        purpose="tells what instructions cost on a board's core, to predict its speed",
+        purpose="estimates the cost of instructions on a core, for predictions",
         find=_llvm,
         hint=llvm.HINT,
         packages=("llvm-19",),
@@ -251,7 +251,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="arm64 self-test",
-        purpose="runs a fresh engine on the target's core before it is used",
+        purpose="tests a new engine on the target's core",
         find=_self_test,
         hint=_APT.format("qemu-user libc6-arm64-cross"),
         packages=("qemu-user", "libc6-arm64-cross"),
@@ -268,7 +268,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="g++ for arm64",
-        purpose="shows what the gate refuses, and compiles for --toolchain gcc and clang",
+        purpose="compiles for --toolchain gcc and clang, and for tests of the gate",
         find=lambda: shutil.which("aarch64-linux-gnu-g++"),
         hint=_APT.format("g++-aarch64-linux-gnu"),
         packages=("g++-aarch64-linux-gnu",),
@@ -277,7 +277,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="clang with libFuzzer",
-        purpose="fuzzes the engine's readers",
+        purpose="fuzzes the engine's parsers",
         find=_fuzzer,
         hint=_APT.format("clang libclang-rt-dev"),
         packages=("clang", "libclang-rt-dev"),
@@ -286,7 +286,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="Google Benchmark",
-        purpose="measures single layers of the engine",
+        purpose="benchmarks single layers of the engine",
         find=_benchmark,
         hint=_APT.format("libbenchmark-dev"),
         packages=("libbenchmark-dev",),
@@ -295,7 +295,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="sshd",
-        purpose="stands in for a board with an address",
+        purpose="replaces a board in tests of SSH",
         find=_ssh_server,
         hint=_APT.format("openssh-server"),
         packages=("openssh-server",),
@@ -304,7 +304,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         name="BusyBox",
-        purpose="has the shell of small boards, for what is run on them",
+        purpose="has the shell of small boards, for tests of scripts",
         find=lambda: shutil.which("busybox"),
         hint=_APT.format("busybox"),
         packages=("busybox",),

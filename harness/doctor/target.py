@@ -54,9 +54,9 @@ def _requirements(target: Target, board: Board, connection: contextlib.ExitStack
         yield from _emulation(target)
     yield Requirement(
         name=_BOARD,
-        purpose="runs what is built for the target",
+        purpose="runs programs for the target",
         find=lambda: _connect(target, board, connection),
-        hint="Is it switched on, and do the address, user and key in the boards file still hold?",
+        hint="Check that it is switched on, and its address, user and key in the boards file.",
         needs=(_IMAGE,) if board.emulated else (),
     )
     yield Requirement(
@@ -118,9 +118,9 @@ def _emulated_core(target: Target) -> str:
     try:
         version, cores = (_said(emulator, *words) for words in (["--version"], ["-cpu", "help"]))
     except OSError:  # registered out of a container, as docker/binfmt does
-        return f"{interpreter}, which cannot be asked from here whether it knows {core}"
+        return f"{interpreter}, which cannot be checked for {core} from here"
     if core not in cores.split():
-        raise HarnessError(f"{version.splitlines()[0]} does not know the core {core}")
+        raise HarnessError(f"{version.splitlines()[0]} does not support the core {core}")
     return f"{version.splitlines()[0]} emulates {core}"
 
 
@@ -143,9 +143,9 @@ def _connect(target: Target, board: Board, connection: contextlib.ExitStack) -> 
     machine = board.run(["uname", "-srm"], timeout=ANSWER_SECONDS).stdout.strip()
     if not machine.endswith(target.architecture):
         raise TargetMismatchError(
-            f"{board.name} says that it is {machine or 'nothing'}, "
-            f"and {target.name} is {target.architecture}",
-            hint="Is `target` right in the boards file, and the board's system a 64-bit one?",
+            f"{board.name} reports {machine or 'no architecture'}, "
+            f"but {target.name} is {target.architecture}",
+            hint="Check `target` in the boards file, and that the board has a 64-bit system.",
         )
     return f"{board.name} answers: {machine}"
 

@@ -37,10 +37,10 @@ def emulation_missing(target: Target | None = None) -> list[str]:
         missing.append(f"{error.message}: {error.hint}")
     try:
         if not arm64_programs_run():
-            missing.append(f"arm64 programs do not run here: {ARM64_HINT}")
+            missing.append(f"this machine cannot run arm64 programs: {ARM64_HINT}")
         if client is not None and not _base_to_be_had(client, [target] if target else all_targets()):
             missing.append(
-                "no registry answers for the base image, and nothing is here to make one: "
+                "no registry has the base image, and the tools to build one are missing: "
                 "`apt-get install mmdebstrap debian-archive-keyring`"
             )
     finally:

@@ -71,7 +71,7 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
     if program is None or not KEYRING.is_file():
         missing = "the keys of Debian's archive" if program else "mmdebstrap"
         raise BuildError(
-            f"no registry has a base image, and making one needs {missing}",
+            f"no registry has a base image, and to build one needs {missing}",
             hint="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
         )
     tag = base_tag(recipe, release)
@@ -141,7 +141,7 @@ def _failure(release: Release, status: int, said: list[str]) -> BuildError:
 
     if line := line_with(_NO_ROOM):
         return BuildError(
-            f"no room to make a base of Debian {release.suite}: {line}",
+            f"not enough disk space to build a base of Debian {release.suite}: {line}",
             hint="mmdebstrap needs 1 GB in $TMPDIR (or /tmp) and 1 GB in the cache folder; set TMPDIR or "
             "HARNESS_CACHE to use other folders.",
         )
@@ -193,4 +193,4 @@ def _load(client: DockerClient, archive: Path) -> None:
     except (DockerException, RequestException) as error:
         failure = error
     if failure:
-        raise refused("the Docker Engine did not take the base", failure)
+        raise refused("the Docker Engine did not load the base", failure)

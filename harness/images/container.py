@@ -90,7 +90,7 @@ def remove_stale(client: DockerClient) -> int:
     removed = 0
     for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
         if is_dead(container.labels.get(OWNER_LABEL, "")):
-            console.log(f"removing {container.name}, left behind by a harness that is gone")
+            console.log(f"removing {container.name}, left over from a harness that died")
             remove(container)
             removed += 1
     return removed
@@ -107,6 +107,6 @@ def remove(container: Any) -> None:
         return
     except APIError as error:
         if error.status_code != 409:  # somebody else removes it at this moment
-            console.warn(f"the container {container.name} is left: {short(error)}")
+            console.warn(f"could not remove the container {container.name}: {short(error)}")
     except (DockerException, RequestException) as error:
-        console.warn(f"the container {container.name} is left: {short(error)}")
+        console.warn(f"could not remove the container {container.name}: {short(error)}")

@@ -47,9 +47,9 @@ _RELEASE: Shape[Release] = Record(
     what="a release",
     make=from_dataclass(Release),
     fields={
-        "suite": Field(shape=_SUITE, help="its name in the archive", required=True),
-        "glibc": Field(shape=_VERSION, help="version of its C library", required=True),
-        "packages": Field(shape=ListOf(what="packages", item=PACKAGE), help="what every base of it needs"),
+        "suite": Field(shape=_SUITE, help="the name in the archive", required=True),
+        "glibc": Field(shape=_VERSION, help="version of the C library", required=True),
+        "packages": Field(shape=ListOf(what="packages", item=PACKAGE), help="packages that every base needs"),
     },
 )
 _SHAPE: Shape[Debian] = Record(

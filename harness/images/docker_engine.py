@@ -44,7 +44,7 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
             client.close()
         if short(error) == _DENIED:
             raise DockerAccessError(
-                "this user may not use the Docker Engine: permission denied at its socket",
+                "permission denied for the socket of the Docker Engine",
                 hint="Join the group docker (`sudo usermod -aG docker $USER`) and log in again, or use sudo.",
             ) from None
         raise DockerError(
@@ -70,7 +70,7 @@ def answering(doing: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise DockerError(f"the Docker Engine failed at {doing}: {short(error)}") from None
+        raise DockerError(f"the Docker Engine failed while {doing}: {short(error)}") from None
 
 
 def refused(what: str, error: BaseException | str) -> BuildError:
@@ -79,7 +79,7 @@ def refused(what: str, error: BaseException | str) -> BuildError:
     hint = ""
     if "no space left on device" in text.lower():
         hint = (
-            "Make room in the Docker Engine's own folder (`docker info` shows it as Docker Root Dir); "
+            "Free disk space in the Docker Engine's folder (`docker info` shows it as Docker Root Dir); "
             "`docker system df` shows what uses the space."
         )
     return BuildError(f"{what}: {text.strip()}", hint=hint)

@@ -40,7 +40,7 @@ GLIBC_LABEL = "harness.glibc"
 TARGET_GLIBC_LABEL = "harness.glibc.target"
 PLATFORM = "linux/arm64"
 _BOOTSTRAP = "bootstrap "
-_ROOM = "Building an image takes 1 GB in the cache folder: make room, or set HARNESS_CACHE to another folder."
+_ROOM = "An image build takes 1 GB in the cache folder: free disk space, or set HARNESS_CACHE."
 _STEP = re.compile(r"Step (\d+/\d+) : (\S+)")
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 
@@ -98,14 +98,16 @@ def build_image(
     client = docker_engine.connect()
     try:
         lock = cache_directory() / "images" / f"{recipe.name}.lock"
-        with exclusive(lock, f"another harness that builds the image {recipe.name}"):
+        with exclusive(lock, f"another harness, which builds the image {recipe.name}"):
             image = None if fresh else _find(client, recipe, target)
             cached = image is not None
             if image is None:
                 _build(client, recipe, target, fresh)
                 image = _find(client, recipe, target)
                 if image is None:
-                    raise BuildError(f"the Docker Engine lost the image {recipe.name} right after its build")
+                    raise BuildError(
+                        f"the image {recipe.name} disappeared from the Docker Engine right after its build"
+                    )
     finally:
         client.close()
     return BuiltImage(image=image, seconds=time.monotonic() - started, cached=cached, log=log_path(recipe))
@@ -155,7 +157,9 @@ def _find(client: DockerClient, recipe: Recipe, target: Target) -> Image | None:
 
 def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) -> None:
     if not arm64_programs_run():
-        raise BuildError("arm64 programs do not run here, and an image build runs some", hint=ARM64_HINT)
+        raise BuildError(
+            "this machine cannot run arm64 programs, which an image build needs", hint=ARM64_HINT
+        )
     with build_log(log_path(recipe), f"image {recipe.name}", room=_ROOM) as log:
         base, described = _base(client, recipe, fresh, log)
         _build_on(client, recipe, target, base, described, fresh, log)
@@ -211,7 +215,7 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
         if not fresh and _arm64_image(client, tag):
             return tag, _BOOTSTRAP + release.suite
         console.log(
-            f"no registry has the base of the image {recipe.name}: making one from Debian {release.suite} "
+            f"no registry has the base of the image {recipe.name}: building one from Debian {release.suite} "
             f"(glibc {release.glibc})"
         )
         try:
@@ -219,11 +223,11 @@ def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildL
         except ReleaseGoneError as error:
             if number == len(recipe.releases) - 1:
                 raise
-            console.warn(f"{error.message}; the next nearest is {recipe.releases[number + 1].suite}")
+            console.warn(f"{error.message}; trying {recipe.releases[number + 1].suite}")
     raise BuildError(
         f"no registry has the base of the image {recipe.name}, and no release of Debian is old enough to "
         "make one from",
-        hint=f"The Docker Engine has to reach {' or '.join(base.name for base in recipe.bases)}.",
+        hint=f"Make sure that the Docker Engine can reach {' or '.join(base.name for base in recipe.bases)}.",
     )
 
 
@@ -243,7 +247,7 @@ def _pull(client: DockerClient, base: Base, log: BuildLog) -> bool:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
-    log.line(f"asking for {base.name}")
+    log.line(f"looking for {base.name}")
     asking = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
     try:
         if not registry_has(asking, base):
@@ -285,7 +289,7 @@ def _glibc_of(client: DockerClient, base: str) -> str:
             remove=True,
         )
     except (DockerException, RequestException) as error:
-        raise refused("an arm64 program in the base image does not run", error) from None
+        raise refused("could not run an arm64 program in the base image", error) from None
     return str(said.decode("ascii", "replace").split()[-1])
 
 
@@ -337,9 +341,9 @@ def _build_on(
                     (log.keep if line.startswith((" --->", "Removing ")) else log.line)(line)
             failure = failure or event.get("error", "")
     except (DockerException, RequestException) as error:
-        raise refused(f"the image {recipe.name} was not built", error) from None
+        raise refused(f"could not build the image {recipe.name}", error) from None
     if failure:
-        raise refused(f"the image {recipe.name} was not built", failure)
+        raise refused(f"could not build the image {recipe.name}", failure)
 
 
 def _context() -> io.BytesIO:

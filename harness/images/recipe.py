@@ -86,7 +86,7 @@ _SHAPE: Shape[_Sheet] = Record(
                     pattern=r"[a-z0-9./:_-]+:[A-Za-z0-9_.-]+(@sha256:[0-9a-f]{64})?",
                 ),
             ),
-            help="base images in registries, pinned by the digest of the arm64 manifest where it is known",
+            help="base images in registries, pinned by the digest of the arm64 manifest if known",
         ),
         "packages": Field(
             shape=ListOf(what="packages", item=PACKAGE),
@@ -95,7 +95,7 @@ _SHAPE: Shape[_Sheet] = Record(
         ),
         "build_packages": Field(
             shape=ListOf(what="packages", item=PACKAGE),
-            help="what builds the engine on these bases; left out where their compilers are too old for it",
+            help="packages that build the engine on these bases; omit if their compilers are too old",
         ),
     },
 )
@@ -115,8 +115,8 @@ def read_recipe(target: Target, *, building: bool = False) -> Recipe:
     if Path(target.image).name != target.image or not file.is_file():
         known = sorted(path.parent.name for path in resource("device_images").glob("*/image.yaml"))
         raise ConfigurationError(
-            f"the target {target.name} names the image {target.image}, and there is no such image",
-            hint=f"Its key `image` is one of {', '.join(known)}.",
+            f"the target {target.name} needs the image {target.image}, which does not exist",
+            hint=f"Set `image` in its file to one of {', '.join(known)}.",
         )
     sheet = _SHAPE.read(read_document(file))
     debian = read_debian()

@@ -65,7 +65,7 @@ class _Kept:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._readable():
             self._database = connect(self.path)
-            self._database.patience = _PATIENCE_SECONDS
+            self._database.wait_seconds = _PATIENCE_SECONDS
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS costs (model TEXT NOT NULL, block BLOB NOT NULL, "

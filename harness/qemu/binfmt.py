@@ -9,8 +9,8 @@ from harness.config.targets import host_architecture
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 
 ARM64_HINT = (
-    "`apt-get install qemu-user-static binfmt-support`; where "
-    f"{BINFMT} is empty also `mount -t binfmt_misc binfmt_misc {BINFMT}` and "
+    "`apt-get install qemu-user-static binfmt-support`; if "
+    f"{BINFMT} is empty, also `mount -t binfmt_misc binfmt_misc {BINFMT}` and "
     "`update-binfmts --enable qemu-aarch64`"
 )
 

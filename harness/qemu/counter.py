@@ -42,9 +42,9 @@ def counting_missing() -> str:
     emulator = f"qemu-{platform.machine()}"
     found = shutil.which(emulator)
     if found is None:
-        return f"there is no {emulator}: apt-get install qemu-user"
+        return f"{emulator} not found: apt-get install qemu-user"
     if not has_plugin_option(Path(found)):
-        return f"{found} takes no plugins: Debian 12's qemu-user has one that does"
+        return f"{found} does not support plugins: Debian 12's qemu-user does"
     return ""
 
 
@@ -76,5 +76,7 @@ def read_count(path: Path) -> int:
     if not text.strip():
         raise HarnessError("instructions are not counted: the program made no marks")
     if not re.fullmatch(rb"[1-9][0-9]{0,17}\s*", text):
-        raise HarnessError("instructions are not counted: implausible result: the plugin wrote no count")
+        raise HarnessError(
+            "instructions are not counted: implausible result: the plugin did not write a count"
+        )
     return int(text)

@@ -59,10 +59,10 @@ def profiling_missing() -> list[str]:
     """What to install for emulated programs to be profiled, a line each."""
     emulator = shutil.which("qemu-aarch64")
     if emulator is None:
-        return ["nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"]
+        return ["cannot profile: qemu-aarch64 not found: apt-get install qemu-user"]
     if not _takes_plugins(Path(emulator)):
-        reason = f"nothing is profiled: {emulator} takes no plugins: Debian 12's qemu-user has one that does"
-        return [f"{reason}, Debian 13's has none; put one of QEMU 7.2 or newer, not static, first in PATH"]
+        reason = f"cannot profile: {emulator} does not support plugins: Debian 12's qemu-user does"
+        return [f"{reason}, Debian 13's does not; put a dynamically linked QEMU 7.2 or newer first in PATH"]
     return []
 
 

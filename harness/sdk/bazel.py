@@ -49,7 +49,7 @@ _HINTS = (
     (re.compile(r"No space left on device|Disk quota exceeded"), _ROOM),
     (
         re.compile(r"\(program cc1plus\)|Server terminated abruptly|Cannot allocate memory|OutOfMemory"),
-        "The memory did not suffice: lower the limits in the file named below, or add swap.",
+        "Out of memory: lower the limits in the file named below, or add swap.",
     ),
     (
         re.compile(r"Unknown ?[Hh]ost|Connect(ion)? (timed out|refused)|Network is unreachable"),
@@ -141,9 +141,9 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
     """All steps; those that are done are passed over."""
     if image.glibc_newer:
         raise BuildError(
-            f"a library built on {image.base} may need its glibc {image.glibc}, and {target.name} has "
+            f"a library built on {image.base} may need glibc {image.glibc}, but {target.name} has "
             f"{target.glibc}",
-            hint="Give the Docker Engine access to a registry with the target's own system, or use "
+            hint="Give the Docker Engine access to a registry with the target's system, or use "
             "`--sdk wheel`.",
         )
     downloads = sdk_directory() / "downloads"
@@ -189,15 +189,15 @@ def fetch(archive: Archive, path: Path) -> str:
             sha256=expected,
             advance=bar.advance,
             advice=Advice(
-                address="give another url in the file below toolchains/tensorflow/",
-                folder="name another cache folder in HARNESS_CACHE",
+                address="set another url in the file in toolchains/tensorflow/",
+                folder="set HARNESS_CACHE to another folder",
             ),
         )
     if expected is None:
         expected = file_digest(path)
         write_atomically(record, f"{expected}\n".encode())
         console.warn(
-            f"{path.name}: no SHA-256 of it is published; later downloads must match this one's, {expected}"
+            f"{path.name}: no SHA-256 is published; recorded {expected}, which later downloads must match"
         )
     return expected
 
@@ -256,7 +256,7 @@ class _Inside:
                 hint=" ".join(
                     [
                         *_hints(said),
-                        f"The whole log is in {log.name}. {self._file} says how it is built.",
+                        f"See {log.name}. The build options are in {self._file}.",
                         _AGAIN,
                     ]
                 ),
@@ -333,7 +333,7 @@ def _copy_headers(source: Path, folder: Path) -> None:
     try:
         headers = with_includes(present, lambda name: (source / name).read_bytes())
     except FileNotFoundError as error:
-        raise BuildError(f"{error.filename}: TensorFlow's sources have no such header") from None
+        raise BuildError(f"{error.filename}: no such header in TensorFlow's sources") from None
     for header in headers:
         path = folder / header
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from harness.temporary import fresh_folder
 
 FORMAT = 1  # raised when what an SDK holds changes
 HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
-ROOM = "Making an SDK takes 1.2 GB in the cache folder; set HARNESS_CACHE to use another folder."
+ROOM = "An SDK takes 1.2 GB in the cache folder; set HARNESS_CACHE to use another folder."
 _INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 _CMAKE_HEAD = """\
@@ -97,7 +97,7 @@ def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]
     target has, and what `fill` raises. Then no SDK is left behind.
     """
     started = time.monotonic()
-    with exclusive(lock, "another harness that makes an SDK"), _room(plan):
+    with exclusive(lock, "another harness, which builds an SDK"), _room(plan):
         cached = _is_whole(plan.folder)
         if not cached:
             _make(plan, target, fill)

@@ -14,7 +14,7 @@ def read_pin(target: Target) -> WheelPin:
     if not target.tensorflow:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow pinned",
-            hint="Set the key tensorflow in its file to a version that toolchains/tensorflow/ pins.",
+            hint="Set `tensorflow` in its file to a version in toolchains/tensorflow/.",
         )
     folder = resource("toolchains", "tensorflow")
     file = folder / f"{target.tensorflow}-{target.architecture}.yaml"
@@ -22,7 +22,7 @@ def read_pin(target: Target) -> WheelPin:
         suffix = f"-{target.architecture}.yaml"
         known = ", ".join(sorted(path.name.removesuffix(suffix) for path in folder.glob(f"*{suffix}")))
         raise ConfigurationError(
-            f"the target {target.name} asks for TensorFlow {target.tensorflow}, and no wheel of it for "
+            f"the target {target.name} asks for TensorFlow {target.tensorflow}, but no wheel of it for "
             f"{target.architecture} is pinned",
             hint=f"Pinned versions: {known}.",
         )

@@ -66,10 +66,10 @@ _URL = Text(expected="an http or https address", pattern=r"https?://\S+")
 _VERSION = Text(expected='a version like "2.6.5"', pattern=r"\d+\.\d+\.\d+")
 _OPTION = Text(expected="an option like --config=opt", pattern=r"--[a-z]\S*")
 _ARCHIVE_FIELDS = {
-    "url": Field(shape=_URL, help="where it is published", required=True),
+    "url": Field(shape=_URL, help="the URL", required=True),
     "sha256": Field(
         shape=Text(expected="a SHA-256", pattern=r"[0-9a-f]{64}"),
-        help="its SHA-256; without it the first download's is recorded and holds from then on",
+        help="the SHA-256; if absent, that of the first download is recorded and checked later",
     ),
 }
 
@@ -84,7 +84,7 @@ def _make(node: Node, *, answers: tuple[Entry[str], ...], monolithic: str, **res
 
 
 _SHAPE: Shape[Sources] = Record(
-    what="a TensorFlow built from its sources",
+    what="a TensorFlow built from sources",
     make=_make,
     fields={
         "version": Field(shape=_VERSION, help="TensorFlow's version", required=True),
@@ -112,7 +112,7 @@ _SHAPE: Shape[Sources] = Record(
                 pattern=r"[A-Z][A-Z0-9_]*",
                 expected="a variable of ./configure, such as TF_NEED_CUDA",
             ),
-            help="what ./configure asks, by the variable that answers it",
+            help="the answers to ./configure, by variable",
             required=True,
         ),
         "monolithic": Field(
@@ -122,17 +122,17 @@ _SHAPE: Shape[Sources] = Record(
         ),
         "options": Field(
             shape=ListOf(what="options", item=_OPTION),
-            help="options of `bazel build` that say what is built",
+            help="options of `bazel build` that change the result",
             required=True,
         ),
         "limits": Field(
             shape=ListOf(what="options", item=_OPTION),
-            help="options of `bazel build` that only say how fast: jobs, memory",
+            help="options of `bazel build` that change only its speed: jobs, memory",
             required=True,
         ),
         "packages": Field(
             shape=ListOf(what="packages", item=PACKAGE),
-            help="packages of the image in which it is built",
+            help="packages of the build image",
             required=True,
         ),
     },
@@ -143,8 +143,8 @@ def read_sources(target: Target) -> Sources:
     """The target's TensorFlow. Raises ConfigurationError for a target that has none."""
     if not target.tensorflow_bazel:
         raise ConfigurationError(
-            f"the target {target.name} names no TensorFlow to build from sources",
-            hint="Set the key tensorflow_bazel in its file to the name of a file in toolchains/tensorflow/.",
+            f"the target {target.name} has no TensorFlow to build from sources",
+            hint="Set `tensorflow_bazel` in its file to the name of a file in toolchains/tensorflow/.",
         )
     return _SHAPE.read(read_document(sources_file(target)))
 

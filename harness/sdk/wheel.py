@@ -58,7 +58,7 @@ def _unpack(wheel: Path, folder: Path) -> None:
             ):
                 _extract(archive, f"tensorflow/include/{header}", folder / "include" / header)
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise BuildError(f"{wheel.name}: not a whole TensorFlow wheel: {error}") from None
+        raise BuildError(f"{wheel.name}: not a complete TensorFlow wheel: {error}") from None
 
 
 def _extract(archive: zipfile.ZipFile, member: str, path: Path) -> None:

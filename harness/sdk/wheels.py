@@ -64,7 +64,7 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
         raise BuildError(
             f"{pin.package} {pin.version} for {pin.platform} cannot be fetched: "
             f"{(reasons or lines)[-1].strip()}",
-            hint=f"pip fetches it from its index: check the network and `pip config list`. {room}".strip(),
+            hint=f"Check the network and the package index (`pip config list`). {room}".strip(),
         )
     found = file_digest(wheels[0])
     if found != pin.sha256:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from harness.database import PatientConnection, connect, error_code
+from harness.database import RetryingConnection, connect, error_code
 from harness.errors import ConfigurationError
 from harness.store.errors import no_store, store_errors
 from harness.store.reader import StoreReader, checked_format
@@ -68,7 +68,7 @@ def _nothing(folder: Path) -> ConfigurationError:
     )
 
 
-def _opened(folder: Path) -> PatientConnection | None:
+def _opened(folder: Path) -> RetryingConnection | None:
     """The database, for reading alone. None where only a copy of it can be read: it has to be converted, or
     what its log holds has to be taken over first, for which SQLite needs to write a file beside it."""
     path, log = folder / FILE_NAME, folder / _LOG
@@ -83,7 +83,7 @@ def _opened(folder: Path) -> PatientConnection | None:
     return _current(folder, f"{address}&immutable=1")  # nobody has it open
 
 
-def _current(folder: Path, address: str) -> PatientConnection | None:
+def _current(folder: Path, address: str) -> RetryingConnection | None:
     """The database, if it has the format of today."""
     database = connect(address, uri=True)
     with contextlib.ExitStack() as stack:

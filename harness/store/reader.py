@@ -15,7 +15,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 import msgspec
 
-from harness.database import PatientConnection
+from harness.database import RetryingConnection
 from harness.errors import ConfigurationError
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, Outcome, Status
 from harness.measure.spec import CellSpec
@@ -43,7 +43,7 @@ class StoreReader:
     They raise ConfigurationError if the file is damaged, and StoreError if the storage fails.
     """
 
-    def __init__(self, folder: Path, database: PatientConnection) -> None:
+    def __init__(self, folder: Path, database: RetryingConnection) -> None:
         self.folder = folder
         self.path = folder / FILE_NAME
         self._database = database

@@ -80,7 +80,7 @@ class Store(StoreReader):
                     # Without it the claims count for nothing, even where there is no room to remove them.
                     self._owner.close()
                     self._owner = None
-                    self._database.patience = CLOSING_SECONDS
+                    self._database.wait_seconds = CLOSING_SECONDS
                     with contextlib.suppress(StoreError):
                         self._clear()
             finally:

@@ -29,7 +29,7 @@ def raspberry_pi(
     not run here.
     """
     if not arm64_programs_run():
-        raise SystemExit(f"arm64 programs do not run here: {ARM64_HINT}")
+        raise SystemExit(f"this machine cannot run arm64 programs: {ARM64_HINT}")
     if not Path(ARM64_LIBRARIES).is_dir():
         raise SystemExit(f"there is no {ARM64_LIBRARIES}: apt-get install libc6-arm64-cross")
     folder.mkdir(parents=True)

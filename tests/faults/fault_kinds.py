@@ -21,13 +21,13 @@ AWAITED_SECONDS = 5.0  # for what was prepared to happen
 # What says that the connection to a board was lost, or could not be had: harness/boards/ssh/,
 # and what paramiko and the system say of a socket.
 _LOST = (
-    "the connection was lost", "no answer in time", "connecting:", "the board ended the session",
+    "the connection was lost", "timed out", "connecting:", "the board ended the session",
     "Connection reset", "refused", "Unable to connect", "Socket is closed", "Broken pipe",
     "SSH session not active", "Error reading SSH protocol banner", "Mismatched MAC",
 )  # fmt: skip
 # Its files were taken from under a session that is about to end.
 _CLEARED = ("No such file", "there is no file", "not found", "cannot be opened")
-_NO_ROOM = ("not enough room", "No space left", "cannot be stored", "the board cannot do that")
+_NO_ROOM = ("not enough free space", "No space left", "cannot be stored", "the board reported an error")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ KINDS = (
     Kind(
         "fill_board_disk",
         2,
-        (*_LOST, *_CLEARED, "not enough room", "No space left", "cannot be stored"),
+        (*_LOST, *_CLEARED, "not enough free space", "No space left", "cannot be stored"),
         partly=True,
     ),
     Kind("wrong_hash", 3, (*_LOST, "damaged"), partly=True),

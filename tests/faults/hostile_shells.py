@@ -51,7 +51,7 @@ LIES_OF_SHELLS = [
     Lie(
         name="greets",
         what="each answer begins with a greeting",
-        cause="prints something of its own",
+        cause="prints text before each command",
         instead='echo Welcome; exec sh -c "$command"',
     ),
     Lie(
@@ -63,7 +63,7 @@ LIES_OF_SHELLS = [
     Lie(
         name="floods",
         what="every answer is without end",
-        cause="prints something of its own|cannot do that|sends more than",
+        cause="prints text before each command|the board reported an error|sends more than",
         instead="exec yes 0123456789",
     ),
     Lie(
@@ -83,14 +83,14 @@ LIES_OF_SHELLS = [
     Lie(
         name="lock",
         what="garbage instead of the lock's state",
-        cause="the lock there cannot be taken",
+        cause="could not take the lock on the board",
         pattern="*lock/held*taken*",
         instead="echo $$; echo maybe; exit 0",
     ),
     Lie(
         name="state",
         what="garbage instead of its state",
-        cause="did not say what state",
+        cause="did not report the state",
         pattern=_READ_STATE,
         instead="echo $$; echo garbage; exit 0",
     ),

@@ -68,15 +68,13 @@ def test_one_at_a_time_holds_it(address: SshAddress, capsys: pytest.CaptureFixtu
     with connect(address) as first, connect(address) as second:
         with (
             held(first, timeout=0),
-            pytest.raises(
-                BoardBusyError, match=SHOWN + r": .*@.* \(process \d+\) has it since .* UTC"
-            ) as error,
+            pytest.raises(BoardBusyError, match=SHOWN + r": .*@.* \(process \d+\) since .* UTC") as error,
             held(second, timeout=0.2),
         ):
             pass
         assert error.value.exit_status == 5
         assert str(error.value).count("\n") == 1  # before the hint
-        assert f"(process {os.getpid()}) has it since" in capsys.readouterr().err
+        assert f"(process {os.getpid()}) since" in capsys.readouterr().err
         with held(second, timeout=0):
             pass
         with held(first, timeout=0):
@@ -262,7 +260,7 @@ def test_a_lock_that_cannot_be_taken_is_no_busy_board(address: SshAddress) -> No
         claim = Path(board.session.path, "held")
         claim.write_text("in the way")
         with (
-            pytest.raises(HarnessError, match=SHOWN + ": the lock there cannot be taken"),
+            pytest.raises(HarnessError, match=SHOWN + ": could not take the lock on the board"),
             held(board, timeout=0),
         ):
             pass
@@ -288,7 +286,9 @@ def test_a_lock_that_is_not_given_back_in_time_is_given_back_by_the_board(
         with held(board, timeout=0):
             measured = True
         assert measured
-        assert "could not be given back: sh: did not end within 60 s" in capsys.readouterr().err
+        assert (
+            "could not release the lock on the board: sh: did not end within 60 s" in capsys.readouterr().err
+        )
         with pytest.raises(BoardUnreachableError), held(board, timeout=0):
             pass
         with held(other, timeout=0):
@@ -305,7 +305,7 @@ def test_a_lock_whose_file_cannot_be_removed_closes_the_connection(
             file = Path(address.folder, "lock", "held", board.session.name)
             file.unlink()
             file.mkdir()
-        assert "could not be given back: rm: " in capsys.readouterr().err
+        assert "could not release the lock on the board: rm: " in capsys.readouterr().err
         with pytest.raises(BoardUnreachableError, match="using it"):
             board.run(["true"], timeout=5)
         file.rmdir()

@@ -444,7 +444,7 @@ def test_a_disk_that_fills_up_meanwhile_is_named(
 
     monkeypatch.setattr(deployment.Deployment, "_upload", looking)
     address = replace(address, folder=str(tiny / "harness"))
-    with connect(address) as board, pytest.raises(HarnessError, match="not enough room") as error:
+    with connect(address) as board, pytest.raises(HarnessError, match="not enough free space") as error:
         board.deploy({"large": large})
     assert not isinstance(error.value, BoardUnreachableError)
     assert not uploads(address)
@@ -457,7 +457,7 @@ def test_a_full_disk_is_what_keeps_the_lock_from_being_taken(address: SshAddress
         with contextlib.suppress(OSError), fill.open("wb", buffering=0) as stream:
             while True:
                 stream.write(bytes(4096))
-        with pytest.raises(HarnessError, match="there is not enough room"), held(board, timeout=1):
+        with pytest.raises(HarnessError, match="not enough free space"), held(board, timeout=1):
             pass
         fill.unlink()
         with held(board, timeout=1):

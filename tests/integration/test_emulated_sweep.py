@@ -123,7 +123,7 @@ def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
     ("left_out", "hint"),
     [
         (r"llvm-mca?(-\d+)?", "apt-get install llvm-19"),
-        (r"qemu-aarch64", "nothing is profiled: there is no qemu-aarch64: apt-get install qemu-user"),
+        (r"qemu-aarch64", "cannot profile: qemu-aarch64 not found: apt-get install qemu-user"),
     ],
 )
 def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(

@@ -96,7 +96,7 @@ def test_a_jump_host_that_does_not_let_us_in_is_named(servers: tuple[Server, Ser
     gate, behind = servers
     make_key(tmp_path / "stranger")
     with (
-        pytest.raises(BoardUnreachableError, match=rf"{gate.address.port}\): does not let us in"),
+        pytest.raises(BoardUnreachableError, match=rf"{gate.address.port}\): authentication failed"),
         through(replace(gate.address, key=tmp_path / "stranger"), behind.address),
     ):
         pass

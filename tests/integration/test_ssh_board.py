@@ -88,7 +88,7 @@ def test_a_connection_that_falls_silent_in_a_transfer_is_lost(
     try:
         with connect(replace(server.address, port=proxy.port)) as board:
             proxy.stall(3)
-            with pytest.raises(BoardUnreachableError, match="no answer in time"):
+            with pytest.raises(BoardUnreachableError, match="timed out"):
                 board.fetch("/etc/hostname", file)
     finally:
         proxy.close()
@@ -195,7 +195,7 @@ def test_a_revoked_host_key_is_refused(server: Server, tmp_path: Path) -> None:
 def test_a_user_who_is_not_let_in_is_an_unreachable_board(server: Server, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     address = replace(server.address, key=tmp_path / "stranger")
-    with pytest.raises(BoardUnreachableError, match="does not let us in"), connect(address):
+    with pytest.raises(BoardUnreachableError, match="authentication failed"), connect(address):
         pass
 
 

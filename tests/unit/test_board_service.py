@@ -27,7 +27,7 @@ from harness.sweep.preparation import Boards
 from harness.sweep.schedule import LOSSES, Schedule, Task
 from harness.sweep.worker import Job, Worker
 
-FULL = "full: there is not enough room: 60 MB are needed, 1 MB is free"
+FULL = "full: not enough free space: 60 MB are needed, 1 MB is free"
 Perform = Callable[[str, str], Outcome]  # measures a cell on a board
 
 

@@ -73,7 +73,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD.replace('192.0.2.7', '-oProxyCommand=x')}}}", r":2: expected a host"),
         (
             f"boards:\n- {{{BOARD.replace(KEY, 'ssh-ed25519 AAAA')}}}",
-            r":2: host_key: the key is not of the type",
+            r":2: host_key: the type of the key is not",
         ),
         (f"boards:\n- {{{BOARD}, key: none}}", r":2: there is no file .*none"),
         (
@@ -116,7 +116,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, sudo: yes}}", r":2: expected true or false"),
         (f"boards:\n- {{{BOARD}, power: 'pdu {{action}}'}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, power: []}}", r":2: expected a command as a list of words"),
-        (f"boards:\n- {{{BOARD}, power: [pdu, off]}}", r":2: no word of the command holds {action}"),
+        (f"boards:\n- {{{BOARD}, power: [pdu, off]}}", r":2: no word of the command contains {action}"),
         (f'boards:\n- {{{BOARD}, power: [" ", "{{action}}"]}}', r":2: the first word"),
         (f'boards:\n- {{{BOARD}, power: [pdu, "a\\0", "{{action}}"]}}', r":2: a word of a command cannot"),
         (f"boards:\n- {{{BOARD}, power: {{seconds: 5}}}}", r":2: a power hook needs the key command"),

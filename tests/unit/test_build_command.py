@@ -42,7 +42,7 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def tensorflow_sdk(target: Target) -> Sdk:
         if not target.tensorflow_bazel:
-            raise ConfigurationError(f"the target {target.name} names no TensorFlow to build from sources")
+            raise ConfigurationError(f"the target {target.name} has no TensorFlow to build from sources")
         if target.name == "pi3":
             raise BuildError("there is no room")
         made.append(target.name)
@@ -84,7 +84,7 @@ def test_a_failing_target_is_reported_and_the_others_are_built(
 ) -> None:
     assert cli.main([*FROM_SOURCES, "--target", "host", "--target", "pi4"]) == 3
     assert builds == ["pi4"]
-    assert "warning: host: the target host names no TensorFlow" in capsys.readouterr().err
+    assert "warning: host: the target host has no TensorFlow" in capsys.readouterr().err
     assert cli.main([*FROM_SOURCES, "--target", "host"]) == 2
 
 

@@ -105,7 +105,7 @@ def test_what_was_before_the_run_or_comes_after_it_is_not_held_against_it() -> N
 def test_a_cooling_device_of_the_cores() -> None:
     assert not assess([sample(JETSON, coolers=(3, 0))], JETSON, JETSON).throttled  # the fan
     found = assess([sample(JETSON, coolers=(3, 2)), sample(JETSON)], JETSON, JETSON)
-    assert found.reasons == ("cpufreq-cpu0 slowed the cores down (state 2)",)
+    assert found.reasons == ("cpufreq-cpu0 slowed the cores (state 2)",)
     assert found.throttled
     # A device more than there was: which is which is not known.
     assert not assess([sample(JETSON, coolers=(0, 3, 0))], JETSON, JETSON).throttled
@@ -226,7 +226,7 @@ def test_tegrastats_tells_of_the_memorys_clock() -> None:
     samples.append(sample(JETSON, 12.0, tegrastats=replace(steady, memory_mhz=204)))
     moved = assess(samples, JETSON, JETSON)
     assert (moved.memory_mhz_minimum, moved.memory_mhz_maximum) == (204, 1600)
-    assert moved.warnings == ("the memory's clock moved between 204 and 1600 MHz: `sudo jetson_clocks`",)
+    assert moved.warnings == ("the memory clock changed between 204 and 1600 MHz: `sudo jetson_clocks`",)
     both = merged([found, moved, assess([], JETSON, JETSON)])
     assert (both.memory_mhz_minimum, both.memory_mhz_maximum) == (204, 1600)
 
@@ -336,7 +336,7 @@ def test_a_hot_board_is_waited_for(
         outcome=Outcome.COOL, limit_celsius=65, first_celsius=80, last_celsius=63.5, waited_seconds=33
     )
     assert clock.slept == 33
-    assert "host cools down to 65 °C" in capsys.readouterr().err
+    assert "host cooling down to 65 °C" in capsys.readouterr().err
 
 
 def test_a_cool_board_is_not_waited_for(board: ShellBoard, tmp_path: Path) -> None:

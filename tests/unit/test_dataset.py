@@ -255,8 +255,8 @@ def test_bad_coco_json_is_an_error_with_its_place(tmp_path: Path, changes: dict[
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("[" * 100_000, "its lists and objects are nested too deeply"),
-        ('{"images": [{"id": ' + "1" * 5000 + "}]}", "it holds a number of thousands of digits"),
+        ("[" * 100_000, "lists and objects are nested too deeply"),
+        ('{"images": [{"id": ' + "1" * 5000 + "}]}", "a number has thousands of digits"),
         ("[]", "the list categories is missing"),
         ("1e999", "the list categories is missing"),
         ("", ":1: not JSON"),

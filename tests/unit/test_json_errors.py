@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from networks import write_sweep
-from test_ending import start
+from test_signals import start
 
 from harness import cli, console, errors
 

@@ -223,7 +223,7 @@ def test_another_c_library_is_named(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, PI_4, ANSWERS | answers)
     assert (facts.libc, facts.glibc) == ("musl libc (aarch64)", None)
     (mismatch,) = mismatches(facts, load_target("pi4"))
-    assert "its C library is musl libc (aarch64), and pi4 has glibc 2.36" in mismatch.message
+    assert "the C library is musl libc (aarch64), but pi4 has glibc 2.36" in mismatch.message
 
 
 @pytest.mark.parametrize("name", ["-n", "it's $(touch executed)", 'a "b"\nc', "ü ☕"])

@@ -80,7 +80,7 @@ def test_nothing_is_built_on_a_newer_debian_than_the_target(name: str, suites: l
 
 
 def test_the_host_has_none() -> None:
-    with pytest.raises(ConfigurationError, match="host names no TensorFlow to build from sources"):
+    with pytest.raises(ConfigurationError, match="host has no TensorFlow to build from sources"):
         read_sources(load_target("host"))
 
 
@@ -261,7 +261,7 @@ def test_an_unpublished_hash_is_recorded_and_then_insisted_on(
     archive, path = Archive(url=server.url), tmp_path / "bazel"
     assert bazel.fetch(archive, path) == SHA256
     assert (
-        f"no SHA-256 of it is published; later downloads must match this one's, {SHA256}"
+        f"no SHA-256 is published; recorded {SHA256}, which later downloads must match"
         in capsys.readouterr().err
     )
     assert bazel.fetch(archive, path) == SHA256

@@ -153,7 +153,7 @@ def test_other_numbers_are_shown_beside_those_expected(board: Desk) -> None:
     ("status", "stderr", "said"),
     [
         (-4, "", "was ended by SIGILL on desk"),
-        (-77, "", "was ended by signal 77"),
+        (-77, "", "was killed by signal 77"),
         (127, "a\nlibstdc++.so.6: cannot open\n", r"ended with status 127 \(libstdc\+\+.so.6: cannot open\)"),
     ],
 )
@@ -181,7 +181,7 @@ def test_what_lacks_something_is_skipped_and_not_looked_for() -> None:
     finding = look(requirement, {"c"})
     assert (finding.ok, finding.reason, finding.hint, finding.exit_status) == (
         False,
-        "not tried: it needs b",
+        "not checked: needs b",
         "",
         0,
     )
@@ -267,7 +267,7 @@ def test_a_board_that_does_not_answer_is_status_5_and_programs_are_still_built(
     out = capsys.readouterr().out
     assert "✕ board: desk (pi@192.0.2.7:22): connecting: no route to host\n    Is it switched on" in out
     assert "✓ half_precision.c: built" in out
-    assert "- half precision: not tried: it needs board" in out
+    assert "- half precision: not checked: needs board" in out
 
 
 def test_a_board_of_another_architecture_is_not_the_target(
@@ -276,8 +276,8 @@ def test_a_board_of_another_architecture_is_not_the_target(
     board.answers["uname"] = Completed(status=0, stdout="Linux 6.1 armv7l\n", stderr="")
     assert main(["doctor", "--target", "pi4"]) == 4
     out = capsys.readouterr().out
-    assert "✕ board: desk says that it is Linux 6.1 armv7l, and pi4 is aarch64\n    Is `target` right" in out
-    assert "- half precision: not tried: it needs board" in out
+    assert "✕ board: desk reports Linux 6.1 armv7l, but pi4 is aarch64\n    Check `target`" in out
+    assert "- half precision: not checked: needs board" in out
     assert not board.connected
 
 
@@ -302,8 +302,8 @@ def test_without_docker_it_is_status_3_and_the_hint_is_shown(
     assert main(["doctor", "--target", "pi4"]) == 3
     out = capsys.readouterr().out
     assert "✕ Docker Engine: missing; it does things\n    get Docker Engine" in out
-    assert "- image: not tried: it needs Docker Engine" in out
-    assert "- board: not tried: it needs image" in out
+    assert "- image: not checked: needs Docker Engine" in out
+    assert "- board: not checked: needs image" in out
     assert "✓ tensorflow.c: built" in out
 
 
@@ -354,7 +354,7 @@ def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_emulator_is_asked_whether_it_knows_the_core(emulator: Path) -> None:
     assert target._emulated_core(load_target("pi4")) == "qemu-aarch64 version 7.2 emulates cortex-a72"
-    with pytest.raises(HarnessError, match=r"version 7\.2 does not know the core cortex-a76"):
+    with pytest.raises(HarnessError, match=r"version 7\.2 does not support the core cortex-a76"):
         target._emulated_core(load_target("pi5"))
 
 

@@ -94,7 +94,7 @@ class PlaceBoard(SshBoard):
             if time.monotonic() >= until:
                 raise obstacle
             if not waiting:
-                console.log(f"{self.name}: waiting, as {obstacle.message}")
+                console.log(f"{self.name}: waiting: {obstacle.message}")
                 waiting = True
             time.sleep(POLL_SECONDS)
 
@@ -130,8 +130,8 @@ class PlaceBoard(SshBoard):
                 claim.write("")
             except HarnessError as error:  # the next harness here takes it over
                 console.warn(
-                    f"{self._place} could not be released: {error.message}; "
-                    f"`harness boards unlock {shlex.quote(self.name)}` does it"
+                    f"{self._place} could not be released: {error.message}; run "
+                    f"`harness boards unlock {shlex.quote(self.name)}`"
                 )
 
 
@@ -154,16 +154,16 @@ def _held(place: Place, hold: Hold) -> HarnessError:
     if hold.by == "other":
         return BoardUnreachableError(
             f"{place} is held by {hold.holder}",
-            hint="Ask them, or wait for it: wait_seconds under labgrid in the boards file.",
+            hint="Ask the holder, or set wait_seconds under `labgrid` in the boards file to wait.",
         )
     if hold.by == "unknown":
         return BoardUnreachableError(
-            f"{place} is held by {hold.holder}, but by no harness of this machine",
-            hint="Where it is left over, `harness boards unlock NAME` releases it.",
+            f"{place} is held by {hold.holder}, but not by a harness on this machine",
+            hint="If nobody uses it, release it with `harness boards unlock NAME`.",
         )
     return BoardUnreachableError(
         f"{place} is held by another harness on this machine",
-        hint="Wait for it: wait_seconds under labgrid in the boards file.",
+        hint="Set wait_seconds under `labgrid` in the boards file to wait.",
     )
 
 
@@ -179,7 +179,7 @@ class _Claim:
         except OSError as error:
             raise ConfigurationError(
                 f"{path}: cannot be written: {error.strerror}",
-                hint="Set HARNESS_CACHE to a folder that can be written.",
+                hint="Set HARNESS_CACHE to a writable folder.",
             ) from None
 
     def __enter__(self) -> Self:

@@ -56,7 +56,7 @@ class Session:
                     self.resources[name] = update.resource
             if message.HasField("sync"):
                 return
-        raise BoardUnreachableError(f"labgrid's coordinator {self.coordinator} ended the connection")
+        raise BoardUnreachableError(f"labgrid's coordinator {self.coordinator} closed the connection")
 
     def place(self, place: Place, *, anew: bool = False) -> Any:
         if anew:
@@ -104,7 +104,7 @@ class Session:
             if isinstance(host, str) and host and isinstance(user, str) and port in range(1, 65536):
                 return host, port, user
         raise ConfigurationError(
-            f"{place} has no NetworkService that says where its board is",
+            f"{place} has no NetworkService with the address of its board",
             hint="Export one (address, username, port) and match it: `labgrid-client -p PLACE add-match`.",
         )
 
@@ -119,7 +119,7 @@ def session_with(coordinator: str) -> Iterator[Session]:
         from labgrid.util import labgrid_version
     except ImportError:
         raise ConfigurationError(
-            "labgrid is not installed", hint="`pip install 'harness[labgrid]'` brings it."
+            "labgrid is not installed", hint="Install it with `pip install 'harness[labgrid]'`."
         ) from None
     outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # A coordinator tells clients apart by connection: two boards must not share one.
@@ -141,7 +141,7 @@ def session_with(coordinator: str) -> Iterator[Session]:
         except grpc.RpcError as error:
             raise BoardUnreachableError(
                 f"labgrid's coordinator {coordinator} does not answer: {error.details()}",
-                hint="Does it run, and is its address in the boards file right?",
+                hint="Check that it runs, and its address in the boards file.",
             ) from None
         finally:
             outgoing.put(None)

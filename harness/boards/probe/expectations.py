@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.config.targets import Target
 
 _CLOCK_TOLERANCE = 0.05  # of the target's; targets have round figures
-_TARGET_HINT = "Is `target` right in the boards file? `harness targets` lists them."
+_TARGET_HINT = "Check `target` in the boards file; `harness targets` lists the targets."
 # The names that Linux gives to what FEATURES of harness.config.targets has.
 _HWCAPS = {
     "neon": ("asimd",),
@@ -50,34 +50,34 @@ def _untold(facts: BoardFacts) -> Iterator[Mismatch]:
     # Of BusyBox's systems some have neither getconf nor ldd.
     if facts.machine is None or len(untold) > 1:
         yield Mismatch(
-            message=f"it does not say {' and '.join(untold)}, so nobody can tell whether it fits",
-            hint="Log in there and run these: is it a Linux with a POSIX shell?",
+            message=f"unknown: {' and '.join(untold)}; cannot check whether the board fits its target",
+            hint="Run these commands on the board; it has to be a Linux with a POSIX shell.",
         )
 
 
 def _system(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
     if facts.machine is not None and facts.machine != target.architecture:
         yield Mismatch(
-            message=f"its kernel is {facts.machine}, and {target.name} is {target.architecture}",
-            hint="Is `target` right in the boards file, and the board's system a 64-bit one?",
+            message=f"the kernel is {facts.machine}, but {target.name} is {target.architecture}",
+            hint="Check `target` in the boards file, and that the board has a 64-bit system.",
         )
     elif facts.bits is not None and facts.bits != 64:
         yield Mismatch(
-            message=f"its programs have {facts.bits} bits, and those for {target.name} have 64",
-            hint="Install the 64-bit edition of its system: a 64-bit kernel alone does not run them.",
+            message=f"the system is {facts.bits}-bit, but programs for {target.name} are 64-bit",
+            hint="Install a 64-bit system: a 64-bit kernel alone does not run 64-bit programs.",
         )
     if target.glibc is None or facts.libc is None:
         return
     if facts.glibc is None:
         yield Mismatch(
-            message=f"its C library is {facts.libc}, and {target.name} has glibc {target.glibc}",
-            hint="Install a system with glibc; what is built here does not run on another C library.",
+            message=f"the C library is {facts.libc}, but {target.name} has glibc {target.glibc}",
+            hint="Install a system with glibc; programs for the target do not run with another C library.",
         )
     elif version_key(facts.glibc) < version_key(target.glibc):
         yield Mismatch(
-            message=f"its glibc is {facts.glibc}, and {target.name} has {target.glibc}",
-            hint=f"Bring its system up to date, or take a target with glibc {facts.glibc} or older: "
-            "`harness targets` lists them.",
+            message=f"glibc is {facts.glibc}, but {target.name} has {target.glibc}",
+            hint=f"Update the system, or choose a target with glibc {facts.glibc} or older: "
+            "`harness targets` lists the targets.",
         )
 
 
@@ -88,14 +88,14 @@ def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
         if alike == 0:
             kinds = ", ".join(dict.fromkeys(facts.cores))
             yield Mismatch(
-                message=f"its cores are {kinds}, and {target.name} has {expected}", hint=_TARGET_HINT
+                message=f"the cores are {kinds}, but {target.name} has {expected}", hint=_TARGET_HINT
             )
         elif alike < wanted:
             off = (facts.cores_present or 0) - len(facts.cores)
             yield Mismatch(
-                message=f"{alike} of its {expected} cores are switched on, and {target.name} has {wanted}",
-                hint="Switch them on: `nvpmodel -m 0` on a Jetson, elsewhere "
-                "/sys/devices/system/cpu/cpu*/online or maxcpus= in the kernel's command line."
+                message=f"{alike} {expected} cores are online, but {target.name} has {wanted}",
+                hint="Bring them online: `nvpmodel -m 0` on a Jetson, elsewhere "
+                "/sys/devices/system/cpu/cpu*/online or maxcpus= in the kernel command line."
                 if off > 0
                 else _TARGET_HINT,
             )
@@ -104,8 +104,8 @@ def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
             absent = [name for name in _HWCAPS[feature] if name not in facts.features]
             if absent:
                 yield Mismatch(
-                    message=f"its cores have no {', '.join(absent)}, and {target.name} has {feature}",
-                    hint="What is built for the target uses it. " + _TARGET_HINT,
+                    message=f"the cores have no {', '.join(absent)}, but {target.name} has {feature}",
+                    hint="Programs for the target use it. " + _TARGET_HINT,
                 )
 
 
@@ -130,10 +130,10 @@ def _clock(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
     if abs(limit - wanted) <= _CLOCK_TOLERANCE * wanted:
         return
     yield Mismatch(
-        message=f"its cores run at {limit / 1e6:.0f} MHz at most, and {target.name} at {wanted / 1e6:.0f}",
-        hint=f"scaling_max_freq below /sys/devices/system/cpu/cpufreq keeps it from {most / 1e6:.0f} MHz: "
-        "raise that, or choose another power mode (`nvpmodel -m 0` on a Jetson)."
+        message=f"the highest clock is {limit / 1e6:.0f} MHz, but {target.name} has {wanted / 1e6:.0f}",
+        hint="scaling_max_freq in /sys/devices/system/cpu/cpufreq limits it to less than the hardware's "
+        f"{most / 1e6:.0f} MHz: increase it, or choose another power mode (`nvpmodel -m 0` on a Jetson)."
         if limit < wanted and most > limit * (1 + _CLOCK_TOLERANCE)
-        else "Its model, firmware or settings (config.txt on a Raspberry Pi) differ, and predictions for the "
-        "target hold for its clock.",
+        else "Check the board's model, firmware and settings (config.txt on a Raspberry Pi): predictions for "
+        "the target assume its clock.",
     )

@@ -67,8 +67,8 @@ def probe(board: Board, folder: str) -> BoardFacts:
     done = board.run(words, timeout=PROBE_SECONDS)
     if not done.stdout.endswith("end\t\n"):
         raise HarnessError(
-            f"{board.name}: the script that looks at it ended early, with status {done.status}: "
-            f"{one_line(done.stderr) or 'it said nothing'}",
+            f"{board.name}: the probe script failed with status {done.status}: "
+            f"{one_line(done.stderr) or 'no output'}",
             hint="The board needs a POSIX shell and coreutils (or BusyBox).",
         )
     return parse_facts(done.stdout, read_state(board, board.sensors), skew)

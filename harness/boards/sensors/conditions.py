@@ -148,7 +148,7 @@ def _throttling(
         states = [_at(sample.coolers, place, len(before.coolers)) for sample in samples]
         highest = max((value for value in states if value is not None), default=0)
         if highest > 0:
-            yield f"{before.coolers[place].label} slowed the cores down (state {highest})", _HINT_HEAT
+            yield f"{before.coolers[place].label} slowed the cores (state {highest})", _HINT_HEAT
     for event, later in zip(before.events, after.events, strict=False):
         counts = [sensor.value for sensor in (event, later) if sensor.value is not None]
         if event.label == later.label and len(counts) == 2 and counts[0] < counts[1]:
@@ -166,20 +166,24 @@ def _warnings(
 ) -> Iterator[str]:
     """What else may make the figures worse or less certain, with its hint."""
     if not samples:
-        yield "the board was not sampled: make the folder of the log writable there"
+        yield "the board was not sampled: make the working folder on the board writable"
     why, hint = (f"; {held.reason}", held.hint) if held and held.hint else ("", by_hand(STEADY))
     for governor in sorted({*before.governors, *after.governors} - {STEADY}):
-        yield f"the governor is {governor}, which moves the clock or keeps it low{why}: {hint}"
+        yield f"the governor is {governor}, which changes the clock or keeps it low{why}: {hint}"
     if before.throttled is not None and before.throttled >> _SINCE_START & 1:
-        yield f"the board has had under-voltage since it started: {_HINT_SUPPLY}"
+        yield f"the board had under-voltage since it started: {_HINT_SUPPLY}"
     jetson = "jetson" in before.model.lower()
     for limit, maximum in sorted({(core.limit_khz or 0, core.maximum_khz or 0) for core in before.cores}):
         if 0 < limit < maximum:
-            hint = "`sudo nvpmodel -m 0`" if jetson else "raise scaling_max_freq beside its governor"
+            hint = (
+                "`sudo nvpmodel -m 0`"
+                if jetson
+                else "increase scaling_max_freq in the folder of its governor"
+            )
             yield f"a clock is limited to {limit // 1000} of {maximum // 1000} MHz: {hint}"
     memory = _memory_clocks(samples)
     if memory and min(memory) < CLOCK_KEPT * max(memory):
-        yield f"the memory's clock moved between {min(memory)} and {max(memory)} MHz: `sudo jetson_clocks`"
+        yield f"the memory clock changed between {min(memory)} and {max(memory)} MHz: `sudo jetson_clocks`"
 
 
 def _held(state: BoardState) -> dict[int, int]:

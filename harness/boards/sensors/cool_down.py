@@ -49,7 +49,7 @@ def wait_until_cool(
     if first is None or first < limit_celsius:
         return _cooling(first, first, limit_celsius, 0.0)
     waited, lowest, lowest_at = 0.0, first, 0.0
-    with console.progress(f"{board.name} cools down to {limit_celsius:g} °C", None) as progress:
+    with console.progress(f"{board.name} cooling down to {limit_celsius:g} °C", None) as progress:
         while last is not None and last >= limit_celsius and waited < timeout:
             if waited - lowest_at >= SETTLED_SECONDS:
                 return _cooling(first, last, limit_celsius, waited, settled=True)
@@ -58,7 +58,7 @@ def wait_until_cool(
             waited += pause
             last = read_state(board, paths).hottest_celsius
             if last is not None:
-                progress.describe(f"{board.name} cools down: {last:.1f} of {limit_celsius:g} °C")
+                progress.describe(f"{board.name} cooling down: {last:.1f} °C, limit {limit_celsius:g} °C")
                 if last <= lowest - _COOLER:
                     lowest, lowest_at = last, waited
     return _cooling(first, last, limit_celsius, waited)

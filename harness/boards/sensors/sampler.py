@@ -114,7 +114,7 @@ def sampled(
     Raises ValueError for an interval that is no time.
     """
     if not 0 < interval_seconds < math.inf:
-        raise ValueError(f"an interval of {interval_seconds} s is none")
+        raise ValueError(f"the interval {interval_seconds} s is not positive")
     mask = "" if core is None else format(1 << core, "x")
     whole_seconds = math.ceil(interval_seconds)
     interval = (
@@ -138,7 +138,7 @@ def take_samples(board: Board, log: str, most: int) -> list[Sample]:
     if len(samples) > most:
         raise HarnessError(
             f"{board.name}: implausible result: more than {most} samples of its sensors in one run",
-            hint="See what else writes to the working folder there.",
+            hint="Check which other program writes to the working folder on the board.",
         )
     return samples
 

@@ -177,7 +177,7 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
     lines = [line.split("\t") for line in result.stdout.split("\n")]
     if ["end", ""] not in lines:
         raise HarnessError(
-            f"{board.name}: its shell did not say what state the board is in (status {result.status})",
+            f"{board.name}: the shell did not report the state of the board (status {result.status})",
             hint="The board needs a POSIX shell as `sh`, such as dash or BusyBox.",
         )
     state = _parse(lines)

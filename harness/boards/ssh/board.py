@@ -181,7 +181,7 @@ class SshBoard:
         if result.exited < 0:
             raise self._gone(doing)
         if group is None:
-            raise HarnessError(f"{self._shown}: {doing}: it was not started: {brief(result.stderr)}")
+            raise HarnessError(f"{self._shown}: {doing}: not started: {brief(result.stderr)}")
         return ended
 
     def _end(self, argv: Sequence[str], stdout: str) -> None:
@@ -268,12 +268,12 @@ class SshBoard:
             raise BoardRefusedError(
                 f"{where}: its host key has changed: {shown.kind} {shown.fingerprint} "
                 f"instead of {known.kind} {known.fingerprint}",
-                hint="Either the board was installed anew or something else answers at its address. Find out "
-                "which before you change the key on record.",
+                hint="Either the board was reinstalled or another device has its address. Find out "
+                "which before you change the recorded key.",
             ) from None
         except AuthenticationException as error:
             raise BoardRefusedError(
-                f"{where}: does not let us in: {error}",
+                f"{where}: authentication failed: {error}",
                 hint="Check user and key in the boards file, and authorized_keys on the board.",
             ) from None
         except PermissionError as error:
@@ -283,7 +283,7 @@ class SshBoard:
         except (SSHException, EOFError, OSError, ThreadException, UnicodeError) as error:
             if isinstance(error, OSError) and self.refused(error):
                 raise HarnessError(
-                    f"{self._shown}: {doing}: the board cannot do that: {printable(str(error))}",
+                    f"{self._shown}: {doing}: the board reported an error: {printable(str(error))}",
                     hint="Check the board's storage and its free space (df), then try again.",
                 ) from None
             raise self._gone(doing, _reason(error)) from None
@@ -298,7 +298,7 @@ def _reason(error: BaseException) -> str:
     from paramiko.ssh_exception import NoValidConnectionsError
 
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, NoValidConnectionsError):  # its own words begin with "[Errno None]"
         reasons = [
             f"port {address[1]} of {address[0]}: {getattr(each, 'strerror', None) or each}"

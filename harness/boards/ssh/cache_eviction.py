@@ -75,9 +75,9 @@ def make_room(board: Remote, size: int) -> int:
     free, left = int(said["free"]), int(said["left"])
     if free < need:
         raise HarnessError(
-            f"{printable(board.name)}: there is not enough room in {printable(session.folder)}: "
-            f"{size / 1e6:.1f} MB are needed, {free * 1024 / 1e6:.1f} MB are free",
-            hint="Free some space there, or give a folder on a larger storage in the boards file.",
+            f"{printable(board.name)}: not enough free space in {printable(session.folder)}: "
+            f"{size / 1e6:.1f} MB needed, {free * 1024 / 1e6:.1f} MB free",
+            hint="Free some space, or set `folder` in the boards file to one on a larger disk.",
         )
     return min(free, left) << 10
 
@@ -86,9 +86,9 @@ def ask(board: Remote, doing: str, script: str, *words: str) -> str:
     """What a script prints on a board. Raises HarnessError where it fails."""
     result = board.run(["sh", "-c", script, "sh", *words], timeout=HOUSEKEEPING_SECONDS)
     if result.status != 0:
-        said = brief(result.stderr) or "it says nothing"
+        said = brief(result.stderr) or "no output"
         raise HarnessError(
-            f"{printable(board.name)}: {doing} failed there: {said}",
-            hint="The board needs a POSIX shell, coreutils (or BusyBox), and storage that can be written.",
+            f"{printable(board.name)}: {doing} failed on the board: {said}",
+            hint="The board needs a POSIX shell, coreutils (or BusyBox), and writable storage.",
         )
     return result.stdout

@@ -175,7 +175,10 @@ class Deployment:
             if file not in damaged:
                 self._store(file)
         for file in damaged:
-            self._give_up(file, f"{file.shown} arrived damaged: its hash there is {hashes[file.digest]}")
+            self._give_up(
+                file,
+                f"{file.shown} is damaged after the transfer: its hash on the board is {hashes[file.digest]}",
+            )
 
     def _hashes_of_uploads(self, files: Sequence[_File]) -> dict[str, str]:
         """What has arrived, by what should have."""
@@ -209,7 +212,7 @@ class Deployment:
                 if not self._board.refused(error):
                     raise
         if stored != file.size:
-            self._give_up(file, f"{file.shown} cannot be stored there")
+            self._give_up(file, f"{file.shown} cannot be stored on the board")
 
     def _give_up(self, file: _File, problem: str) -> NoReturn:
         """Removes what arrived and raises why: the file changed here, there is no room, or else `problem`."""
@@ -231,7 +234,7 @@ class Deployment:
             lines = ask(self._board, "hashing files", _HASH, self._board.session.path, *some).splitlines()
             if len(lines) != len(some):
                 raise HarnessError(
-                    f"{self._name}: sha256sum failed there: {len(lines)} lines for {len(some)} files",
+                    f"{self._name}: sha256sum failed on the board: {len(lines)} lines for {len(some)} files",
                     hint="The board needs a POSIX shell and coreutils (or BusyBox).",
                 )
             found.update(zip(some, (line.split(" ")[0] for line in lines), strict=True))

@@ -154,7 +154,7 @@ class ShellFiles:
         except FileNotFoundError:
             return None
         except ValueError:
-            raise OSError(f"the size of {path} is not told") from None
+            raise OSError(f"cannot read the size of {path}") from None
 
     def finish(self, path: str, *, mode: int, modified: int) -> None:
         when = time.strftime("%Y%m%d%H%M.%S", time.gmtime(modified))

@@ -44,7 +44,7 @@ def parse_host_key(text: str) -> HostKey:
         raise ValueError("the key is not base64") from None
     # The blob starts with its own type: four bytes of length, then the name.
     if blob[:4] != len(kind).to_bytes(4, "big") or blob[4 : 4 + len(kind)] != kind.encode():
-        raise ValueError(f"the key is not of the type {kind} that stands before it")
+        raise ValueError(f"the type of the key is not {kind}")
     return HostKey(kind=kind, blob=blob)
 
 
@@ -78,9 +78,7 @@ def _usable(key: HostKey, what: str, *, pinned: bool) -> PKey | None:
     except UnknownKeyType:
         if not pinned:
             return None
-        raise ConfigurationError(
-            f"{what} cannot be used: nothing here knows keys of type {key.kind}"
-        ) from None
+        raise ConfigurationError(f"{what} cannot be used: unknown key type {key.kind}") from None
     except (SSHException, ValueError) as error:
         raise ConfigurationError(f"{what} cannot be used: {error}") from None
 
@@ -104,8 +102,8 @@ def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set
                 known[f"{file}:{number}: the key"] = parse_host_key(" ".join(words[1:]))
         except ValueError as error:
             raise ConfigurationError(
-                f"{file}:{number}: cannot be read as a line of known_hosts: {error}",
-                hint="Mend the line or remove it; `ssh-keygen -R HOST -f FILE` removes those of a host.",
+                f"{file}:{number}: invalid line of known_hosts: {error}",
+                hint="Correct or remove the line; `ssh-keygen -R HOST -f FILE` removes all lines of a host.",
             ) from None
     return known, revoked
 
@@ -135,7 +133,7 @@ def _is_hash_of(text: str, address: str) -> bool:
     except ValueError:
         kind = ""
     if kind != "1":
-        raise ValueError("the hash of its host is none")
+        raise ValueError("the hash of the host is invalid")
     return hmac.compare_digest(hmac.digest(salt, address.encode(), "sha1"), digest)
 
 
@@ -148,12 +146,12 @@ def _refuse_unknown(revoked: Collection[bytes]) -> MissingHostKeyPolicy:
             if shown.blob in revoked:
                 raise BoardRefusedError(
                     f"{hostname}: its host key {shown.kind} {shown.fingerprint} is revoked in known_hosts",
-                    hint="Whoever has it may not be the board: give the board a new key.",
+                    hint="Another device may have this key: give the board a new one.",
                 )
             raise BoardRefusedError(
                 f"{hostname}: its host key {shown.kind} {shown.fingerprint} is not known",
-                hint="Compare it with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the "
-                "board itself; if it is the same, give the key as host_key in the boards file or add it to "
+                hint="Compare it with the output of `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on "
+                "the board itself; if they match, set host_key in the boards file or add the key to "
                 "known_hosts (`ssh-keyscan HOST`).",
             )
 

@@ -115,7 +115,7 @@ def _give_back(board: Remote) -> None:
     except HarnessError as error:
         why = error.message
     if why:
-        console.warn(f"{printable(board.name)}: the lock there could not be given back: {why}; disconnected")
+        console.warn(f"{printable(board.name)}: could not release the lock on the board: {why}; disconnected")
     board.lose()
 
 
@@ -130,8 +130,8 @@ def _take(board: Remote, timeout: float, pause: Callable[[float], object]) -> No
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BoardBusyError(
-                    f"{name}: {holder}, and still after {timeout:g} s",
-                    hint="Wait for the other harness to end, or end it: the board is free seconds later.",
+                    f"{name}: {holder}; waited for {timeout:g} s",
+                    hint="Wait until the other harness ends, or end it: the lock is released within seconds.",
                 )
             pause(min(length, left))
             length = min(2 * length, LONGEST_PAUSE)
@@ -149,15 +149,15 @@ def _attempt(board: Remote) -> str:
             break
         if last:
             raise HarnessError(
-                f"{printable(board.name)}: the lock there cannot be taken: "
-                f"{brief(result.stderr) or 'the shell there says nothing'}",
+                f"{printable(board.name)}: could not take the lock on the board: "
+                f"{brief(result.stderr) or 'no output'}",
                 hint="Check the board's storage and its free space (df), then try again.",
             )
         # A shell may call a full disk an I/O error: this says what it is, or makes room.
         make_room(board, LOCK_BYTES)
     if said[0] == "taken":
         return ""
-    return f"{said[1]} has it since {said[2]}" if len(said) >= 3 else "another harness has it"
+    return f"locked by {said[1]} since {said[2]}" if len(said) >= 3 else "locked by another harness"
 
 
 def _own_name() -> str:

@@ -120,7 +120,7 @@ umask 077
 trap '' HUP USR1 PIPE
 mkdir -p "$folder" || exit 1
 if ! [ -O "$folder" ]; then
-  ls -d "$folder" >/dev/null && echo "it belongs to another user" >&2
+  ls -d "$folder" >/dev/null && echo "the folder belongs to another user" >&2
   exit 1
 fi
 chmod 700 "$folder" || exit 1
@@ -187,21 +187,21 @@ class Session:
             said = output.readline(100).decode("utf-8", "replace")
         if said == "no group\n":
             raise HarnessError(
-                f"{board}: its SSH server gives programs no process group, so they could not be ended",
-                hint="Install setsid there (util-linux or BusyBox has it), or OpenSSH's server.",
+                f"{board}: its SSH server starts programs without a process group, so they cannot be killed",
+                hint="Install setsid (in util-linux and BusyBox) or OpenSSH's server on the board.",
                 where=board,
             )
         named = _NAME.fullmatch(said)
         if named is None and said.strip():  # a keeper complains on standard error alone
             raise HarnessError(
-                f"{board}: its shell prints something of its own before a command does: {one_line(said)}",
-                hint="Let the start-up files of that shell, as .bashrc, print on terminals alone.",
+                f"{board}: the login shell prints text before each command: {one_line(said)}",
+                hint="Change the shell's start-up files, such as .bashrc, to print only on terminals.",
                 where=board,
             )
         if named is None:
             raise HarnessError(
                 f"{board}: the folder {printable(folder)} cannot be used: {self._complaint()}",
-                hint="Give a folder of the user's own, on storage that can be written, in the boards file.",
+                hint="Set `folder` in the boards file to a writable folder that belongs to the user.",
                 where=board,
             )
         self._channel.settimeout(BEAT_SECONDS)
@@ -213,7 +213,7 @@ class Session:
 
     def _complaint(self) -> str:
         with self._channel.makefile_stderr("rb") as errors:
-            return brief(errors.read(1 << 14).decode("utf-8", "replace")) or "the shell there says nothing"
+            return brief(errors.read(1 << 14).decode("utf-8", "replace")) or "no output from the shell"
 
     def close(self, *, hurry: bool = False) -> None:
         """Has the board end the session, and waits until it has; in a `hurry` for two seconds, after which

@@ -50,7 +50,7 @@ def test_a_lock_that_ends_is_waited_for(tmp_path: Path) -> None:
 def test_a_lock_that_does_not_end_is_named(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False)
-        store._database.patience = 0.1
+        store._database.wait_seconds = 0.1
         with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreError, match=r"another program has them locked\n  End that program"):

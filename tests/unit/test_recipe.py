@@ -250,7 +250,7 @@ def test_the_next_release_is_taken_where_one_is_gone(
         made = images._bootstrapped(nowhere(), recipe, True, log)
     assert made == ("base:trixie", "bootstrap trixie")
     assert tried == ["bullseye", "bookworm", "trixie"]
-    assert "does not serve bullseye: 404; the next nearest is bookworm" in capsys.readouterr().err
+    assert "does not serve bullseye: 404; trying bookworm" in capsys.readouterr().err
 
 
 def test_an_image_says_whether_its_c_library_is_newer_than_the_boards() -> None:

@@ -23,7 +23,7 @@ def test_the_program_is_run_with_the_plugin_and_its_own_variables() -> None:
 def test_without_an_emulator_the_hint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    with pytest.raises(HarnessError, match="there is no qemu-x86_64: apt-get install qemu-user"):
+    with pytest.raises(HarnessError, match="qemu-x86_64 not found: apt-get install qemu-user"):
         prepare_counter()
 
 

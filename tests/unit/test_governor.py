@@ -230,7 +230,10 @@ def test_sudo_is_used_only_when_it_is_asked_for(
             "echo 'sudo: a password is required' >&2; exit 1",
             "sudo failed on the board: sudo: a password is required",
         ),
-        (r"printf 'sudo: no\nrefused core \033[31m performance' >&2; exit 1", "says: sudo: no refused core"),
+        (
+            r"printf 'sudo: no\nrefused core \033[31m performance' >&2; exit 1",
+            "failed on the board: sudo: no refused core",
+        ),
         ("exit 127", "this user may not set it"),
     ],
 )
