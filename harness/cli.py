@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 class _UsageError(Exception):
-    """The words of the command line are wrong; the usage has been shown."""
+    """The command line is invalid; the usage has been shown."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class _UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong as argparse does, but leaves the end of the process to its caller."""
+    """Prints errors as argparse does, but lets the caller end the process."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The whole parser; only `chosen`'s options are filled in."""
+    """The parser of all commands; only `chosen` gets its options."""
     parser = _Parser(
         prog="harness",
         description="Mixed-precision inference on Arm boards: build, deploy, sweep precisions, report.",
@@ -72,12 +72,12 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status. Raises SystemExit for wrong usage, as argparse does.
 
-    With --json every failure is also an object on stdout, unless the command's own data is there already.
+    With --json every failure is also an object on stdout, unless the command has printed its data there.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for letters that the terminal does not have
-    # Where the words cannot be read, they still say how a program wants to hear of that.
+        sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot show
+    # These options also apply to errors in the command line itself.
     options = argparse.Namespace(json=_asked_for(words, "--json"), debug=_asked_for(words, "--debug"))
     console.begin_output()
     try:
@@ -108,9 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str], options: argparse.Namespace) -> int:
-    """Reads the words into `options` and runs the command that they name."""
+    """Parses the command line into `options` and runs the command."""
     for word in words:
-        if not is_utf8(word):  # JSON and the store could not hold it
+        if not is_utf8(word):  # JSON and the store cannot contain it
             raise ConfigurationError(f"the argument {word} is not UTF-8", hint="Rename the file.")
     chosen = next((word for word in words if not word.startswith("-")), None)
     read = _parser(chosen).parse_args(words)
@@ -124,14 +124,14 @@ def _run(words: Sequence[str], options: argparse.Namespace) -> int:
 
 
 def _asked_for(words: Sequence[str], option: str) -> bool:
-    """Whether an option is among the words, whole or cut as argparse takes it."""
+    """Whether an option is given, in full or abbreviated as argparse allows."""
     return any(len(word) > 3 and option.startswith(word) for word in words)
 
 
 def _failed(
     options: argparse.Namespace, status: int, message: str, *, hint: str = "", where: str = ""
 ) -> int:
-    """Returns the status; with --json, what happened is printed before."""
+    """Returns the status; with --json, prints the error first."""
     if options.json and not console.has_output():
         error = {"status": status, "message": printable_lines(message)}
         places = {"hint": hint, "where": where}
@@ -144,7 +144,7 @@ def _failed(
 
 
 def _drop_output() -> None:
-    """Whoever read our output has seen enough; what is left in the buffer must not be tried again."""
+    """Discards buffered output: its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""What the user sees while something runs. Everything goes to stderr; stdout is kept for data."""
+"""Progress, log lines and warnings on stderr; stdout is for data."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-_NEWS_SECONDS = 1.0  # between looks at a view that is told in lines
+_NEWS_SECONDS = 1.0  # between two checks of a view that is shown as lines
 
 _quiet = False
-_emitted = False  # data for machines, since the command began
+_emitted = False  # whether the command has printed JSON
 _lock = threading.Lock()
-_bar: Bar | None = None  # what is drawn, while anything is
-_views: list[View] = []  # drawn above its bars
+_bar: Bar | None = None  # the display, if one is drawn
+_views: list[View] = []  # drawn above the bars
 _tell: ContextVar[Callable[[str], object] | None] = ContextVar("tell", default=None)
 _subject: ContextVar[str] = ContextVar("subject", default="")
 
 
 class Progress(Protocol):
-    """A bar in the making."""
+    """A progress bar."""
 
     def advance(self, n: int = 1) -> None: ...
     def describe(self, text: str) -> None: ...
 
 
 class View(Protocol):
-    """What changes while it is shown, and is more than a bar."""
+    """A display that changes, such as a table."""
 
     def drawn(self, height: int) -> RenderableType:
-        """How it looks now, in so many lines if it can."""
+        """Its current state, in `height` lines if possible."""
 
     def news(self) -> Iterable[str]:
-        """A line for each thing that has changed since this was last asked."""
+        """A line for each change since the last call."""
 
 
 def set_quiet(quiet: bool) -> None:
-    """Leaves out progress and log lines; warnings are still shown."""
+    """Hides progress and log lines; warnings are still shown."""
     global _quiet  # noqa: PLW0603 - one process has one standard error
     _quiet = quiet
 
@@ -60,33 +60,33 @@ def stderr() -> Console:
 
 
 def stdout() -> Console:
-    """Rich's console on standard output, for tables: wide where it is no terminal, so that nothing is cut."""
+    """Rich's console on stdout, for tables; 200 columns if stdout is not a terminal, so that nothing is cut."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
 def text(shown: str) -> Text:
-    """What is to be shown in a table as it is: Rich takes nothing in it for markup."""
+    """Text for a table without Rich's markup."""
     from rich.text import Text
 
     return Text(printable_lines(shown))
 
 
 def interactive() -> bool:
-    """Whether a person watches standard error."""
+    """Whether stderr is a terminal."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def log(message: str) -> None:
-    """One line about what is being done; left out with --quiet."""
+    """Prints a line about the current work; hidden with --quiet."""
     if not _quiet:
         _write(_about(message))
 
 
 @contextlib.contextmanager
 def speaking_of(subject: str) -> Iterator[None]:
-    """What is logged in this context, and what bars say, begins with a name, such as that of a cell."""
+    """Prefixes log lines and bars in this context with a name, such as that of a cell."""
     token = _subject.set(subject)
     try:
         yield
@@ -100,7 +100,7 @@ def _about(message: str) -> str:
 
 
 def warn(message: str) -> None:
-    """One line about something that may be wrong, also shown with --quiet."""
+    """Prints a warning, also with --quiet."""
     _write(f"warning: {_about(message)}")
 
 
@@ -114,7 +114,7 @@ def _write(text: str) -> None:
 
 
 def emit_json(data: object) -> None:
-    """Data for machines, on stdout, all or nothing. NaN is refused: it is not JSON."""
+    """Prints a JSON document on stdout, completely or not at all. Raises ValueError for NaN."""
     import json
 
     global _emitted  # noqa: PLW0603 - one process has one standard output
@@ -126,13 +126,13 @@ def emit_json(data: object) -> None:
 
 
 def begin_output() -> None:
-    """A command begins: it has printed no data yet."""
+    """Resets `has_output` at the start of a command."""
     global _emitted  # noqa: PLW0603
     _emitted = False
 
 
 def has_output() -> bool:
-    """Whether the command has printed data for machines, of which there is one document at most."""
+    """Whether the command has printed its JSON document."""
     return _emitted
 
 
@@ -145,7 +145,7 @@ class _Silent:
 
 
 class _Lines:
-    """Where nobody watches a terminal: a line at the start, and more and more seldom others."""
+    """Progress without a terminal: a line at the start, then lines at growing intervals."""
 
     interval, longest = 10.0, 60.0  # seconds
 
@@ -177,7 +177,7 @@ def _counted(description: str, done: int, total: int | None) -> str:
 
 
 class _Told:
-    """What is under way in a thread that a view has a line for: said there, without a bar of its own."""
+    """Progress of a thread that has a line in a view: shown there instead of as a bar."""
 
     def __init__(self, tell: Callable[[str], object], description: str, total: int | None) -> None:
         self._tell, self._description, self._total, self._done = tell, description, total, 0
@@ -199,7 +199,7 @@ class _Told:
 
 
 class _Task:
-    """A line of Rich's display on a terminal; all that is under way shares one display."""
+    """A bar in Rich's display on a terminal; all bars share one display."""
 
     def __init__(self, description: str, total: int | None) -> None:
         from rich.markup import escape
@@ -222,7 +222,7 @@ class _Task:
 
 
 def _display() -> Bar:
-    """The one display, begun where there is none. Its callers hold the lock."""
+    """The display, started if necessary. Callers hold the lock."""
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
     from rich.table import Column
@@ -231,7 +231,7 @@ def _display() -> Bar:
 
     class Display(Bar):
         def get_renderables(self) -> Iterable[RenderableType]:
-            # One line stays free, for the cursor or a bar that begins meanwhile.
+            # One line stays free for the cursor or a new bar.
             room = terminal.size.height - len(self.tasks) - 1
             for view in tuple(_views):
                 yield view.drawn(room)
@@ -239,7 +239,7 @@ def _display() -> Bar:
 
     global _bar  # noqa: PLW0603 - one process has one terminal
     if _bar is None:
-        # A long description leaves the other columns their room; on a narrow terminal it has that of the bar.
+        # A long description must not hide the other columns; a narrow terminal has no bar.
         drawn = [BarColumn(bar_width=24)] if terminal.width >= 100 else []
         room = terminal.width - (52 if drawn else 26)
         text = Column(no_wrap=True, overflow="ellipsis", max_width=max(room, 12))
@@ -248,14 +248,14 @@ def _display() -> Bar:
             *(SpinnerColumn(), *columns, MofNCompleteColumn(), TimeElapsedColumn()),
             console=terminal,
             transient=True,
-            refresh_per_second=4,  # drawn seldom: this machine may be what is measured
+            refresh_per_second=4,  # rarely: a measurement may run on this machine
         )
         _bar.start()
     return _bar
 
 
 def _end_display() -> None:
-    """Ends the display where nothing is left of it. Its callers hold the lock."""
+    """Ends the display if it is empty. Callers hold the lock."""
     global _bar  # noqa: PLW0603
     if _bar is not None and not _bar.tasks and not _views:
         _bar.stop()
@@ -264,10 +264,10 @@ def _end_display() -> None:
 
 @contextlib.contextmanager
 def progress(description: str, total: int | None) -> Iterator[Progress]:
-    """A bar for anything over two seconds; `total` None where it is not known.
+    """A progress bar, for work that takes over two seconds; `total` is None if unknown.
 
-    On a terminal it is drawn, below others that are under way, and vanishes when done; elsewhere it logs a
-    line now and then.
+    On a terminal the bar appears below the others and disappears at the end; elsewhere it logs lines at
+    intervals.
     """
     if _quiet:
         yield _Silent()
@@ -284,8 +284,8 @@ def progress(description: str, total: int | None) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def live(view: View) -> Iterator[None]:
-    """Shows a view: on a terminal above the bars, where it vanishes at the end; elsewhere its news are logged
-    now and then, and at the end."""
+    """Shows a view: on a terminal above the bars until the end; elsewhere its changes are logged at intervals
+    and at the end."""
     if _quiet:
         yield
     elif interactive():
@@ -319,7 +319,7 @@ def _log_news(view: View, ended: threading.Event) -> None:
 
 @contextlib.contextmanager
 def telling(tell: Callable[[str], object]) -> Iterator[None]:
-    """Where a view is drawn, what this thread does meanwhile is told to its line instead of having a bar."""
+    """While a view is drawn, passes this thread's progress to `tell` instead of drawing a bar."""
     token = _tell.set(tell)
     try:
         yield

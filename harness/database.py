@@ -1,7 +1,7 @@
-"""SQLite connections that wait for other processes without being deaf meanwhile.
+"""SQLite connections that wait for other processes and still handle signals.
 
-SQLite's own waiting sleeps where Python hears no signal. These connections try, wait here, and try again:
-Ctrl-C and SIGTERM are heard at once, and another thread can end the waiting.
+SQLite's own wait sleeps in C, where Python handles no signals. These connections retry from Python: Ctrl-C and
+SIGTERM work at once, and another thread can end the wait.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from harness import console
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between two attempts
-SILENT_SECONDS = 2.0  # a lock that is held for longer is worth a line
+SILENT_SECONDS = 2.0  # after which the wait is logged
 
 
 class RetryingConnection(sqlite3.Connection):
-    """A connection on which `execute` waits while another process has the database locked."""
+    """A connection on which `execute` waits while another process locks the database."""
 
     wait_seconds = 60.0  # seconds that each statement waits
 
@@ -28,11 +28,11 @@ class RetryingConnection(sqlite3.Connection):
         self._hurry = threading.Event()
 
     def hurry(self) -> None:
-        """From now on no statement waits; whoever waits at the moment gives up. For any thread."""
+        """Ends current and future waits. For any thread."""
         self._hurry.set()
 
     def execute(self, *statement: Any) -> sqlite3.Cursor:
-        """As sqlite3 does it. Raises its OperationalError where the database stays locked."""
+        """Like sqlite3's. Raises its OperationalError if the database stays locked."""
         try:
             return super().execute(*statement)
         except sqlite3.OperationalError as error:
@@ -58,19 +58,18 @@ class RetryingConnection(sqlite3.Connection):
 
 
 def connect(path: Path | str, *, uri: bool = False) -> RetryingConnection:
-    """A connection for any thread, without transactions of sqlite3's own making; to SQLite's address of a
-    file, with options, where that is a `uri`."""
+    """A connection for any thread, without implicit transactions. `uri`: the path is a URI with options."""
     return sqlite3.connect(
         path, timeout=0, isolation_level=None, check_same_thread=False, factory=RetryingConnection, uri=uri
     )
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process has the database at the moment."""
+    """Whether another process locks the database."""
     return error_code(error) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def error_code(error: sqlite3.Error) -> int:
-    """SQLite's extended code, whose last byte is the kind; 0 for errors of Python's module alone."""
+    """SQLite's extended error code; its last byte is the primary code. 0 for errors of the Python module."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code

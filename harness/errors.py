@@ -1,4 +1,4 @@
-"""The errors a user can meet, each class with the exit status of its kind."""
+"""Errors for users; each class has its exit status."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HINTS = {
 }
 
 
-# How messages begin that are about a line of a file, a layer of a network, or a file.
+# The start of messages about a line of a file, a layer of a network, or a file.
 _PLACE = re.compile(r"(?:(?!: )[^\n])+?:[0-9]+(?=: )|layer [0-9]+\b|[^\s:]*[/.][^\s:]*(?=: )")
 
 
 class HarnessError(Exception):
-    """What was wrong and where (`message`), and what to do about it (`hint`).
+    """`message`: what failed and where; `hint`: what to do.
 
-    `where` is the place alone, for programs: FILE:LINE, a file, a board or a layer; "" where nothing has one.
+    `where`: only the place, for programs: FILE:LINE, a file, a board or a layer; "" if there is none.
     """
 
     exit_status = 1
@@ -66,21 +66,21 @@ class TargetMismatchError(HarnessError):
 
 
 class BoardUnreachableError(HarnessError):
-    """A board cannot be reached, or stopped answering."""
+    """A board is unreachable, or stopped answering."""
 
     exit_status = 5
 
 
 class BoardFaultError(BoardUnreachableError):
-    """A board answers, but does not do its part, as where its disk is full: another one may."""
+    """A board answers but fails, for example because its disk is full; another board may work."""
 
 
 class BoardRefusedError(BoardUnreachableError):
-    """A board lets nobody in, or is not the one that is known: trying again is of no use."""
+    """Authentication or the check of the host key failed: a retry cannot help."""
 
 
 class BoardBusyError(BoardUnreachableError):
-    """Another harness measures on a board, and did not end in time: that is nobody's fault."""
+    """Another harness measures on the board and did not end in time; this is no fault of the board."""
 
 
 class CellsFailedError(HarnessError):
@@ -90,7 +90,7 @@ class CellsFailedError(HarnessError):
 
 
 class CellsSkippedError(HarnessError):
-    """Some cells of a sweep were left out, as what they need is not there; the others are in the store."""
+    """Some cells of a sweep were skipped because something they need is missing; the others are in the store."""
 
     exit_status = 9
 
@@ -108,17 +108,17 @@ class ThrottledError(HarnessError):
 
 
 def hint_of(error: OSError) -> str:
-    """What to do about a file that the system refuses; "" where what it says is all there is to say."""
+    """A hint for a file error of the system; "" if its message is enough."""
     return _HINTS.get(error.errno or 0, "")
 
 
 def file_error(path: Path | str, error: OSError, *, doing: str = "cannot be read") -> ConfigurationError:
-    """The error to raise about a file that the system refuses."""
+    """A ConfigurationError for a file error of the system."""
     return ConfigurationError(f"{path}: {doing}: {error.strerror}", hint=hint_of(error), where=str(path))
 
 
 def explained(error: Exception) -> HarnessError | None:
-    """An error as a user can mend it: what the system says of a file is one; None for a fault of harness."""
+    """The error as a HarnessError with a hint; None for a bug in harness."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str | bytes):

@@ -1,4 +1,4 @@
-"""Files that users bring, read with care, and files that are written whole or not at all."""
+"""Reads users' files safely, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _KINDS = {
 
 
 def kind_of(mode: int) -> str:
-    """What a file's mode says that it is: "file", "folder", "named pipe", "socket" or "device"."""
+    """The kind of a file by its mode: "file", "folder", "named pipe", "socket" or "device"."""
     return _KINDS.get(stat.S_IFMT(mode), "file")
 
 
 def open_regular(path: Path) -> io.BufferedReader:
     """Opens a file for reading. Raises OSError as `open` does.
 
-    Raises ConfigurationError for a named pipe, a device or a socket: opening or reading one may wait for
-    ever, or have effects of its own.
+    Raises ConfigurationError for a named pipe, a device or a socket: opening or reading one may block or have
+    side effects.
     """
     _refuse_irregular(path, path.stat().st_mode)
-    # Another file may have taken the place of the one that was looked at: a pipe then opens without waiting.
+    # The file may have been replaced after the check: with O_NONBLOCK a pipe opens without waiting.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         _refuse_irregular(path, os.fstat(handle).st_mode)
@@ -46,9 +46,9 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def read_regular(path: Path, *, limit: int, what: str) -> bytes:
-    """The content of a file of at most `limit` bytes; `what` says in messages what the file should be.
+    """The content of a file of at most `limit` bytes; `what` names the expected content in messages.
 
-    Raises ConfigurationError where it is larger or no regular file, and OSError as `open` does.
+    Raises ConfigurationError if it is larger or not a regular file, and OSError as `open` does.
     """
     with open_regular(path) as stream:
         data = stream.read(limit + 1)
@@ -60,7 +60,7 @@ def read_regular(path: Path, *, limit: int, what: str) -> bytes:
 
 
 def read_text(path: Path, *, limit: int, what: str) -> str:
-    """The same as text in UTF-8. Raises ConfigurationError where it cannot be read, too."""
+    """The same as UTF-8 text. Also raises ConfigurationError if the file cannot be read."""
     try:
         data = read_regular(path, limit=limit, what=what)
     except OSError as error:
@@ -69,7 +69,7 @@ def read_text(path: Path, *, limit: int, what: str) -> str:
 
 
 def decoded(data: bytes, path: Path, *, what: str) -> str:
-    """A file's bytes as text. Raises ConfigurationError with the line of what is not UTF-8."""
+    """A file's bytes as text. Raises ConfigurationError with the line of bytes that are not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -91,12 +91,12 @@ def _refuse_irregular(path: Path, mode: int) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, under a temporary name beside `path`; it gets its own when all is written.
+    """A file to write to, with a temporary name beside `path`; it is renamed to `path` at the end.
 
-    Raises ConfigurationError where the folder is missing or cannot be written.
+    Raises ConfigurationError if the folder is missing or not writable.
     """
     try:
-        # The temporary name does not hold the file's own, which may be as long as a name can be.
+        # The temporary name does not contain the file's name, which may have the maximum length.
         with temporary_file(path.parent) as (temporary, file):
             yield file
             file.flush()
@@ -109,6 +109,6 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """The same for data that is there already."""
+    """Writes a file completely or not at all. Raises ConfigurationError as `written_whole`."""
     with written_whole(path) as file:
         file.write(data)

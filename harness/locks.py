@@ -1,7 +1,9 @@
-"""Keeps this machine quiet while it measures, and a board to one measurement at a time.
+"""Locks between harness processes: this machine is quiet while it measures, a board runs one measurement.
 
-Measurements here run alone, other heavy work shares the rest of the time. The locks are files that every
-harness process of this user locks; the kernel releases them when a process ends, however it ends.
+A measurement on this machine runs alone; other heavy work runs in parallel at other times. The lock files are
+shared by all harness processes of this user. The kernel releases a lock when its process ends for any reason.
+
+`filelock` has neither shared locks nor a wait that a threading.Event ends, so these use flock directly.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from harness.resources import cache_directory
 POLL_SECONDS = 0.05
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
+class Interrupted(Exception):  # noqa: N818 - not an error
     """The sweep was asked to stop while it waited."""
 
 
@@ -29,15 +31,15 @@ def lock_file(name: str) -> Path:
 
 @contextlib.contextmanager
 def measuring(stop: threading.Event | None = None) -> Iterator[None]:
-    """Waits until nothing else of harness loads this machine, and keeps it so."""
+    """Waits until no other harness work runs on this machine, and excludes such work while the block runs."""
     with _locked("machine", stop):
         yield
 
 
 @contextlib.contextmanager
 def loading(stop: threading.Event | None = None, path: Path | None = None) -> Iterator[None]:
-    """Work that must not run while something is measured here. `path` is the machine's lock file, for whoever
-    takes it again and again."""
+    """For work that must not run during a measurement on this machine. `path` is the machine's lock file, for
+    callers that take the lock repeatedly."""
     path = path or lock_file("machine")
     _wait(lambda: _share(path), stop or threading.Event())
     try:
@@ -46,7 +48,7 @@ def loading(stop: threading.Event | None = None, path: Path | None = None) -> It
         _unshare(path)
 
 
-# Threads that load this machine at the same time share one lock: hundreds of boards take it in every round.
+# Threads share one lock for parallel work: hundreds of boards take it in every round.
 _shared: dict[Path, tuple[int, int]] = {}  # descriptor, and how many threads have it
 _guard = threading.Lock()
 
@@ -75,8 +77,8 @@ def _unshare(path: Path) -> None:
 
 @contextlib.contextmanager
 def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """A measurement on a board: no other one runs there."""
-    # Its name may hold a slash, or be longer than a file's.
+    """Excludes other measurements on a board."""
+    # A board's name may contain a slash, or be longer than a file name.
     name = hashlib.sha256(board.encode()).hexdigest()[:32]
     with _locked(f"board-{name}", stop):
         yield

@@ -1,4 +1,4 @@
-"""How a command ends when a signal asks it to: what it holds is given back first."""
+"""Ends a command on a signal in an orderly way: it releases its resources first."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(KeyboardInterrupt):
-    """Another signal than Ctrl-C's has asked this process to end; it puts things in order as after that."""
+    """A signal other than Ctrl-C's: the process ends in the same orderly way."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
-        self.exit_status = 128 + number  # what a shell shows for this signal
+        self.exit_status = 128 + number  # the status by which a shell reports this signal
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within the block, which has to be in the main thread, SIGTERM and SIGHUP raise Ended as SIGINT raises
-    KeyboardInterrupt.
+    """While the block runs, SIGTERM and SIGHUP raise Ended, and SIGINT raises KeyboardInterrupt. For the main
+    thread.
 
-    The first of the three does, as putting things in order must not be cut short: `timeout` and a terminal
-    that closes send theirs twice. SIGINT alone, a person's wish, is heard again. A signal that is ignored,
-    as SIGHUP by `nohup`, stays so.
+    Only the first signal counts, so that the clean-up is not interrupted: `timeout` and a closed terminal send
+    their signals twice. A second SIGINT, sent by the user, does interrupt it. A signal that is ignored at the
+    start, such as SIGHUP under `nohup`, stays ignored.
     """
     ending = False
 
@@ -49,7 +49,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _leave_terminal() -> None:
-    """Where the terminal is gone, what is said goes nowhere: it would fail, and cut short what says it."""
+    """Redirects output to /dev/null if the terminal is gone, so that later messages do not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         try:

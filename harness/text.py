@@ -1,14 +1,14 @@
-"""Names, and what boards print, as they may be shown: nothing in them moves a cursor or colours a line."""
+"""Makes names and output of boards safe to show: without control characters."""
 
 from __future__ import annotations
 
-LONGEST_ERROR = 500  # characters of what a program said
-_LONGEST = 200  # characters of a text that is only shown
+LONGEST_ERROR = 500  # characters of a program's output in an error
+_LONGEST = 200  # characters of a text in a table or message
 
 
 def printable(text: str) -> str:
     """Text on one line, with control characters as escapes."""
-    if text.isprintable():  # as nearly always
+    if text.isprintable():  # the usual case
         return text
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
@@ -16,18 +16,18 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same with the ends of its lines as they are."""
+    """The same, but line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def one_paragraph(text: str) -> str:
-    """The same on one line, where all blanks are one space."""
+    """Text on one line, with each run of whitespace replaced by one space."""
     return printable(" ".join(text.split()))
 
 
 def one_line(text: str) -> str:
-    """What a board says of itself, to be shown: blanks for what cannot be printed, one at a time, and cut."""
-    # As nearly always: of all blanks only the space is printable.
+    """Text from a board on one line: unprintable characters become single spaces, and long text is cut."""
+    # The usual case: the space is the only printable whitespace.
     if len(text) <= _LONGEST and text.isprintable() and "  " not in text:
         return text.strip()
     line = text[: 4 * _LONGEST]
@@ -37,9 +37,9 @@ def one_line(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """What a program said, to be shown in an error: on one line, with control characters as escapes.
+    """A program's output for an error: on one line, with control characters as escapes.
 
-    Of a long text the middle is left out: programs name the file first and the cause last.
+    The middle of a long text is omitted: programs print the file first and the cause last.
     """
     text = text.strip()
     if len(text) <= LONGEST_ERROR:
@@ -49,7 +49,7 @@ def brief(text: str) -> str:
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a name that the system gave is UTF-8: Python keeps other bytes as halves of characters."""
+    """Whether a name from the system is UTF-8: Python represents other bytes as surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a sweep needs of a board, whichever kind it is."""
+"""The interface of all boards."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 MOST_FETCHED = 64 << 20  # bytes of a file that is copied from a board
-MOST_OUTPUT = 4 << 20  # bytes that a program on a board may print, if nothing else is said
+MOST_OUTPUT = 4 << 20  # bytes that a program on a board may print by default
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completed:
-    """A process that ended on a board; a negative status is minus the number of the signal that ended it."""
+    """A finished process on a board; a negative status is minus the number of the signal that killed it."""
 
     status: int
     stdout: str
@@ -31,15 +31,15 @@ class Completed:
 
 
 class RunEndedError(CellsFailedError):
-    """A process on a board did what it may not, and was killed with its children."""
+    """A process on a board exceeded a limit and was killed with its children."""
 
 
 class RunTimeoutError(RunEndedError):
-    """A process on a board took longer than it was given; it and its children were killed."""
+    """A process on a board exceeded its timeout; it and its children were killed."""
 
 
 class TooMuchOutputError(RunEndedError):
-    """A process on a board printed more than it may; it and its children were killed."""
+    """A process on a board printed too much; it and its children were killed."""
 
     def __init__(self, program: str, board: str, most_output: int) -> None:
         super().__init__(
@@ -49,9 +49,9 @@ class TooMuchOutputError(RunEndedError):
 
 
 def library_path(libraries: Iterable[str]) -> dict[str, str]:
-    """Variables by which a board's loader finds libraries that were deployed, each in a folder of its own.
+    """Environment variables with which the board's loader finds deployed libraries, each in its own folder.
 
-    Raises ConfigurationError for folders that the loader would take for others.
+    Raises ConfigurationError for folders with characters that the loader treats specially.
     """
     folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in libraries)
     for folder in folders:
@@ -109,7 +109,7 @@ class Board(Protocol):
     def emulated(self) -> bool: ...
     @property
     def sensors(self) -> BoardPaths:
-        """Where it keeps its clocks, temperatures and governors."""
+        """The paths of its clocks, temperatures and governors."""
         ...
 
     @property
@@ -146,9 +146,9 @@ class Board(Protocol):
         ...
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
-        """Brings files to the board and returns each one's path there.
+        """Copies files to the board and returns their paths there.
 
-        What is already there with the same content is not sent again; the content is verified there.
+        Files that the board already has with the same content are not sent again. The board verifies the content.
         """
         ...
 
@@ -162,18 +162,17 @@ class Board(Protocol):
     ) -> Completed:
         """Runs a program to its end, at most `timeout` seconds.
 
-        `environment` is added to the variables that programs have there.
+        `environment` is added to the board's environment variables.
 
-        Raises RunTimeoutError, and TooMuchOutputError where it prints more than `most_output` bytes on
-        standard output and standard error together, after it has killed the program and all it started.
+        Raises RunTimeoutError, and TooMuchOutputError for more than `most_output` bytes on standard output and
+        standard error together. The program and its children are killed first.
         """
         ...
 
     def scratch(self, name: str) -> str:
-        """A path there for a file of one's own; what is left at it goes when the connection ends."""
+        """A path on the board for a temporary file, which is removed when the connection ends."""
         ...
 
     def fetch(self, remote: str, local: Path) -> None:
-        """Copies a file of at most MOST_FETCHED bytes from the board; `local` is written whole or not at
-        all."""
+        """Copies a file of at most MOST_FETCHED bytes from the board; `local` is written atomically."""
         ...

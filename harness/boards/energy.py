@@ -1,4 +1,4 @@
-"""A user's own command that says what power a board takes, as a USB meter or a smart plug shows it."""
+"""A user's command that reads the power of a board, for example from a USB meter or a smart plug."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _LARGEST = 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyMeter:
-    """The command's words, what it prints, and when it is run.
+    """The command, its unit and its timing.
 
-    It prints one number on standard output: of `watts` those of now, of `joules` all so far. For watts it is
-    run again and again while a program runs on the board, for joules once before and once after that.
+    It prints one number on standard output: the current power in watts, or the total energy in joules. For watts
+    it runs repeatedly while a program runs on the board, for joules once before and once after.
     """
 
     command: tuple[str, ...]
     unit: EnergyUnit = "watts"
-    seconds: float = 5.0  # that one call is given
-    every: float = 1.0  # seconds from the end of a call to the next one's begin, for watts
+    seconds: float = 5.0  # timeout of a call
+    every: float = 1.0  # seconds between two calls, for watts
 
     @property
     def name(self) -> str:
-        """What it is called in reports. Its other words are not shown, they may hold a password."""
+        """The name in reports, without the arguments: they may contain a password."""
         return f"the command {printable(Path(self.command[0]).name)}"
 
     def read(self) -> float:
-        """What it prints now. Raises HarnessError where it fails, takes too long, or prints no number."""
+        """The current reading. Raises HarnessError if the command fails, times out, or prints no number."""
         printed = run_user_command(self.command, self.seconds, doing=self.name, key="energy")
         found = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", printed.strip())
         if found is None or float(found[0]) > _LARGEST:
-            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # and to no report
+            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # only here: reports must not contain it
             raise HarnessError(
                 f"{self.name} did not print a number of {self.unit}",
                 hint=f"It has to print only a number: {UNITS[self.unit]}.",
@@ -58,17 +58,17 @@ class EnergyMeter:
 
 @dataclass(kw_only=True)
 class Metered:
-    """What a meter said of the time in which a program ran; None: nothing."""
+    """A meter's result for the run of a program; None: unknown."""
 
     source: str = ""
     joules: float | None = None
-    seconds: float | None = None  # in which these were used
-    warning: str = ""  # why there are none, with the hint
+    seconds: float | None = None  # the duration
+    warning: str = ""  # why the energy is unknown, with a hint
 
 
 @contextlib.contextmanager
 def metered(meter: EnergyMeter | None) -> Iterator[Metered]:
-    """Measures while the block runs; what came of it is there at the block's end. Raises nothing itself."""
+    """Measures while the block runs; the result is complete at its end. Errors become warnings."""
     found = Metered()
     if meter is None:
         yield found
@@ -133,9 +133,9 @@ def _integrate(found: Metered, readings: Sequence[_Reading]) -> None:
 
 
 def integral(readings: Sequence[_Reading]) -> tuple[float, float] | None:
-    """Joules, and the seconds in which they were used, of seconds and watts, by the trapezoidal rule.
+    """Joules and duration in seconds, of readings in seconds and watts, by the trapezoidal rule.
 
-    None where there are no two moments.
+    None for fewer than two readings.
     """
     if len(readings) < 2:
         return None

@@ -36,7 +36,7 @@ _REMOVE = 'rm -rf -- "$1"'
 
 
 class HostBoard:
-    """Runs programs on this machine, each in a process group of its own, which ends with this process."""
+    """Runs programs on this machine, each in its own process group, which ends with this process."""
 
     emulated = False
     profiler: Profiler | None = None
@@ -58,7 +58,7 @@ class HostBoard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends what still runs, as when another thread gives up the sweep."""
+        """Kills running programs, for example when another thread aborts the sweep."""
         while self._running:
             kill_group(self._running.pop())
         self._folder = None
@@ -94,7 +94,7 @@ class HostBoard:
                 env=os.environ | environment if environment else None,
             ) as process,
         ):
-            if group not in self._running:  # ended before the program was in it
+            if group not in self._running:  # the group was killed before the program joined it
                 kill_group(group)
             try:
                 stdout, stderr = _printed(process, timeout, most_output)
@@ -103,13 +103,13 @@ class HostBoard:
             except _FloodedError:
                 raise TooMuchOutputError(argv[0], self.name, most_output) from None
             finally:
-                if process.returncode is None:  # out of time, interrupted, or it prints without end
+                if process.returncode is None:  # timeout, interrupt, or too much output
                     kill_group(group)
         return Completed(status=process.returncode, stdout=stdout, stderr=stderr)
 
     @contextlib.contextmanager
     def _group(self) -> Iterator[int]:
-        """A process group; what is in it is killed in the end."""
+        """A process group; its processes are killed at the end."""
         with process_group() as group:
             self._running.add(group)
             try:
@@ -151,7 +151,7 @@ class _FloodedError(Exception):
 
 
 def _printed(process: subprocess.Popen[bytes], timeout: float, most_output: int) -> tuple[str, str]:
-    """What a process prints until it ends, on standard output and standard error."""
+    """The standard output and standard error of a process until its end."""
     deadline = time.monotonic() + timeout
     assert process.stdout is not None
     assert process.stderr is not None

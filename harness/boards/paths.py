@@ -9,16 +9,16 @@ from harness.boards.energy import EnergyMeter
 
 @dataclass(frozen=True, kw_only=True)
 class BoardPaths:
-    """Where a board keeps what is read and set there, and how: absolute paths, a program's name or path."""
+    """Absolute paths of folders, names or paths of programs, and how settings are changed."""
 
     sys: str = "/sys"
     proc: str = "/proc"
-    vcgencmd: str = "vcgencmd"  # Raspberry Pi's; empty: it is not asked
-    tegrastats: str = "tegrastats"  # Jetson's; empty: it is not started
-    sudo: bool = False  # whether its sudo may be asked, without a password, for what its user may not set
-    meter: EnergyMeter | None = None  # on this machine, says what power the board takes
+    vcgencmd: str = "vcgencmd"  # Raspberry Pi's; empty: not used
+    tegrastats: str = "tegrastats"  # Jetson's; empty: not used
+    sudo: bool = False  # whether sudo without a password sets what the user may not set
+    meter: EnergyMeter | None = None  # a command on this machine that reads the board's power
 
     @property
     def arguments(self) -> tuple[str, str, str]:
-        """What SENSORS takes as its first positional parameters."""
+        """The first positional parameters of SENSORS."""
         return self.sys, self.proc, self.vcgencmd

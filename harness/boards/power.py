@@ -1,4 +1,4 @@
-"""A user's own command that switches a board's power, through a relay or a managed socket for example."""
+"""A user's command that switches a board's power, for example through a relay or a managed socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = "{action}"
 
 @dataclass(frozen=True, kw_only=True)
 class PowerHook:
-    """The command's words, `{action}` in them standing for what to do, and the seconds it is given."""
+    """The command, with `{action}` for the action, and its timeout in seconds."""
 
     command: tuple[str, ...]
     seconds: float = 60.0
@@ -25,8 +25,7 @@ class PowerHook:
     def switch(self, action: PowerAction) -> None:
         """Runs the command on this machine and waits for its end.
 
-        Raises HarnessError where it cannot be started, fails, or takes too long: then it and what it started
-        are killed.
+        Raises HarnessError if it cannot be started, fails, or times out: then it and its children are killed.
         """
         words = [word.replace(_PLACE, action) for word in self.command]
         doing = f"the power command {printable(words[0])} ({action})"

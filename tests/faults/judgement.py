@@ -102,7 +102,7 @@ class Tally:
     def judge_cause(self, error: str, finished: float, faults: Sequence[Done]) -> None:
         """Whether an error tells of a fault that had been done, to the board that it names."""
         explaining = [fault.kind.name for fault in faults if fault.explains(error, finished)]
-        if explaining and "unexpected" not in error and "a fault of harness" not in error:
+        if explaining and "unexpected" not in error and "a bug in harness" not in error:
             self.causes[explaining[-1]] += 1
         else:
             self.wrong_cause += 1

@@ -19,7 +19,7 @@ from started_processes import running
 
 from harness.boards.command_line import quoted, split_pid, wrapped
 from harness.boards.ssh import session
-from harness.boards.ssh.lock import give_back_command, take_command
+from harness.boards.ssh.lock import release_command, take_command
 from harness.boards.ssh.session import keeper_command
 
 ODD = 'it\'s a "folder" $(touch oops) `id`\n*ü'
@@ -108,11 +108,11 @@ def test_the_first_one_takes_it_and_the_second_is_told(board: Board) -> None:
         assert (busy, who) == ("busy", "$(id) `id` it's me")
         assert since.endswith("UTC")
         assert take(board, first) == ["taken"]  # it has it still, where giving it back has failed
-        board.run(give_back_command(board.folder, second.session))  # not its own
+        board.run(release_command(board.folder, second.session))  # not its own
         assert take(board, second)[0] == "busy"
-        board.run(give_back_command(board.folder, first.session))
+        board.run(release_command(board.folder, first.session))
         assert take(board, second) == ["taken"]
-        board.run(give_back_command(board.folder, first.session))  # late
+        board.run(release_command(board.folder, first.session))  # late
         assert take(board, first)[0] == "busy"
     assert not board.left()
     assert list(Path(board.folder).parent.iterdir()) == [Path(board.folder)]
@@ -169,7 +169,7 @@ def test_what_cannot_be_put_back_goes_with_the_lock(board: Board, tmp_path: Path
             assert take(board, first) == ["taken"]
             Path(board.folder, "sessions", first.session, "undo").write_text(undo)
             if how == "lock given back":
-                board.run(give_back_command(board.folder, first.session))
+                board.run(release_command(board.folder, first.session))
             elif how == "killed":
                 first.kill()
             else:
@@ -374,7 +374,7 @@ def test_never_two_hold_it(
             return True
         if program.wait(timeout=60) != 0:
             failures.append(f"the program ended with {program.returncode}")
-        board.run(give_back_command(board.folder, keeper.session))
+        board.run(release_command(board.folder, keeper.session))
         return False
 
     with ThreadPoolExecutor(8) as pool:

@@ -423,7 +423,7 @@ def test_without_room_nothing_is_sent(
     sent.clear()
     with connect(address) as board:
         with pytest.raises(
-            HarnessError, match=r"not enough room in .*/tiny disk/harness: 4\.2 MB are needed"
+            HarnessError, match=r"not enough free space in .*/tiny disk/harness: 4\.2 MB needed"
         ):
             board.deploy({"large": large})
         large.write_bytes(os.urandom(2 << 20))  # has room once the old one is removed

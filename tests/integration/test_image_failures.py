@@ -98,7 +98,7 @@ def test_without_qemu(tmp_path: Path) -> None:
     hidden = ("unshare", "-m", "sh", "-c", 'umount /proc/sys/fs/binfmt_misc; exec "$@"', "sh")
     done = harness("-m", "harness", "image", "--target", "pi4", "--fresh", before=hidden, cache=tmp_path)
     assert done.returncode == 3
-    assert "arm64 programs do not run here" in done.stderr
+    assert "cannot run arm64 programs" in done.stderr
     assert "apt-get install qemu-user-static binfmt-support" in done.stderr
     assert not files_in(tmp_path)
 
@@ -119,7 +119,7 @@ def test_with_a_full_disk_below_the_cache_folder(tmp_path: Path, monkeypatch: py
         with disk(small, "20m"):
             with (
                 pytest.raises(
-                    BuildError, match=r"no room to make a base .* No space left on device"
+                    BuildError, match=r"not enough disk space to build a base .* No space left on device"
                 ) as caught,
                 build_log(small / "log", "image test") as log,
             ):
@@ -210,7 +210,7 @@ def test_with_a_full_disk_below_the_docker_engine(
     monkeypatch.setattr(bootstrapping, "_unpack_debian", unpack)
     recipe = dataclasses.replace(read_recipe(TARGET), name="small")
     with build_log(tmp_path / "log", "image test") as log:
-        with pytest.raises(BuildError, match=r"did not take the base: .*no space left on device") as caught:
+        with pytest.raises(BuildError, match=r"did not load the base: .*no space left on device") as caught:
             bootstrap(client, recipe, recipe.releases[0], log)
         assert "Docker Root Dir" in caught.value.hint
         assert not client.images.list(all=True)

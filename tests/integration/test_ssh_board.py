@@ -234,7 +234,9 @@ def gone(process: int) -> bool:
 def test_a_program_that_prints_without_end_is_ended(server: Server, stream: str) -> None:
     with connect(server.address) as board:
         words = ["sh", "-c", f"echo $$; exec yes 0123456789 >&{stream}"]
-        with pytest.raises(TooMuchOutputError, match=r"sh: printed more than 1 MB on .*\n  Run it there"):
+        with pytest.raises(
+            TooMuchOutputError, match=r"sh: printed more than 1 MB on .*\n  Run it on the board"
+        ):
             board.run(words, timeout=60, most_output=1 << 20)
         assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"
         listed = board.run(["ps", "-eo", "args"], timeout=60).stdout

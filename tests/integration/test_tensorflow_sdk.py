@@ -75,7 +75,7 @@ def test_a_target_without_tensorflow_says_so() -> None:
     with pytest.raises(ConfigurationError, match="pi4 has no TensorFlow pinned"):
         tensorflow_sdk(replace(load_target("pi4"), tensorflow=None))
     with pytest.raises(
-        ConfigurationError, match=r"(?s)asks for TensorFlow 1\.0, and no wheel .*Pinned versions: 2\.21"
+        ConfigurationError, match=r"(?s)asks for TensorFlow 1\.0, but no wheel .*Pinned versions: 2\.21"
     ):
         tensorflow_sdk(replace(load_target("pi4"), tensorflow="1.0"))
 

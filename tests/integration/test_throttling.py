@@ -46,7 +46,7 @@ POLICIES = {
 }
 REASONS = {
     "bits": "the firmware throttled the cores",
-    "cooler": "slowed the cores down",
+    "cooler": "slowed the cores",
     "clock": "fell from",
 }
 SWEEP = f"""\

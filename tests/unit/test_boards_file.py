@@ -118,7 +118,7 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD}, power: []}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, power: [pdu, off]}}", r":2: no word of the command contains {action}"),
         (f'boards:\n- {{{BOARD}, power: [" ", "{{action}}"]}}', r":2: the first word"),
-        (f'boards:\n- {{{BOARD}, power: [pdu, "a\\0", "{{action}}"]}}', r":2: a word of a command cannot"),
+        (f'boards:\n- {{{BOARD}, power: [pdu, "a\\0", "{{action}}"]}}', r":2: a word of a command must not"),
         (f"boards:\n- {{{BOARD}, power: {{seconds: 5}}}}", r":2: a power hook needs the key command"),
     ],
 )

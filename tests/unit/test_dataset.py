@@ -113,7 +113,7 @@ def test_an_error_shows_the_expected_label_file_if_all_are_missing(tmp_path: Pat
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"0 .5 .5 .2 .2\n\x80"])
 def test_a_binary_label_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"a\.txt:[12]: is not UTF-8 text"):
+    with pytest.raises(ConfigurationError, match=r"a\.txt:[12]: not UTF-8 text"):
         read_labels(tmp_path / "a.txt")
 
 

@@ -197,7 +197,7 @@ def test_an_engine_that_may_not_be_used_is_not_missing(
     monkeypatch.setattr(requirements, "REQUIREMENTS", (engine,))
     assert main(["doctor"]) == 3
     out = capsys.readouterr().out
-    assert out.startswith("✕ Docker Engine: this user may not use the Docker Engine: permission denied")
+    assert out.startswith("✕ Docker Engine: permission denied for the socket")
     assert "usermod -aG docker" in out
     assert "missing" not in out
 

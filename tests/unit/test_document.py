@@ -90,7 +90,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"Did you mean .*/sweep\.yaml\?"):
         read_document(tmp_path / "swep.yaml")
     (tmp_path / "latin").write_bytes(b"a: 1\nb: \xe9\n")
-    with pytest.raises(ConfigurationError, match=r"latin:2: is not UTF-8 text \(byte 8\)"):
+    with pytest.raises(ConfigurationError, match=r"latin:2: not UTF-8 text \(byte 8\)"):
         read_document(tmp_path / "latin")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_document(tmp_path)

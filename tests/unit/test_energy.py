@@ -58,13 +58,13 @@ def test_a_counter_that_does_not_rise_is_a_warning(tmp_path: Path, after: str, w
     ("command", "said"),
     [
         (("/nowhere/read-plug", "secret"), "the command read-plug cannot be started: No such file"),
-        (("sh", "-c", "echo 'no plug' >&2; exit 3", "secret"), "failed with status 3: Try the"),
-        (("sh", "-c", "echo 'login: secret' >&2; exit 1"), "failed with status 1: Try the"),
+        (("sh", "-c", "echo 'no plug' >&2; exit 3", "secret"), "failed with status 3: Run the"),
+        (("sh", "-c", "echo 'login: secret' >&2; exit 1"), "failed with status 1: Run the"),
         (("sh", "-c", "printf 'five\\033[31m secret watts'"), "did not print a number of"),
         (("sh", "-c", "true", "secret"), "did not print a number of"),
         (
             ("sh", "-c", "sleep 30", "secret"),
-            "did not end within 0.2 s: Give it more `seconds` under `energy`",
+            "did not end within 0.2 s: Increase `seconds` under `energy`",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_meter_that_fails_is_a_warning_with_a_hint(
 @pytest.mark.parametrize(
     ("script", "shown"),
     [
-        ("echo 'no plug' >&2; exit 3", "warning: the command sh said: no plug\n"),
+        ("echo 'no plug' >&2; exit 3", "warning: the command sh printed: no plug\n"),
         (r"printf 'five\033[31m watts'", 'warning: the command sh printed "five [31m watts"\n'),
     ],
 )

@@ -26,14 +26,14 @@ FITTING = BoardFacts(
     ("change", "said", "hint"),
     [
         ({"machine": "armv7l"}, "the kernel is armv7l, but pi5 is aarch64", "64-bit"),
-        ({"bits": 32}, "its programs have 32 bits", "64-bit edition"),
+        ({"bits": 32}, "the system is 32-bit", "64-bit system"),
         (
             {"libc": "glibc 2.31", "glibc": "2.31"},
             "glibc is 2.31, but pi5 has 2.36",
             "glibc 2.31 or older",
         ),
         ({"libc": "glibc 2.4", "glibc": "2.4"}, "glibc is 2.4, but pi5 has 2.36", "glibc 2.4 or older"),
-        ({"cores": ("cortex-a72",) * 4}, "its cores are cortex-a72, and pi5 has cortex-a76", "`target`"),
+        ({"cores": ("cortex-a72",) * 4}, "the cores are cortex-a72, but pi5 has cortex-a76", "`target`"),
         (
             {"cores": ("cortex-a76",) * 2},
             "2 cortex-a76 cores are online, but pi5 has 4",
@@ -46,7 +46,7 @@ FITTING = BoardFacts(
         ),
         (
             {"features": ("fp", "asimd", "atomics", "asimddp")},
-            "have no fphp, asimdhp, and pi5 has fp16",
+            "have no fphp, asimdhp, but pi5 has fp16",
             "uses",
         ),
         (

@@ -123,7 +123,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     assert read_regular(path, limit=1 << 20, what="a test") == bytes(1 << 20)
     with path.open("ab") as stream:
         stream.write(b"1")
-    with pytest.raises(ConfigurationError, match="is larger than 1 MiB: not a test"):
+    with pytest.raises(ConfigurationError, match="larger than 1 MiB: not a test"):
         read_regular(path, limit=1 << 20, what="a test")
     with pytest.raises(IsADirectoryError):
         open_regular(tmp_path)
@@ -136,6 +136,6 @@ def test_text_is_utf_8(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfa\r\n\xc3\xa9")
     assert read_text(path, limit=99, what="a list") == "a\r\né"
     path.write_bytes(b"a\nb\xff")
-    with pytest.raises(ConfigurationError, match=r"file:2: is not UTF-8 text \(byte 3\)") as caught:
+    with pytest.raises(ConfigurationError, match=r"file:2: not UTF-8 text \(byte 3\)") as caught:
         read_text(path, limit=99, what="a list")
     assert caught.value.hint == "Check that it is a list."

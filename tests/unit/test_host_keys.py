@@ -33,8 +33,8 @@ def test_the_fingerprint_is_the_one_that_ssh_prints() -> None:
         ("", "expected a key type"),
         ("ssh-ed25519", "expected a key type"),
         ("ssh-ed25519 not*base64", "not base64"),
-        (KEY.replace("ssh-ed25519", "ssh-rsa"), "not of the type ssh-rsa"),
-        ("ssh-ed25519 QUJD", "not of the type"),
+        (KEY.replace("ssh-ed25519", "ssh-rsa"), "type of the key is not ssh-rsa"),
+        ("ssh-ed25519 QUJD", "type of the key is not"),
     ],
 )
 def test_what_is_no_key_is_refused(text: str, said: str) -> None:
@@ -176,7 +176,7 @@ def test_a_revoked_key_is_refused(tmp_path: Path, hosts: str) -> None:
     [
         ("board ssh-ed25519 ???", "not base64"),
         ("board", "expected a key type"),
-        ("@revoked * ssh-ed25519 QUJD", "not of the type"),
+        ("@revoked * ssh-ed25519 QUJD", "type of the key is not"),
         (f"|1|AAAA {KEY}", "the hash of the host is invalid"),
         (f"|2|AAAA|AAAA {KEY}", "the hash of the host is invalid"),
         (f"|1|*|* {KEY}", "the hash of the host is invalid"),

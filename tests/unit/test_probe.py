@@ -380,6 +380,6 @@ def test_a_board_without_a_shell_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(HostBoard, "run", lambda *_, **__: gone)
     with (
         HostBoard(load_target("host")) as board,
-        pytest.raises(HarnessError, match="ended early, with status 127: sh: not found"),
+        pytest.raises(HarnessError, match="the probe script failed with status 127: sh: not found"),
     ):
         probe(board, "/")

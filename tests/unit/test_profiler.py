@@ -77,4 +77,4 @@ def test_an_emulator_without_plugins_or_a_loader(
     monkeypatch.setattr(shutil, "which", lambda _: str(emulator))
     monkeypatch.setattr(block_profiler, "_libraries", lambda _: libraries)
     (line,) = block_profiler.profiling_missing()
-    assert f"{emulator} takes no plugins" in line
+    assert f"{emulator} does not support plugins" in line

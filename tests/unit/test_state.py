@@ -171,7 +171,7 @@ def test_a_board_without_a_shell_is_named(tmp_path: Path) -> None:
     board = ShellBoard("dash", tmp_path / "programs")
     (board.programs / "sh").unlink()
     (board.programs / "sh").symlink_to("/bin/false")
-    with pytest.raises(HarnessError, match="host: its shell did not say") as raised:
+    with pytest.raises(HarnessError, match="host: the shell did not report") as raised:
         read_state(board, BoardPaths())
     assert "POSIX shell" in raised.value.hint
 

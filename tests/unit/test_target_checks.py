@@ -152,7 +152,7 @@ def test_other_numbers_are_shown_beside_those_expected(board: Desk) -> None:
 @pytest.mark.parametrize(
     ("status", "stderr", "said"),
     [
-        (-4, "", "was ended by SIGILL on desk"),
+        (-4, "", "was killed by SIGILL on desk"),
         (-77, "", "was killed by signal 77"),
         (127, "a\nlibstdc++.so.6: cannot open\n", r"ended with status 127 \(libstdc\+\+.so.6: cannot open\)"),
     ],
@@ -265,7 +265,10 @@ def test_a_board_that_does_not_answer_is_status_5_and_programs_are_still_built(
     board.unreachable = True
     assert main(["doctor", "--target", "pi4"]) == 5
     out = capsys.readouterr().out
-    assert "✕ board: desk (pi@192.0.2.7:22): connecting: no route to host\n    Is it switched on" in out
+    assert (
+        "✕ board: desk (pi@192.0.2.7:22): connecting: no route to host\n    Check that it is switched on"
+        in out
+    )
     assert "✓ half_precision.c: built" in out
     assert "- half precision: not checked: needs board" in out
 
@@ -315,7 +318,7 @@ def test_a_target_without_tensorflow_is_well_without_it(
     assert main(["doctor", "--target", str(file)]) == 0
     out = capsys.readouterr().out
     assert "- libtensorflow SDK: the target mine has no TensorFlow pinned" in out
-    assert "- TensorFlow: not tried" in out
+    assert "- TensorFlow: not checked" in out
     assert "✓ half precision" in out
 
 
@@ -360,7 +363,7 @@ def test_the_emulator_is_asked_whether_it_knows_the_core(emulator: Path) -> None
 
 def test_an_emulator_out_of_a_container_cannot_be_asked(emulator: Path) -> None:
     emulator.unlink()
-    assert "cannot be asked from here" in target._emulated_core(load_target("pi4"))
+    assert "cannot be checked" in target._emulated_core(load_target("pi4"))
 
 
 def test_an_arm64_machine_emulates_no_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,4 +177,4 @@ def test_other_errors_are_bugs(
     assert explained(error) is None
     monkeypatch.setattr(importlib.import_module("harness.commands.schema"), "run", run)
     assert cli.main(["schema"]) == 1
-    assert "this is a fault of harness" in capsys.readouterr().err
+    assert "this is a bug in harness" in capsys.readouterr().err

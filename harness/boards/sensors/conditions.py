@@ -1,4 +1,4 @@
-"""Under which conditions a measurement was taken, and whether the board was throttled meanwhile."""
+"""The conditions of a measurement, and whether the board was throttled."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.boards.sensors.governor import STEADY, HeldGovernor, by_hand
 from harness.boards.sensors.sampler import Sample
 from harness.boards.sensors.state import BoardState, hottest_of
 
-CLOCK_KEPT = 0.95  # of what a held clock was at the run's begin; below it the board was throttled
+CLOCK_KEPT = 0.95  # fraction of the initial clock below which a held clock counts as throttled
 
 _HINT_SUPPLY = "use the board's official power supply and a short, thick cable"
 _HINT_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
 
-# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: now, and 16 places further up
-# whether it has been since the board started.
+# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: the current state; 16 bits higher,
+# the state since the board started.
 _PI_BITS = (
     (0, "under-voltage", _HINT_SUPPLY),
     (1, "the firmware capped the clock", f"{_HINT_HEAT}, and {_HINT_SUPPLY}"),
@@ -28,23 +28,23 @@ _PI_BITS = (
 )
 _SINCE_START = 16
 
-# A rail through which the whole board is fed, on boards that also measure parts of it.
+# Power rails of the whole board, on boards that also measure parts of it.
 _WHOLE_BOARD = ("vdd_in", "pom_5v_in", "5v_in")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What is known of a run's conditions. None: the board has no sensor for it, or none was read."""
+    """The conditions of a run. None: the board has no such sensor, or it was not read."""
 
     samples: int = 0
     clock_minimum: float | None = None  # of the slowest core, as a fraction of the hardware's maximum
     clock_median: float | None = None
     clock_maximum: float | None = None
     hottest_celsius: float | None = None  # of the cores
-    memory_mhz_minimum: int | None = None  # a Jetson's memory clock, where its tegrastats shows that
+    memory_mhz_minimum: int | None = None  # a Jetson's memory clock, if its tegrastats shows it
     memory_mhz_maximum: int | None = None
-    throttled: bool | None = None  # None: nothing on this board tells
-    reasons: tuple[str, ...] = ()  # why it counts as throttled
+    throttled: bool | None = None  # None: this board has no source for it
+    reasons: tuple[str, ...] = ()  # for throttling
     governors: tuple[str, ...] = ()
     # Of the time between the first and the last sample, or reading of a meter, and the length of that time.
     energy_joules: float | None = None
@@ -60,10 +60,10 @@ def assess(
     held: HeldGovernor | None = None,
     metered: Metered | None = None,
 ) -> Conditions:
-    """What the samples of a run and the board's state before and after it say.
+    """Evaluates the samples of a run and the board's state before and after it.
 
-    Throttled is a run in whose samples something throttles, and one after which the board counts more such
-    events since it started. What `after` shows of that moment alone is not held against the run.
+    A run is throttled if a sample shows throttling, or if the board's event counters increased during the run.
+    The momentary throttling state in `after` does not count.
     """
     fractions = [low for sample in samples if (low := slowest_clock(sample, before)) is not None]
     temperatures = [
@@ -104,7 +104,7 @@ def assess(
 
 
 def merged(conditions: Sequence[Conditions]) -> Conditions:
-    """The conditions of several runs as those of one. Raises ValueError where there are none."""
+    """The combined conditions of several runs. Raises ValueError for none."""
     if not conditions:
         raise ValueError("no conditions")
 
@@ -138,7 +138,7 @@ def merged(conditions: Sequence[Conditions]) -> Conditions:
 def _throttling(
     samples: Sequence[Sample], before: BoardState, after: BoardState
 ) -> Iterator[tuple[str, str]]:
-    """Each reason to call the run throttled, with its hint."""
+    """Each reason for throttling, with its hint."""
     shown = reduce(or_, (sample.throttled or 0 for sample in samples), 0)
     new = 0 if before.throttled is None else (shown | (after.throttled or 0)) & ~before.throttled
     for bit, reason, hint in _PI_BITS:
@@ -164,7 +164,7 @@ def _throttling(
 def _warnings(
     samples: Sequence[Sample], before: BoardState, after: BoardState, held: HeldGovernor | None
 ) -> Iterator[str]:
-    """What else may make the figures worse or less certain, with its hint."""
+    """Other conditions that affect the results, each with its hint."""
     if not samples:
         yield "the board was not sampled: make the working folder on the board writable"
     why, hint = (f"; {held.reason}", held.hint) if held and held.hint else ("", by_hand(STEADY))
@@ -187,9 +187,9 @@ def _warnings(
 
 
 def _held(state: BoardState) -> dict[int, int]:
-    """The clock of each core, by its place, that nothing but throttling should move.
+    """The clock of each core, by index, that only throttling can change.
 
-    Where Linux shows a measured clock instead of the one it set, as on x86-64, it is never quite the limit.
+    Linux on x86-64 shows a measured clock, which never equals the limit exactly.
     """
     return {
         place: core.clock_khz
@@ -200,7 +200,7 @@ def _held(state: BoardState) -> dict[int, int]:
 
 def slowest_clock(sample: Sample, state: BoardState) -> float | None:
     """The slowest core's clock as a fraction of its maximum."""
-    if len(sample.clocks_khz) != len(state.cores):  # cores came or went since
+    if len(sample.clocks_khz) != len(state.cores):  # cores have changed since
         return None
     fractions = [
         clock / core.maximum_khz
@@ -211,7 +211,7 @@ def slowest_clock(sample: Sample, state: BoardState) -> float | None:
 
 
 def hottest_celsius(sample: Sample, state: BoardState) -> float | None:
-    """The hottest core's temperature; where no zone shows one, as tegrastats has it."""
+    """The hottest core's temperature; from tegrastats if no zone shows one."""
     found = state.hottest(sample.temperatures)
     if found is None and sample.tegrastats:
         found = hottest_of(list(sample.tegrastats.temperatures.items()))
@@ -219,18 +219,18 @@ def hottest_celsius(sample: Sample, state: BoardState) -> float | None:
 
 
 def _memory_clocks(samples: Sequence[Sample]) -> list[int]:
-    """In MHz, of those samples that have one."""
+    """The known memory clocks in MHz."""
     stats = [sample.tegrastats for sample in samples if sample.tegrastats]
     return [each.memory_mhz for each in stats if each.memory_mhz is not None]
 
 
 def _at(values: Sequence[int | None], place: int, count: int) -> int | None:
-    """A sensor's value; unknown where sensors came or went since the state was read that counts them."""
+    """A sensor's value; None if the number of sensors has changed since the state was read."""
     return values[place] if len(values) == count else None
 
 
 def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float] | None:
-    """Joules, and the seconds in which they were used, of the samples that have a power."""
+    """Joules and seconds, from the samples with a power reading."""
     points = []
     for sample in samples:
         rails = _rails(sample, state)
@@ -244,7 +244,7 @@ def _energy(samples: Sequence[Sample], state: BoardState) -> tuple[float, float]
 
 
 def _rails(sample: Sample, state: BoardState) -> list[tuple[str, int | None]]:
-    """Each rail's label and microwatts; where the board shows none, as tegrastats has them."""
+    """Each rail's label and microwatts; from tegrastats if the board has no rails."""
     if not state.rails:
         return list(sample.tegrastats.rails.items()) if sample.tegrastats else []
     return [

@@ -13,28 +13,28 @@ from harness.boards.paths import BoardPaths
 from harness.boards.sensors.state import read_state
 
 POLL_SECONDS = 3.0
-SETTLED_SECONDS = 60.0  # a board that has not got cooler for so long will not
-_COOLER = 0.5  # degrees that count as cooler; sensors show steps of about as much
+SETTLED_SECONDS = 60.0  # without a lower temperature, after which the wait ends
+_COOLER = 0.5  # degrees that count as cooler; about the resolution of sensors
 
 
 class Outcome(enum.StrEnum):
     """Why the wait ended."""
 
     COOL = "cool"  # below the limit
-    SETTLED = "settled"  # above it, but no longer falling
+    SETTLED = "settled"  # above the limit, but constant
     TIMEOUT = "timeout"
     NO_SENSOR = "no sensor"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cooling:
-    """What was seen while a board cooled down; degrees Celsius of its hottest core, None without a sensor."""
+    """A finished wait; temperatures in degrees Celsius of the hottest core, None without a sensor."""
 
     outcome: Outcome
     limit_celsius: float
     first_celsius: float | None
     last_celsius: float | None
-    waited_seconds: float  # slept, without the time that the readings took
+    waited_seconds: float  # without the time of the readings
 
 
 def wait_until_cool(
@@ -44,7 +44,7 @@ def wait_until_cool(
     timeout: float,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Cooling:
-    """Waits until the hottest core is below the limit or gets no cooler, at most `timeout` seconds."""
+    """Waits until the hottest core is below the limit or its temperature is constant, at most `timeout` s."""
     first = last = read_state(board, paths).hottest_celsius
     if first is None or first < limit_celsius:
         return _cooling(first, first, limit_celsius, 0.0)

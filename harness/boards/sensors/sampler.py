@@ -22,8 +22,8 @@ from harness.boards.sensors.state import (
 from harness.boards.sensors.tegrastats import TegraStats, parse_tegrastats
 from harness.errors import HarnessError
 
-# Ends with the shell that started it, however that ends; told to end, it leaves no `sleep` behind. Jetson's
-# tegrastats writes its lines between the loop's, which say when that was.
+# The loop ends when the shell that started it ends for any reason. On SIGTERM it also kills its `sleep`. The
+# lines of Jetson's tegrastats follow the loop's lines, which have the time.
 _LOOP = (
     SENSORS
     + r"""
@@ -61,9 +61,9 @@ done
 """
 )
 
-# The shell keeps quiet on standard error, where it would report the program's death by signal; the program
-# has it back, from a process between. Every `taskset` knows a mask, BusyBox's older ones no list. The log is
-# tried first: without it the loop would end at once, and its number might be another process's later.
+# The shell's standard error is closed, as the shell would report the program's death by signal there; a subshell
+# restores it for the program. Every `taskset` supports a mask, but older ones of BusyBox no list. The log is
+# created first: without it the loop would end immediately, and another process could get its number.
 _WRAPPER = r"""
 log=$1 mask=$2 interval=$3 seconds=$4 milliseconds=$5 loop=$6 sys=$7 proc=$8 vcgencmd=$9
 shift 9
@@ -84,7 +84,7 @@ status=$?
 exit "$status"
 """
 
-LONGEST_SAMPLE = 1000  # bytes of a line of each, at the mean
+LONGEST_SAMPLE = 1000  # bytes per sample, on average
 _TAKE = 'cat <"$1" && rm -f -- "$1"'
 
 
@@ -98,20 +98,20 @@ class Sample:
     throttled: int | None  # bits of `vcgencmd get_throttled`
     coolers: tuple[int | None, ...]
     rails: tuple[int | None, ...]  # microwatts
-    tegrastats: TegraStats | None = None  # what it said after this moment and before the next
+    tegrastats: TegraStats | None = None  # its line between this sample and the next
 
 
 def sampled(
     argv: Sequence[str], log: str, paths: BoardPaths, interval_seconds: float, core: int | None
 ) -> list[str]:
-    """The command that runs `argv` and meanwhile writes a line every `interval_seconds` to the file `log`.
+    """The command that runs `argv` and writes a line to the file `log` every `interval_seconds`.
 
-    The program's output and exit status stay its own; 128 + n where signal n ended it. The loop that samples
-    is in the program's process group and ends with it; it keeps to the given core where the board has
-    `taskset` (None: it goes where it likes). A board whose `sleep` knows no fractions rounds the interval up.
-    A log that cannot be written stops nothing: there are no samples then.
+    The program's output and exit status are unchanged; the status is 128 + n if signal n killed it. The sampling
+    loop is in the program's process group and ends with it. It runs on the given core if the board has `taskset`
+    (None: on any core). Without fractions in the board's `sleep`, the interval is rounded up. If the log cannot
+    be written, there are no samples.
 
-    Raises ValueError for an interval that is no time.
+    Raises ValueError unless the interval is positive and finite.
     """
     if not 0 < interval_seconds < math.inf:
         raise ValueError(f"the interval {interval_seconds} s is not positive")
@@ -128,9 +128,9 @@ def sampled(
 
 
 def take_samples(board: Board, log: str, most: int) -> list[Sample]:
-    """The samples in a log, which is removed; none where there is no log.
+    """The samples in a log, which is removed; none if there is no log.
 
-    Raises HarnessError where these are more than `most`: something else wrote there.
+    Raises HarnessError for more than `most` samples: another program wrote to the log.
     """
     words = ["sh", "-c", _TAKE, "sh", log]
     text = board.run(words, timeout=STATE_SECONDS, most_output=most * LONGEST_SAMPLE).stdout
@@ -144,7 +144,7 @@ def take_samples(board: Board, log: str, most: int) -> list[Sample]:
 
 
 def parse_samples(text: str, most: int) -> list[Sample]:
-    """The first samples in a log's text. A line that was torn off, or is none, is left out."""
+    """The first `most` samples in a log's text. Incomplete and invalid lines are skipped."""
     samples: list[Sample] = []
     for line in text.split("\n")[:-1]:
         if (sample := _parse(line.split(" "))) is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# Both scripts list the sensors by the same patterns in the same order: a sample carries values alone, and the
-# state that was read before it says what each of them is. Below /sys names hold no blanks, so lists of them
-# may be split into words. The shell itself reads the files: no process is started. `value` is the result of
-# each function; of `number`, `power` and `throttled` a number, or "-" where there is none.
+# Both scripts list the sensors by the same patterns in the same order: a sample contains only values, and the
+# state read before it has their labels. Names in /sys contain no blanks, so lists of them are split into words.
+# The shell itself reads the files, without another process. Each function returns its result in `value`;
+# `number`, `power` and `throttled` return a number, or "-" if unknown.
 SENSORS = r"""
 exec 2>/dev/null
 LC_ALL=C

@@ -1,4 +1,4 @@
-"""What a board says of itself at one moment: clocks, governors, temperatures, throttling, load, memory."""
+"""A board's state at one moment: clocks, governors, temperatures, throttling, load, memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.text import one_line
 
 STATE_SECONDS = 30.0
 
-# Text comes last in a line: whatever is in it, the numbers before it are read.
+# Text is last in a line, so that its content cannot shift the numbers.
 _SCRIPT = (
     SENSORS
     + r"""
@@ -61,11 +61,11 @@ say end
 """
 )
 
-# Thermal zones by what they are near to. The rest is left out where there are such: a Jetson Nano's power
-# management chip, for one, always shows 100 degrees.
+# Thermal zones near the cores. If there are any, the others are ignored: for example, the power management
+# chip of a Jetson Nano always shows 100 degrees.
 _NEAR_CORES = ("cpu", "soc", "pkg")
 _PLAUSIBLE = range(-40_000, 150_001)  # millidegrees; sensors that are off show -256 degrees
-# What is outside of these is not known: a driver or its hardware is broken.
+# Values outside of these ranges count as unknown: the driver or hardware is faulty.
 CLOCKS_KHZ = range(100_000_001)
 RAILS_MICROWATTS = range(-(10**10), 10**10 + 1)
 COOLER_STATES = range(-1, 1_000_001)
@@ -74,8 +74,8 @@ _MEMORY_KIB = range(1 << 36)
 _MOST_SENSORS = 1024  # of a kind, and as many cores
 _MOST_OUTPUT = 1 << 20
 
-# Linux throttles a core by a cooling device. Mainline names it after cpufreq, NVIDIA's kernels also
-# `CPU-balanced`, ACPI `Processor`.
+# Linux throttles a core by a cooling device. Its name contains `cpufreq` in mainline, `CPU-balanced` in
+# NVIDIA's kernels and `Processor` with ACPI.
 _CORE_COOLER = re.compile("cpu|processor", re.IGNORECASE)
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -88,18 +88,18 @@ _SENSOR_VALUES = {"cooler": COOLER_STATES, "rail": RAILS_MICROWATTS}
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """A core's clock. None: it is not known, as of one that is off line."""
+    """A core's clock. None: unknown, for example of an offline core."""
 
     index: int
-    clock_khz: int | None  # what it was set to; not what a firmware behind Linux's back makes of it
+    clock_khz: int | None  # as set by Linux; the firmware may lower it
     maximum_khz: int | None  # of the hardware
-    limit_khz: int | None  # up to which Linux may go now
-    governor: str  # empty: it has none
+    limit_khz: int | None  # the current maximum for Linux
+    governor: str  # empty: none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensor:
-    """What a sensor is called and shows."""
+    """A sensor's label and value."""
 
     label: str
     value: int | None
@@ -109,7 +109,7 @@ class Sensor:
 class BoardState:
     """A board at one moment. Lists are in the order in which the sampler takes the same sensors."""
 
-    model: str  # empty where there is no device tree
+    model: str  # empty without a device tree
     cores: tuple[Core, ...]
     zones: tuple[Sensor, ...]  # millidegrees
     coolers: tuple[Sensor, ...]  # cooling devices: 0 at rest
@@ -122,29 +122,29 @@ class BoardState:
 
     @property
     def governors(self) -> tuple[str, ...]:
-        """The governors that are in use."""
+        """The governors in use."""
         return tuple(sorted({core.governor for core in self.cores if core.governor}))
 
     @property
     def hottest_celsius(self) -> float | None:
-        """Of the cores, or where no zone is known to be theirs, of anything."""
+        """The hottest zone of the cores, or of all zones if none is known to be theirs."""
         return self.hottest([zone.value for zone in self.zones])
 
     def hottest(self, millidegrees: Sequence[int | None]) -> float | None:
         """The hottest core's temperature among readings of this board's zones, in degrees Celsius."""
         labels = [zone.label for zone in self.zones]
-        if len(labels) != len(millidegrees):  # zones came or went since
+        if len(labels) != len(millidegrees):  # zones have changed since
             labels = [""] * len(millidegrees)
         return hottest_of(list(zip(labels, millidegrees, strict=True)))
 
     @property
     def core_coolers(self) -> tuple[int, ...]:
-        """The places of those cooling devices that throttle cores."""
+        """The indices of the cooling devices that throttle cores."""
         return tuple(n for n, cooler in enumerate(self.coolers) if _CORE_COOLER.search(cooler.label))
 
     @property
     def throttle_sources(self) -> tuple[str, ...]:
-        """What would tell that this board was throttled; may be empty."""
+        """The sources that report throttling on this board; may be empty."""
         found = {
             "vcgencmd": self.throttled is not None,
             "cooling devices": bool(self.core_coolers),
@@ -154,7 +154,7 @@ class BoardState:
 
 
 def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
-    """The hottest core's temperature, in degrees Celsius, of labels and millidegrees; of anything's where no
+    """The highest temperature of the cores in degrees Celsius, from labels and millidegrees; of all zones if no
     label is a core's."""
     for near in (*_NEAR_CORES, ""):
         known = [
@@ -168,9 +168,9 @@ def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
 
 
 def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
-    """Reads a board's state by one call of its shell. What it does not have is None or empty.
+    """Reads a board's state by one shell command. Missing values are None or empty.
 
-    Raises HarnessError where its shell does not do that.
+    Raises HarnessError if the shell cannot run the script.
     """
     words = ["sh", "-c", _SCRIPT, "sh", *(paths or BoardPaths()).arguments]
     result = board.run(words, timeout=STATE_SECONDS, most_output=_MOST_OUTPUT)
@@ -188,7 +188,7 @@ def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
 
 
 def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
-    # Read before and after every run on every board: in one pass.
+    # In one pass, as this runs before and after every run on every board.
     cores: list[Core] = []
     sensors: dict[str, list[Sensor]] = {"zone": [], "cooler": [], "event": [], "rail": []}
     said: dict[str, str] = {}
@@ -217,7 +217,7 @@ def _parse(lines: Sequence[Sequence[str]]) -> BoardState:
     )
 
 
-@lru_cache(256)  # a core whose clock is held says the same again and again
+@lru_cache(256)  # a core with a constant clock repeats the same values
 def _core(index: str, clock: str, maximum: str, limit: str, governor: str) -> Core:
     return Core(
         index=whole(index) or 0,
@@ -229,7 +229,7 @@ def _core(index: str, clock: str, maximum: str, limit: str, governor: str) -> Co
 
 
 def whole(text: str, within: range | None = None) -> int | None:
-    """A whole number as a board prints it; None for what is none, or not `within`."""
+    """Parses an integer; None if invalid or not `within`."""
     if not _WHOLE.fullmatch(text):
         return None
     value = int(text)
@@ -237,7 +237,7 @@ def whole(text: str, within: range | None = None) -> int | None:
 
 
 def real(text: str, most: float = math.inf) -> float | None:
-    """A number with or without decimals as a board prints it; None for what is none, or more than `most`."""
+    """Parses a decimal number; None if invalid or greater than `most`."""
     if not _REAL.fullmatch(text):
         return None
     value = float(text)
@@ -245,5 +245,5 @@ def real(text: str, most: float = math.inf) -> float | None:
 
 
 def bits(text: str) -> int | None:
-    """Bits as vcgencmd prints them."""
+    """Parses bits as vcgencmd prints them."""
     return int(text, 16) if _BITS.fullmatch(text) else None

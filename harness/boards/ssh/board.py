@@ -1,6 +1,6 @@
 """A board over SSH: one connection for deployment, execution and collection.
 
-What is started and written there ends with the connection, see harness.boards.ssh.session.
+Programs and temporary files on the board end with the connection: see harness.boards.ssh.session.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from harness.config.targets import Target
 
 KEEPALIVE_SECONDS = 10
-TRANSFER_SECONDS = 60.0  # without an answer: a connection may fall silent and yet not end
+TRANSFER_SECONDS = 60.0  # without an answer: a silent connection may stay open
 
 
 class SshBoard:
@@ -83,7 +83,7 @@ class SshBoard:
     def _connect(self) -> None:
         import logging
 
-        # paramiko prints tracebacks of what is raised anyway, unless its logger has a handler.
+        # Without a handler, paramiko prints tracebacks of the exceptions that it raises.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         address = self.address
         if address is None:
@@ -104,7 +104,7 @@ class SshBoard:
         self._deployment = Deployment(self)
 
     def lose(self) -> None:
-        """Closes the connection: the board ends the session, and is unreachable until it is entered again."""
+        """Closes the connection: the board ends the session. It is unreachable until `__enter__`."""
         self._disconnect(hurry=True)
 
     def _disconnect(self, *, hurry: bool = False) -> None:
@@ -113,21 +113,21 @@ class SshBoard:
             session.close(hurry=hurry)
         connection, self._connection, self._files = self._connection, None, None
         if connection is not None:
-            for opened in (connection, connection.gateway):  # Fabric leaves its gateway open
+            for opened in (connection, connection.gateway):  # Fabric does not close its gateway
                 if opened is not None:
                     with contextlib.suppress(Exception):
                         opened.close()
 
     @property
     def session(self) -> Session:
-        """What this connection is on the board. Raises BoardUnreachableError without one."""
+        """The session on the board. Raises BoardUnreachableError without a connection."""
         if self._session is None:
             raise self._gone("using it")
         return self._session
 
     @property
     def cache_limit_bytes(self) -> int:
-        """How much of what is deployed may stay on the board."""
+        """How many bytes of deployed files may stay on the board."""
         return self.address.cache_limit_bytes if self.address else 0
 
     @property
@@ -138,7 +138,7 @@ class SshBoard:
         return held(self, timeout=self.address.wait_seconds if self.address else 0.0, pause=pause)
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
-        """Stores every file as FOLDER/objects/SHA256/NAME, unless that is there with that very content."""
+        """Stores every file as FOLDER/objects/SHA256/NAME, unless the board has it with the same content."""
         if self._deployment is None:
             raise self._gone("deploying")
         return self._deployment.deploy(files)
@@ -159,7 +159,7 @@ class SshBoard:
             with self.reachable(doing):
                 line = wrapped(argv, environment or {}, running, self.session.leader)
                 result = self._execute(line, timeout, most_output)
-            # Out of time, Invoke closes the channel; it may see that before it sees why.
+            # At a timeout Invoke closes the channel, and may report that before the timeout.
             late = result.exited < 0 and time.monotonic() - started >= timeout
         except CommandTimedOut as error:
             result, late = error.result, True
@@ -173,7 +173,7 @@ class SshBoard:
             raise TooMuchOutputError(printable(PurePosixPath(argv[0]).name), self._shown, most_output)
         group, stdout = split_pid(result.stdout)
         ended = completed(result.exited, stdout, result.stderr)
-        # A session that the board ended, as when it heard nothing for long, takes its programs with it.
+        # When the board ends a session, for example a silent one, it kills the session's programs.
         if group is None or result.exited < 0 or ended.status == -signal.SIGKILL:
             with self.reachable(doing):
                 if not self._has(running):
@@ -185,7 +185,7 @@ class SshBoard:
         return ended
 
     def _end(self, argv: Sequence[str], stdout: str) -> None:
-        """Kills what was started. Raises BoardUnreachableError where that cannot be asked for any more."""
+        """Kills the program and its children. Raises BoardUnreachableError if the connection is lost."""
         from invoke.exceptions import CommandTimedOut
 
         group, _ = split_pid(stdout)
@@ -194,7 +194,7 @@ class SshBoard:
                 self._execute(kill_group(group), CONNECT_SECONDS, MOST_OUTPUT)
 
     def _execute(self, line: str, timeout: float, most_output: int) -> Any:
-        if not self._connected:  # Fabric would silently connect anew
+        if not self._connected:  # Fabric would reconnect silently
             raise EOFError("not connected")
         return self._connection.run(
             line,
@@ -218,12 +218,12 @@ class SshBoard:
         write_atomically(local, content)
 
     def _has(self, path: str) -> bool:
-        """Whether a file or folder is there; to be used within `reachable`."""
+        """Whether a file or folder exists; to be used within `reachable`."""
         return self.files().size(path) is not None
 
     @contextlib.contextmanager
     def _temporary_file(self) -> Iterator[str]:
-        """A path that nothing uses; what is written there is removed in the end."""
+        """An unused path; the file is removed at the end."""
         path = f"{self.session.path}/{secrets.token_hex(8)}"
         try:
             yield path
@@ -246,16 +246,16 @@ class SshBoard:
         return self._files
 
     def refused(self, error: OSError) -> bool:
-        """Whether the board answered no more than that it failed, as where its disk is full.
+        """Whether the board itself reported a failure, such as a full disk.
 
-        A connection that was lost is the same kind of error.
+        paramiko raises the same type of error for a lost connection.
         """
         reached = self._connected and self._files is not None and not self._files.closed
         return error.errno is None and not isinstance(error, TimeoutError) and reached
 
     @contextlib.contextmanager
     def reachable(self, doing: str, address: SshAddress | None = None) -> Iterator[None]:
-        """Turns every way in which the board, or a host on the way, is lost into BoardUnreachableError."""
+        """Turns every error of a lost board or jump host into BoardUnreachableError."""
         from invoke.exceptions import ThreadException
         from paramiko import AuthenticationException, BadHostKeyException, SSHException
 
@@ -299,13 +299,13 @@ def _reason(error: BaseException) -> str:
 
     if isinstance(error, TimeoutError):
         return "timed out"
-    if isinstance(error, NoValidConnectionsError):  # its own words begin with "[Errno None]"
+    if isinstance(error, NoValidConnectionsError):  # its message begins with "[Errno None]"
         reasons = [
             f"port {address[1]} of {address[0]}: {getattr(each, 'strerror', None) or each}"
             for address, each in error.errors.items()
         ]
         return printable("; ".join(reasons))
-    # SFTP's client wraps the end of a connection into an error that ends with a colon and nothing.
+    # The SFTP client wraps a lost connection into an error with an empty reason.
     if isinstance(error, EOFError) or isinstance(error.__context__, EOFError):
         return "the connection was lost"
     said = error.strerror if isinstance(error, OSError) else ""

@@ -1,7 +1,7 @@
-"""Room for what is deployed to a board.
+"""Eviction from the cache of deployed files on a board.
 
-What was deployed is a cache. Before something is sent, what was not used for longest is removed until the
-store keeps to its size and the storage has room for it; what a session in progress uses stays.
+Before a file is sent, the least recently used files are removed until the cache is below its limit and the
+disk has enough free space. Files that an active session uses stay.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from harness.text import brief, printable
 if TYPE_CHECKING:
     from harness.boards.ssh.remote import Remote
 
-HOUSEKEEPING_SECONDS = 300.0  # hashing and removing, also of large files on slow cards
+HOUSEKEEPING_SECONDS = 300.0  # to hash and remove large files on slow cards
 
 _ROOM = re.compile("(?P<free>[0-9]{1,15}) (?P<left>-?[0-9]{1,15})")
 
-# All in KiB. `df` is read from its per cent sign back, as names before it may hold blanks. What is removed is
-# moved away first and looked at again: a session may have begun to use it. What was used before the board's
-# clock went back would seem to be used last for as long: it counts as used now.
+# Sizes are in KiB. `df` is parsed backwards from its per cent sign, as names before it may contain blanks. A
+# file is moved before it is removed and then checked again: a session may have begun to use it. Files with a
+# time in the future, after the board's clock was set back, get the current time.
 _MAKE_ROOM = r"""
 cd "$1" || exit 1
 session=$2 keep=$3 need=$4
@@ -70,7 +70,7 @@ def make_room(board: Remote, size: int) -> int:
     session, need = board.session, (size >> 10) + 1
     words = (session.folder, session.path, str(board.cache_limit_bytes >> 10), str(need))
     said = _ROOM.fullmatch(ask(board, "making room", _MAKE_ROOM, *words).strip())
-    if said is None:  # no `df` that can be read: the board will say when it is full
+    if said is None:  # unknown output of `df`: a full disk shows in the transfer
         return size
     free, left = int(said["free"]), int(said["left"])
     if free < need:
@@ -83,7 +83,7 @@ def make_room(board: Remote, size: int) -> int:
 
 
 def ask(board: Remote, doing: str, script: str, *words: str) -> str:
-    """What a script prints on a board. Raises HarnessError where it fails."""
+    """The output of a script on a board. Raises HarnessError if the script fails."""
     result = board.run(["sh", "-c", script, "sh", *words], timeout=HOUSEKEEPING_SECONDS)
     if result.status != 0:
         said = brief(result.stderr) or "no output"

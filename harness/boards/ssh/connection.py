@@ -1,4 +1,4 @@
-"""Connections to boards, straight or through a jump host, to keys on record alone."""
+"""Connections to boards, direct or through a jump host. Only recorded host keys are accepted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONNECT_SECONDS = 20.0
 def connection_to(address: SshAddress) -> Any:
     """A fabric.Connection (which has no types), not open yet. Its `gateway` is the jump host's, or None.
 
-    Both accept the keys on record for them and no other; ConfigurationError where those cannot be used.
+    Both accept only their recorded host keys. Raises ConfigurationError if these are invalid.
     """
     from fabric import Config, Connection
 
@@ -37,19 +37,19 @@ def connection_to(address: SshAddress) -> Any:
         gateway=connection_to(address.jump) if address.jump else None,
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs=connect,
-        # What is not in the boards file must not change what is connected to.
+        # Only the boards file decides about the connection.
         config=Config(overrides={"load_ssh_configs": False, "runners": {"remote": RemoteRunner}}, lazy=True),
     )
-    # Fabric accepts every unknown key unless told otherwise.
+    # By default Fabric accepts every unknown key.
     pin(connection.client, address=address.known_as, key=address.host_key, known_hosts=address.known_hosts)
     return connection
 
 
 def send_at_once(connection: Any) -> None:
-    """Has what is sent over an open connection leave at once.
+    """Disables Nagle's algorithm on an open connection.
 
-    Else Nagle's algorithm holds a small packet back until the one before is acknowledged, which the other
-    side puts off for 40 ms: every command would take so much longer.
+    The algorithm delays a small packet until the previous one is acknowledged, which takes up to 40 ms: every
+    command would take that much longer.
     """
-    first = connection.gateway or connection  # the one that is a connection of TCP
+    first = connection.gateway or connection  # the one with a TCP socket
     first.transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,16 +1,15 @@
 """The content-addressed store on a board: every file is FOLDER/objects/SHA256/NAME.
 
-A file is sent to the session's own folder, hashed there, and renamed. What arrived of one whose sending was
-cut goes to FOLDER/partial/SHA256 when its session ends; the next session that sends the same content takes
-it from there, by renaming, and goes on where it stopped.
+A file is sent to the session's own folder, hashed on the board, and renamed. When a session ends, its
+interrupted uploads are moved to FOLDER/partial/SHA256; the next session that sends the same content resumes
+them.
 
-Content that was verified is marked by its time of modification: years ago, and a function of the hash.
-Anything that writes to a file sets its time to the present, whatever the board believes that to be; so a
-file of the right size and with its mark is trusted and need not be read in every session, and any other is
-hashed again. The mark is renamed with the file, and needs no clock and no second file that could disagree.
-What a power cut keeps from the storage shows in the size, as file systems with a journal record that after
-the content. What nothing shows is damage that leaves time and size as they were, as by worn storage:
-removing FOLDER/objects has everything sent again.
+Verified files are marked by their modification time: a time years ago that depends on the hash. Every write
+sets the time to the board's present, so a file with the expected size and mark is trusted without reading it;
+any other file is hashed again. A rename keeps the mark, and the mark needs no clock and no second file. Data
+lost in a power cut shows in the size, as journaling file systems record the size after the content. Damage
+that keeps time and size, for example by worn flash, is not detected: after removing FOLDER/objects, all files
+are sent again.
 
 The store is a cache, see harness.boards.ssh.cache_eviction.
 """
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
 _Word = TypeVar("_Word")
 
-_LARGE = 8 << 20  # bytes of a file that takes long enough to show it
-_AT_ONCE = 200  # files in a command line, whose words together must stay below 128 KiB
+_LARGE = 8 << 20  # bytes from which a transfer shows its progress
+_AT_ONCE = 200  # files in a command line, which must stay below 128 KiB
 _PIECE = 1 << 18
-_UNASKED = 16 << 20  # bytes that a session may send, at most, before it has the board look for room again
+_UNASKED = 16 << 20  # bytes that a session sends at most before it checks the free space again
 
-# What is there counts as used before it is looked at: then it stays. One `stat` passes over what is absent
-# and says what the others are; where it does not, as one that knows no formats, they are hashed.
+# An existing file is marked as used before it is examined, so that it is not evicted. One `stat` skips
+# missing files and describes the others; files are hashed if `stat` does not support formats.
 _LOOK = r"""
 cd "$1" || exit 1
 uses=$2 digests=
@@ -55,8 +54,8 @@ stat -c 'size=%s mtime=%Y mode=%a' -- "$@" 2>/dev/null
 touch -c $digests
 """
 
-# One `sha256sum` a file and a count of them: names may hold anything but a slash. An upload counts as used
-# before it gets its name.
+# One `sha256sum` for each file: names may contain anything but a slash. An upload is marked as used before it
+# gets its final name.
 _HASH = r"""
 session=$1
 shift
@@ -83,17 +82,17 @@ class _File:
 
 
 class Deployment:
-    """What one session deploys to its board."""
+    """The files that one session deploys to its board."""
 
     def __init__(self, board: Remote) -> None:
         self._board = board
         self._folder = board.session.folder
         self._name = printable(board.name)
         self._verified: set[str] = set()  # paths whose content was verified in this session
-        self._room = 0  # bytes that may be sent before the board is asked for room again
+        self._room = 0  # bytes that may be sent before the next check of the free space
 
     def deploy(self, files: Mapping[str, Path]) -> dict[str, str]:
-        """Stores files unless they are there with that very content; the path of each on the board."""
+        """Stores files that the board does not have; returns the path of each on the board."""
         size = sum(path.stat().st_size for path in files.values() if path.is_file())
         with _waiting(f"comparing {size >> 20} MB with what is on {self._name}", size):
             wanted = {name: self._file(path) for name, path in files.items()}
@@ -101,7 +100,9 @@ class Deployment:
             present = self._present(unseen)
         missing = [file for file in unseen if file.path not in present]
         while missing:
-            by_content = {file.digest: file for file in missing}  # the same under another name comes after it
+            by_content = {
+                file.digest: file for file in missing
+            }  # the same content under another name follows
             self._send(list(by_content.values()))
             missing = [file for file in missing if file is not by_content[file.digest]]
         self._verified.update(file.path for file in unseen)
@@ -119,8 +120,8 @@ class Deployment:
         )
 
     def _present(self, files: Sequence[_File]) -> set[str]:
-        """The paths of those files that are on the board with the right content: these are kept from being
-        removed while the session lasts, and the board notes when they were used."""
+        """The paths of the files that the board has with the right content. These are marked as used: they
+        are not evicted during this session."""
         present, doubtful = set(), []
         places = f"{self._folder}/objects", f"{self._board.session.path}/uses"
         for some in _portions(files):
@@ -144,14 +145,14 @@ class Deployment:
         return present
 
     def _finish(self, path: str, file: _File) -> None:
-        """Gives what was verified its mode and its mark."""
+        """Sets the mode and the mark of a verified file."""
         self._board.files().finish(path, mode=file.mode, modified=_mark(file.digest))
 
     def _upload_path(self, file: _File) -> str:
         return f"{self._board.session.path}/uploads/{file.digest}"
 
     def _arrived(self, file: _File) -> int:
-        """How many bytes of a file came in an earlier session; from now on they are this session's."""
+        """How many bytes an earlier session has sent; this session takes them over."""
         upload = self._upload_path(file)
         with self._board.reachable(f"sending {file.shown}"):
             with contextlib.suppress(FileNotFoundError):
@@ -196,7 +197,7 @@ class Deployment:
             self._board.files().rename(upload, file.path)
 
     def _upload(self, file: _File, start: int) -> None:
-        """Sends all from byte `start` on."""
+        """Sends the file from byte `start` on."""
         upload = self._upload_path(file)
         with self._board.reachable(f"sending {file.shown}"):
             stored = None
@@ -215,7 +216,7 @@ class Deployment:
             self._give_up(file, f"{file.shown} cannot be stored on the board")
 
     def _give_up(self, file: _File, problem: str) -> NoReturn:
-        """Removes what arrived and raises why: the file changed here, there is no room, or else `problem`."""
+        """Removes the upload and raises the reason: the file changed here, the disk is full, or `problem`."""
         with self._board.reachable(f"removing {file.shown}"), contextlib.suppress(FileNotFoundError):
             self._board.files().remove(self._upload_path(file))
         if file_digest(file.local) != file.digest:
@@ -228,7 +229,7 @@ class Deployment:
         )
 
     def _hashes(self, paths: Sequence[str]) -> dict[str, str]:
-        """The SHA-256 of the files, computed on the board; `absent` for one that is not there."""
+        """The SHA-256 of the files, computed on the board; `absent` for a missing file."""
         found: dict[str, str] = {}
         for some in _portions(paths):
             lines = ask(self._board, "hashing files", _HASH, self._board.session.path, *some).splitlines()
@@ -241,7 +242,7 @@ class Deployment:
         return found
 
     def _make_room(self, size: int) -> None:
-        """Has the board make room, unless it had some left before: looking takes longer than a small file."""
+        """Frees space on the board unless enough is known to be free: a check takes time."""
         if size > self._room:
             left = make_room(self._board, size)
             self._room = size + min(max(left - size, 0), _UNASKED)
@@ -249,12 +250,12 @@ class Deployment:
 
 
 def _mark(digest: str) -> int:
-    """The time of modification, in seconds, that says that a file has this content: in 2001 or 2002."""
+    """The modification time, in seconds, that marks a file of this content: in 2001 or 2002."""
     return 1_000_000_000 + 2 * int(digest[:6], 16)  # even: FAT counts in twos
 
 
 def _pieces(stream: BinaryIO, show: Callable[[int], object]) -> Iterator[bytes]:
-    """The rest of a file; says how far it has come when each piece has been taken."""
+    """The rest of a file in pieces; shows the progress after each."""
     while piece := stream.read(_PIECE):
         yield piece
         show(stream.tell())
@@ -265,13 +266,13 @@ def _portions(words: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
 
 
 def _waiting(description: str, size: int) -> contextlib.AbstractContextManager[object]:
-    """Shows that files of this size are read; nothing for small ones."""
+    """Shows a progress line for large files."""
     return console.progress(description, None) if size >= _LARGE else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def _bar(description: str, size: int) -> Iterator[Callable[[int], object]]:
-    """Shows in MB how a large file gets on, given the bytes so far; nothing for a small one."""
+    """Shows a progress bar in MB for a large file, given the bytes so far."""
     if size < _LARGE:
         yield lambda _sent: None
         return

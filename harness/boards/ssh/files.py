@@ -1,10 +1,9 @@
 """Files on a board, over its connection: by SFTP, or by its shell where the SSH server has no SFTP.
 
-Dropbear brings none, and OpenSSH's server only has what `Subsystem sftp` of its configuration names.
+Dropbear has no SFTP, and OpenSSH's server only with `Subsystem sftp` in its configuration.
 
-All methods raise FileNotFoundError for what is not there where they need it, PermissionError, OSError without
-a number for what the board cannot do, as where its disk is full, and what paramiko raises where the
-connection is lost.
+All methods raise FileNotFoundError for missing files, PermissionError, OSError without `errno` for other
+errors on the board, such as a full disk, and paramiko's errors if the connection is lost.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ if TYPE_CHECKING:
 
 _Bytes = TypeVar("_Bytes", bytes, bytearray)
 
-_ABSENT = 44  # the status by which a script says that a file is not there
+_ABSENT = 44  # exit status of a script for a missing file
 _PIECE = 1 << 18
-_MOST_SAID = 1 << 14  # bytes of a complaint
+_MOST_SAID = 1 << 14  # bytes of an error message
 
 
 class RemoteFiles(Protocol):
-    """What deployment and collection need; paths are absolute."""
+    """File operations for deployment and collection; paths are absolute."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be asked any more, even if there is a connection."""
+        """Whether the channel is closed, even if the connection is open."""
 
     def home(self) -> str:
         """The folder in which commands start."""
 
     def size(self, path: str) -> int | None:
-        """In bytes; None where nothing is there."""
+        """In bytes; None for a missing file."""
 
     def finish(self, path: str, *, mode: int, modified: int) -> None:
         """Sets a file's permissions and its time of modification, in seconds."""
 
     def rename(self, path: str, new: str) -> None:
-        """Replaces `new`, if there is such a file, at once."""
+        """Replaces `new` atomically if it exists."""
 
     def make_folder(self, path: str) -> None:
         """For its owner alone."""
@@ -53,10 +52,10 @@ class RemoteFiles(Protocol):
     def remove(self, path: str) -> None: ...
 
     def write(self, path: str, pieces: Iterable[bytes], *, start: int) -> None:
-        """Writes a file from byte `start` on, which is its size, or 0 for a new one."""
+        """Writes a file from byte `start` on: its size, or 0 for a new file."""
 
     def read(self, path: str, most: int) -> bytes:
-        """A file's bytes. Raises OSError without a number where these are more than `most`."""
+        """A file's bytes. Raises OSError without `errno` for more than `most` bytes."""
 
 
 def files_of(transport: Transport, *, timeout: float) -> RemoteFiles:
@@ -71,8 +70,8 @@ def files_of(transport: Transport, *, timeout: float) -> RemoteFiles:
     except TimeoutError:
         raise
     except (SSHException, SFTPError, EOFError, OSError):
-        # A server that has no SFTP closes the channel, or starts a program that is not there. Dropbear spoils
-        # channels that are opened before it has told of that program's end.
+        # A server without SFTP closes the channel, or starts a missing program. Dropbear breaks channels that
+        # are opened before it has reported that program's end.
         channel.status_event.wait(timeout)
         channel.close()
         if not transport.is_active():
@@ -130,7 +129,7 @@ class SftpFiles:
 
 
 class ShellFiles:
-    """By the programs that every POSIX system has, each run over a channel of its own."""
+    """By standard POSIX programs, each over a channel of its own."""
 
     closed = False
 
@@ -140,14 +139,14 @@ class ShellFiles:
         self._session: Session | None = None
 
     def join(self, session: Session) -> None:
-        """From now on what writes files ends with the session: what has arrived is to be the next one's."""
+        """From now on uploads end with the session, so that the next session can resume them."""
         self._session = session
 
     def home(self) -> str:
         return self._ask("pwd").decode("utf-8", "surrogateescape").removesuffix("\n") or "/"
 
     def size(self, path: str) -> int | None:
-        # BusyBox's `wc` reads all of a file to count its bytes, and some `stat` knows no formats.
+        # BusyBox's `wc` reads the whole file, and some versions of `stat` do not support formats.
         script = 'if [ -d "$1" ]; then echo 0; else stat -L -c %s "$1" 2>/dev/null || wc -c <"$1"; fi'
         try:
             return int(self._ask(_present(script), path))
@@ -158,7 +157,7 @@ class ShellFiles:
 
     def finish(self, path: str, *, mode: int, modified: int) -> None:
         when = time.strftime("%Y%m%d%H%M.%S", time.gmtime(modified))
-        # Where `touch` sets no times, the file is hashed again in every session.
+        # If `touch` cannot set times, the file is hashed again in every session.
         script = 'chmod "$2" "$1" && { TZ=UTC0 touch -c -t "$3" "$1" 2>/dev/null || :; }'
         self._ask(_present(script), path, f"{mode:o}", when)
 
@@ -183,12 +182,12 @@ class ShellFiles:
         return self._ask(_present('cat "$1"'), path, most=most)
 
     def _ask(self, script: str, *words: str, most: int = _MOST_SAID) -> bytes:
-        """What a script prints."""
+        """The output of a script."""
         line = quoted(["sh", "-c", script, "sh", *words])
         return self._run(line, words[0] if words else "", (), most)
 
     def _run(self, line: str, path: str, sent: Iterable[bytes], most: int = _MOST_SAID) -> bytes:
-        """What a command line about a file prints, given what it reads, and at most so many bytes."""
+        """The output of a command about a file: `sent` is its input, `most` the limit in bytes."""
         channel = self._channel()
         try:
             channel.settimeout(self._timeout)
@@ -219,12 +218,13 @@ class ShellFiles:
         try:
             return self._transport.open_session(timeout=self._timeout)
         except SSHException as error:
-            if "Timeout" in str(error):  # paramiko has no other sign for it
+            if "Timeout" in str(error):  # paramiko has no exception type for it
                 raise TimeoutError from None
             raise
 
     def _send(self, channel: Channel, pieces: Iterable[bytes]) -> None:
-        """A program that ends before it has read all, as where its disk is full, says why with its status."""
+        """Sends input. A program that ends before it has read all, for example on a full disk, is no error
+        here: its status says why."""
         for piece in pieces:
             try:
                 channel.sendall(piece)
@@ -234,17 +234,17 @@ class ShellFiles:
                 if not channel.status_event.wait(self._timeout) or channel.recv_exit_status() < 0:
                     raise
                 return
-        with suppress(OSError):  # a program that has ended
+        with suppress(OSError):  # the program has ended
             channel.shutdown_write()
 
 
 def _bounded(content: _Bytes, most: int, size: int = 0) -> _Bytes:
-    """Raises OSError where something is longer than it may be, or says that it is."""
+    """Raises OSError if the content or the announced size exceeds the limit."""
     if max(len(content), size) > most:
         raise OSError(f"it sends more than {most >> 10} kB")
     return content
 
 
 def _present(script: str) -> str:
-    """The script, for a file that is there."""
+    """The script, preceded by a check that the file exists."""
     return f'[ -e "$1" ] || exit {_ABSENT}; {script}'

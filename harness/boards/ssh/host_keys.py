@@ -1,4 +1,4 @@
-"""The keys by which boards are known. A board with another key, or with none on record, is refused."""
+"""Host keys of boards. A board with an unknown or different key is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HostKey:
 
 
 def parse_host_key(text: str) -> HostKey:
-    """Reads `TYPE BASE64 [comment]`. Raises ValueError that says what is wrong with it."""
+    """Parses `TYPE BASE64 [comment]`. Raises ValueError with the reason."""
     words = text.split()
     if len(words) < 2:
         raise ValueError("expected a key type and a key in base64, as in /etc/ssh/ssh_host_ed25519_key.pub")
@@ -42,18 +42,18 @@ def parse_host_key(text: str) -> HostKey:
         blob = base64.b64decode(encoded, validate=True)
     except binascii.Error:
         raise ValueError("the key is not base64") from None
-    # The blob starts with its own type: four bytes of length, then the name.
+    # The blob starts with its type: the length in four bytes, then the name.
     if blob[:4] != len(kind).to_bytes(4, "big") or blob[4 : 4 + len(kind)] != kind.encode():
         raise ValueError(f"the type of the key is not {kind}")
     return HostKey(kind=kind, blob=blob)
 
 
 def pin(client: SSHClient, *, address: str, key: HostKey | None, known_hosts: Path | None) -> None:
-    """Makes `client` accept the board at `address` with the pinned key or those of `known_hosts`, no other.
+    """Makes `client` accept the board at `address` only with `key`, or else with its keys in `known_hosts`.
 
-    `address` is as known_hosts has it: `host`, or `[host]:port` for a port other than 22. Lines of other
-    hosts are passed over, and so are those of a @cert-authority, as certificates are not checked; a key that
-    is @revoked for any host is refused. Raises ConfigurationError with file and line for what cannot be read.
+    `address` has the format of known_hosts: `host`, or `[host]:port` for a port other than 22. Lines of other
+    hosts are ignored, as are @cert-authority lines, since certificates are not checked. A key @revoked for
+    any host is refused. Raises ConfigurationError with file and line for invalid lines.
     """
     known = {"the host key": key} if key is not None else {}
     revoked: set[bytes] = set()
@@ -63,13 +63,13 @@ def pin(client: SSHClient, *, address: str, key: HostKey | None, known_hosts: Pa
     record = client.get_host_keys()
     for place, found in known.items():
         usable = _usable(found, f"{place} of {address}", pinned=key is not None)
-        # The first of each kind: there is one on record.
+        # The first of each type: paramiko keeps one.
         if usable is not None and found.blob not in revoked and found.kind not in record.get(address, ()):
             record.add(address, found.kind, usable)
 
 
 def _usable(key: HostKey, what: str, *, pinned: bool) -> PKey | None:
-    """The key as paramiko has it; None for a kind that it does not know, unless there is no other."""
+    """The key as a paramiko object; None for an unknown type in known_hosts."""
     from paramiko import PKey, SSHException
     from paramiko.pkey import UnknownKeyType
 
@@ -84,7 +84,7 @@ def _usable(key: HostKey, what: str, *, pinned: bool) -> PKey | None:
 
 
 def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set[bytes]]:
-    """The keys of a host by their places in the file, and those that are revoked for any host."""
+    """The keys of a host by their places in the file, and the keys that are revoked for any host."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -109,16 +109,16 @@ def _read_known_hosts(file: Path, address: str) -> tuple[dict[str, HostKey], set
 
 
 def _match(hosts: str, address: str) -> bool:
-    """Whether a line for these hosts is for this one, as sshd(8) has it, "SSH_KNOWN_HOSTS FILE FORMAT".
+    """Whether a line of known_hosts applies to a host, as in sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT".
 
-    Raises ValueError for a hash that is none.
+    Raises ValueError for an invalid hash.
     """
     address = address.lower()
     if hosts.startswith("|"):
         return _is_hash_of(hosts, address)
     found = False
     for pattern in hosts.lower().split(","):
-        # Of the characters that are special to fnmatch, [ is not in known_hosts.
+        # [ is special in fnmatch, but not in known_hosts.
         if fnmatchcase(address, pattern.removeprefix("!").replace("[", "[[]")):
             if pattern.startswith("!"):
                 return False

@@ -1,20 +1,20 @@
-"""The lock on a board: two harnesses, also on different machines, never measure there at a time.
+"""The lock on a board: only one harness measures there at a time, also from different machines.
 
-The lock is free while the folder lock/held on the board is missing or empty, and held by the one session
-whose file is in it. A session takes it by renaming a folder that holds its file to lock/held, which the
-kernel does at once, and only where that is missing or empty. It is given back by removing that file, whose
-name is the session's alone: nobody, however late, can give back what another one holds. So it is taken from a
-dead session as well, by all who wait; then one of them wins the renaming. What a dead holder started is
-killed before.
+The lock is free if the folder lock/held on the board is missing or empty. Otherwise the session with a file
+in it holds the lock. A session takes the lock by renaming a folder with its own file to lock/held: the kernel
+does this atomically, and only if lock/held is missing or empty. A session releases the lock by removing its
+file. The file has the session's name, so nobody can release another session's lock. Every waiting session
+removes the file of a dead holder, after it has killed the holder's programs; one of them then wins the
+renaming.
 
-What puts back what was set on the board goes with the lock: where it has failed, the next holder gets it.
+The restore script moves with the lock: if it has failed, the next holder runs it again.
 
-The lock is the working folder's: harnesses with other folders on the same board, as other users have, do not
-see it. And the folder has to be one board's own: where boards share a home folder, each would take the
-others' sessions for dead, as it cannot see their processes.
+The lock belongs to the working folder: harnesses with different folders on one board, such as those of
+different users, do not see each other's locks. Each board needs a folder of its own: boards with a shared
+home folder would take each other's sessions for dead, as they do not see each other's processes.
 
-The file says who holds the lock, and since when by the board's clock, for people to read. Whether the holder
-lives is decided on the board, see harness.boards.ssh.session.
+The file contains the holder and the time, by the board's clock, for people to read. The board decides whether
+the holder is alive: see harness.boards.ssh.session.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from harness.boards.ssh.remote import Remote
 
 ANSWER_SECONDS = 60.0
-LOCK_BYTES = 64 << 10  # what a file and its folders may take, on any storage
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds; every attempt disturbs what is measured there a little
+LOCK_BYTES = 64 << 10  # upper limit for a file and its folders on any file system
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds; every attempt slightly disturbs a measurement there
 
-# `mv` into a folder that is there is a renaming to lock/held, or an error.
+# `mv` into an existing folder renames the claim to lock/held, or fails.
 _TAKE = (
     FUNCTIONS
     + r"""
@@ -68,9 +68,9 @@ echo busy
 """
 )
 
-_GIVE_BACK = r"""
-undo=$1/sessions/$2/undo
-if [ -e "$undo" ]; then mv -f "$undo" "$1/undo-$(cat /proc/sys/kernel/random/boot_id)" || exit; fi
+_RELEASE = r"""
+script=$1/sessions/$2/undo
+if [ -e "$script" ]; then mv -f "$script" "$1/undo-$(cat /proc/sys/kernel/random/boot_id)" || exit; fi
 rm -f "$1/lock/held/$2" || exit
 rmdir "$1/lock/held" 2>/dev/null
 :
@@ -78,35 +78,35 @@ rmdir "$1/lock/held" 2>/dev/null
 
 
 def take_command(folder: str, session: str, who: str) -> list[str]:
-    """The words that try to take the lock; they print `taken`, or `busy` and what its holder left there."""
+    """The command that tries to take the lock. It prints `taken`, or `busy` and the holder's file."""
     return ["sh", "-c", _TAKE, "sh", folder, session, who]
 
 
-def give_back_command(folder: str, session: str) -> list[str]:
-    """The words that give the lock back if the session holds it."""
-    return ["sh", "-c", _GIVE_BACK, "sh", folder, session]
+def release_command(folder: str, session: str) -> list[str]:
+    """The command that releases the lock if the session holds it."""
+    return ["sh", "-c", _RELEASE, "sh", folder, session]
 
 
 @contextlib.contextmanager
 def held(board: Remote, *, timeout: float, pause: Callable[[float], object] = time.sleep) -> Iterator[None]:
-    """Holds the lock of a connected board; says whom it waits for where it has to.
+    """Holds the lock of a connected board. While it waits, it shows the holder.
 
-    `pause` waits so many seconds between two attempts; what it raises ends the waiting. Raises
-    BoardBusyError where another harness has the lock for longer than `timeout` seconds. Where it cannot be
-    given back the connection is closed, so that the board does it by itself; what was done meanwhile stands.
+    `pause` sleeps that many seconds between two attempts; its exceptions end the wait. Raises BoardBusyError
+    if another harness holds the lock for longer than `timeout` seconds. If the lock cannot be released, the
+    connection is closed, so that the board releases it; this is no error.
     """
     _take(board, timeout, pause)
     try:
         yield
     finally:
-        _give_back(board)
+        _release(board)
 
 
-def _give_back(board: Remote) -> None:
+def _release(board: Remote) -> None:
     why = ""
     try:
         session = board.session
-        result = board.run(give_back_command(session.folder, session.name), timeout=ANSWER_SECONDS)
+        result = board.run(release_command(session.folder, session.name), timeout=ANSWER_SECONDS)
         if result.status == 0:
             return
         why = brief(result.stderr)
@@ -140,7 +140,7 @@ def _take(board: Remote, timeout: float, pause: Callable[[float], object]) -> No
 
 
 def _attempt(board: Remote) -> str:
-    """Nothing where the lock has been taken, else who has it."""
+    """The holder of the lock; "" if this session has taken it."""
     session = board.session
     for last in (False, True):
         result = board.run(take_command(session.folder, session.name, _own_name()), timeout=ANSWER_SECONDS)
@@ -153,7 +153,7 @@ def _attempt(board: Remote) -> str:
                 f"{brief(result.stderr) or 'no output'}",
                 hint="Check the board's storage and its free space (df), then try again.",
             )
-        # A shell may call a full disk an I/O error: this says what it is, or makes room.
+        # Some shells report a full disk as an I/O error: this frees space, or raises a clear error.
         make_room(board, LOCK_BYTES)
     if said[0] == "taken":
         return ""
@@ -163,6 +163,6 @@ def _attempt(board: Remote) -> str:
 def _own_name() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a number without a name
+    except (KeyError, OSError):  # the user ID has no name
         user = str(os.getuid())
     return printable(f"{user}@{socket.gethostname()} (process {os.getpid()})")

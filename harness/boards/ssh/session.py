@@ -1,25 +1,26 @@
-"""A session on a board: whatever happens, what it started and wrote there ends with the connection.
+"""A session on a board: its programs and temporary files there end with the connection.
 
-Every connection has a keeper there, a shell that reads from it. At the end of its input, however that came
-(closed, cut, or whoever had it was killed), the keeper kills the process groups that were started, puts back
-what the session had set elsewhere, gives the lock back and removes temporary files. A connection can also
-fall silent without an end: so this side sends a line now and then, and the keeper answers each. A keeper that
-has not had one for a while ends the session as well, and this side closes a connection when answers are
-missing, so that nothing here waits for a board that is gone. A session whose keeper is gone too, as after a
-restart of the board, is ended by the next one.
+Every connection has a keeper on the board: a shell that reads from the connection. When its input ends
+(connection closed or lost, or this process killed), the keeper kills the session's process groups, restores
+the settings that the session changed, releases the lock and removes temporary files.
+
+A lost connection may also stay open without traffic. So this side sends a line every few seconds and the
+keeper answers each. The keeper ends the session when lines are missing; this side closes the connection when
+answers are missing. If the keeper is gone too, for example after a restart of the board, the next session
+ends this one.
 
 The working folder there:
 
-    objects/SHA256/NAME      what was deployed (harness.boards.ssh.deployment)
-    partial/SHA256           what has arrived of files whose sending was cut
+    objects/SHA256/NAME      deployed files (harness.boards.ssh.deployment)
+    partial/SHA256           interrupted uploads
     lock/held/SESSION        the lock's holder, if any (harness.boards.ssh.lock)
-    sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, temporary files, and `undo`: a
-                             script that puts back what the lock's holder has set elsewhere, such as governors
-    ended/SESSION/           the same while it is being removed
-    undo-BOOT                a script that failed: the next holder of the lock gets it, and tries again
+    sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, temporary files, and `undo`:
+                             the restore script for settings such as CPU governors
+    ended/SESSION/           a session that is being removed
+    undo-BOOT                a restore script that failed: the next holder of the lock runs it again
 
-A session is called after its keeper: PID-START-BOOT, with its start in ticks since boot, so that nothing is
-taken for it that gets its number later. Whether it lives is decided on the board; no clocks are compared.
+A session's name is its keeper's PID-START-BOOT, with the start in ticks since boot: a later process with the
+same PID has another name. The board decides whether a session is alive; no clocks are compared.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
     from paramiko import Transport
 
 BEAT_SECONDS = 5.0
-SILENCE_SECONDS = 20  # the keeper gives up after one to two times this, whole seconds for `sleep`
-UNANSWERED_SECONDS = 60.0  # this side gives up later: a board whose cores are all at work answers late
+SILENCE_SECONDS = 20  # the keeper ends the session after one to two times this; an integer for `sleep`
+UNANSWERED_SECONDS = 60.0  # longer: a board answers late when all its cores are busy
 ANSWER_SECONDS = 20.0
-HURRY_SECONDS = 2.0  # instead, when a command is to end at once
+HURRY_SECONDS = 2.0  # instead of ANSWER_SECONDS, when a command was interrupted
 _NAME = re.compile(r"(?P<name>[1-9][0-9]{0,9}-[0-9]{1,20}-[0-9a-f-]{1,64})(?: (?P<leader>setsid))?\n")
 
-# For scripts whose first argument is the working folder. Shell functions have no variables of their own:
-# those called by others use names that nothing else uses.
+# For scripts with the working folder as first argument. Shell functions have no local variables: functions
+# that others call use unique names.
 FUNCTIONS = (
     STARTED
     + r"""
@@ -58,7 +59,7 @@ alive() {  # session
   [ "$(started "${1%%-*}")" = "${start%%-*}" ]
 }
 
-members() {  # process group: says something while any of its processes runs
+members() {  # process group: prints something while any of its processes runs
   members_of=$1
   cat /proc/[0-9]*/stat 2>/dev/null | while read -r stat; do
     set -f
@@ -76,24 +77,24 @@ kill_all() {  # process group
   done
 }
 
-# Whatever it waits for, as a sudo that asks, must not keep the lock: it is killed after 12 s. A slow disk may
-# take some of them. It is not waited for then, as the kernel may not let it die.
-undo() {  # script
+# A restore script that waits, for example for a sudo password, must not block the lock: it is killed after
+# 12 s, which is enough on a slow disk. Its end is not awaited, as the kernel may keep it alive.
+restore() {  # script
   [ -f "$1" ] || return 0
   sh "$1" </dev/null >/dev/null 2>&1 &
-  undoing=$!
+  restoring=$!
   tenths=120
-  while [ -n "$(started "$undoing")" ] && [ "$tenths" -gt 0 ]; do
+  while [ -n "$(started "$restoring")" ] && [ "$tenths" -gt 0 ]; do
     if sleep 0.1 2>/dev/null; then tenths=$((tenths - 1)); else sleep 1; tenths=$((tenths - 10)); fi
   done
-  if [ "$tenths" -gt 0 ] && wait "$undoing"; then rm -f "$1"; return; fi
-  kill -KILL "$undoing" 2>/dev/null
+  if [ "$tenths" -gt 0 ] && wait "$restoring"; then rm -f "$1"; return; fi
+  kill -KILL "$restoring" 2>/dev/null
   mv -f "$1" "$folder/undo-$boot" 2>/dev/null
 }
 
-# Moved away first, so that nothing is started any more that would be missed. The lock is given back last:
-# its next holder is alone. Several may do this to one session at once. After a restart nothing that
-# it had set is left.
+# The session is moved first, so that no new program escapes. The lock is released last, so that the next
+# holder is alone. Several processes may run this for one session. After a restart of the board there are no
+# settings to restore.
 end() {  # session
   mv -f "$folder/sessions/$1" "$folder/ended/." 2>/dev/null
   if [ "${1#*-*-}" = "$boot" ]; then
@@ -101,10 +102,10 @@ end() {  # session
       [ -e "$entry" ] || continue
       entry=${entry##*/}
       now=$(started "${entry%-*}")
-      # Without its first process a group still has its number to itself.
+      # The number of a group is not reused while any of its processes lives.
       if [ "${now:-${entry#*-}}" = "${entry#*-}" ]; then kill_all "${entry%-*}"; fi
     done
-    undo "$folder/ended/$1/undo"
+    restore "$folder/ended/$1/undo"
   fi
   for entry in "$folder/ended/$1/uploads"/*; do
     if [ -f "$entry" ]; then mv -f "$entry" "$folder/partial/."; fi
@@ -155,29 +156,29 @@ while read -r _; do
   echo
 done
 end "$session"
-kill -KILL "-$$"  # with what is left of its own group
+kill -KILL "-$$"  # the rest of its own group
 """
 
 
 def keeper_command(folder: str) -> list[str]:
-    """The words that start a keeper, which first ends sessions whose keeper is gone.
+    """The command that starts a keeper. The keeper first ends sessions of dead keepers.
 
-    It prints the session's name, and what makes a command the leader of a group if the server does not; or
-    why the folder cannot be used.
+    It prints the session's name and, if the server starts commands without a process group, the program that
+    creates one; or an error if the folder is unusable.
     """
     return leading(["sh", "-c", FUNCTIONS + _KEEPER, "sh", folder, str(SILENCE_SECONDS)])
 
 
 class Session:
-    """One side of a connection to a keeper; `name` and `path` say how and where the board knows it.
+    """This side of a connection to a keeper; `name` and `path` are the session's on the board.
 
-    `leader` holds the word, if any, that a command there has to begin with to have a process group.
+    `leader` is the prefix, if any, with which a command on the board gets a process group.
     """
 
     def __init__(self, transport: Transport, folder: str, board: str) -> None:
-        """Raises HarnessError where the board's folder cannot be used, else what paramiko raises."""
+        """Raises HarnessError if the board's folder cannot be used, and paramiko's errors."""
         self.folder = folder
-        self.silence = ""  # why this side has closed the connection, if it has
+        self.silence = ""  # the reason, if this side has closed a silent connection
         self._stop = threading.Event()
         self._transport = transport
         self._channel = transport.open_session(timeout=ANSWER_SECONDS)
@@ -192,7 +193,7 @@ class Session:
                 where=board,
             )
         named = _NAME.fullmatch(said)
-        if named is None and said.strip():  # a keeper complains on standard error alone
+        if named is None and said.strip():  # a keeper prints errors only on standard error
             raise HarnessError(
                 f"{board}: the login shell prints text before each command: {one_line(said)}",
                 hint="Change the shell's start-up files, such as .bashrc, to print only on terminals.",
@@ -216,8 +217,8 @@ class Session:
             return brief(errors.read(1 << 14).decode("utf-8", "replace")) or "no output from the shell"
 
     def close(self, *, hurry: bool = False) -> None:
-        """Has the board end the session, and waits until it has; in a `hurry` for two seconds, after which
-        the board ends it by itself. Without a connection nothing happens."""
+        """Tells the board to end the session, and waits until it has ended: with `hurry` at most two seconds,
+        after which the board ends it by itself. Does nothing without a connection."""
         self._stop.set()
         with contextlib.suppress(Exception):
             self._channel.shutdown_write()
@@ -225,13 +226,13 @@ class Session:
             self._channel.close()
 
     def _beat(self) -> None:
-        """Says now and then that this side is there, for as long as there is a connection."""
+        """Sends a line every BEAT_SECONDS while the connection is open."""
         with contextlib.suppress(Exception):
             while not self._stop.wait(BEAT_SECONDS):
                 self._channel.sendall(b"\n")
 
     def _listen(self) -> None:
-        """Closes a connection that has fallen silent. Whoever waits for something there hears of that."""
+        """Closes a silent connection, which interrupts all waits on it."""
         heard = time.monotonic()
         with contextlib.suppress(Exception):
             while not self._stop.is_set():
@@ -239,7 +240,7 @@ class Session:
                     if not self._channel.recv(1000):
                         return
                     heard = time.monotonic()
-                except TimeoutError:  # by a clock that may be set meanwhile
+                except TimeoutError:  # the monotonic clock: the time may be set meanwhile
                     if time.monotonic() - heard >= UNANSWERED_SECONDS:
                         self.silence = f"no answer for {UNANSWERED_SECONDS:g} s"
                         self._transport.close()
