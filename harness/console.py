@@ -60,7 +60,7 @@ def stderr() -> Console:
 
 
 def stdout() -> Console:
-    """Rich's console on stdout, for tables; 200 columns if stdout is not a terminal, so that nothing is cut."""
+    """Rich's console on stdout, for tables; 200 columns without a terminal, so that nothing is cut."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)

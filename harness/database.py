@@ -1,7 +1,7 @@
 """SQLite connections that wait for other processes and still handle signals.
 
-SQLite's own wait sleeps in C, where Python handles no signals. These connections retry from Python: Ctrl-C and
-SIGTERM work at once, and another thread can end the wait.
+SQLite's own wait sleeps in C, where Python handles no signals. These connections retry from Python: Ctrl-C
+and SIGTERM work at once, and another thread can end the wait.
 """
 
 from __future__ import annotations

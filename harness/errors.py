@@ -90,7 +90,7 @@ class CellsFailedError(HarnessError):
 
 
 class CellsSkippedError(HarnessError):
-    """Some cells of a sweep were skipped because something they need is missing; the others are in the store."""
+    """Some cells were skipped because something they need is missing; the others are in the store."""
 
     exit_status = 9
 

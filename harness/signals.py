@@ -25,9 +25,9 @@ def ended_by_signals() -> Iterator[None]:
     """While the block runs, SIGTERM and SIGHUP raise Ended, and SIGINT raises KeyboardInterrupt. For the main
     thread.
 
-    Only the first signal counts, so that the clean-up is not interrupted: `timeout` and a closed terminal send
-    their signals twice. A second SIGINT, sent by the user, does interrupt it. A signal that is ignored at the
-    start, such as SIGHUP under `nohup`, stays ignored.
+    Only the first signal counts, so that the clean-up is not interrupted: `timeout` and a closed terminal
+    send their signals twice. A second SIGINT, sent by the user, does interrupt it. A signal that is ignored
+    at the start, such as SIGHUP under `nohup`, stays ignored.
     """
     ending = False
 

@@ -148,7 +148,8 @@ class Board(Protocol):
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         """Copies files to the board and returns their paths there.
 
-        Files that the board already has with the same content are not sent again. The board verifies the content.
+        Files that the board already has with the same content are not sent again. The board verifies the
+        content.
         """
         ...
 
@@ -164,8 +165,8 @@ class Board(Protocol):
 
         `environment` is added to the board's environment variables.
 
-        Raises RunTimeoutError, and TooMuchOutputError for more than `most_output` bytes on standard output and
-        standard error together. The program and its children are killed first.
+        Raises RunTimeoutError, and TooMuchOutputError for more than `most_output` bytes on standard output
+        and standard error together. The program and its children are killed first.
         """
         ...
 

@@ -29,8 +29,8 @@ _LARGEST = 1e12
 class EnergyMeter:
     """The command, its unit and its timing.
 
-    It prints one number on standard output: the current power in watts, or the total energy in joules. For watts
-    it runs repeatedly while a program runs on the board, for joules once before and once after.
+    It prints one number on standard output: the current power in watts, or the total energy in joules. For
+    watts it runs repeatedly while a program runs on the board, for joules once before and once after.
     """
 
     command: tuple[str, ...]
@@ -48,7 +48,8 @@ class EnergyMeter:
         printed = run_user_command(self.command, self.seconds, doing=self.name, key="energy")
         found = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", printed.strip())
         if found is None or float(found[0]) > _LARGEST:
-            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')  # only here: reports must not contain it
+            # Only here: reports must not contain the output.
+            console.warn(f'{self.name} printed "{one_line(printed)[:40]}"')
             raise HarnessError(
                 f"{self.name} did not print a number of {self.unit}",
                 hint=f"It has to print only a number: {UNITS[self.unit]}.",

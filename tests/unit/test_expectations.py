@@ -47,7 +47,7 @@ FITTING = BoardFacts(
         (
             {"features": ("fp", "asimd", "atomics", "asimddp")},
             "have no fphp, asimdhp, but pi5 has fp16",
-            "uses",
+            "use it",
         ),
         (
             {"clocks": (Clock(cores="0", max_hz=2.4e9, limit_hz=1.5e9),)},

@@ -18,8 +18,8 @@ CLOCK_KEPT = 0.95  # fraction of the initial clock below which a held clock coun
 _HINT_SUPPLY = "use the board's official power supply and a short, thick cable"
 _HINT_HEAT = "give the board a heat sink and a fan, or wait longer between runs"
 
-# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: the current state; 16 bits higher,
-# the state since the board started.
+# https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: the current state; 16 bits
+# higher, the state since the board started.
 _PI_BITS = (
     (0, "under-voltage", _HINT_SUPPLY),
     (1, "the firmware capped the clock", f"{_HINT_HEAT}, and {_HINT_SUPPLY}"),
@@ -62,8 +62,8 @@ def assess(
 ) -> Conditions:
     """Evaluates the samples of a run and the board's state before and after it.
 
-    A run is throttled if a sample shows throttling, or if the board's event counters increased during the run.
-    The momentary throttling state in `after` does not count.
+    A run is throttled if a sample shows throttling, or if the board's event counters increased during the
+    run. The momentary throttling state in `after` does not count.
     """
     fractions = [low for sample in samples if (low := slowest_clock(sample, before)) is not None]
     temperatures = [

@@ -61,9 +61,10 @@ done
 """
 )
 
-# The shell's standard error is closed, as the shell would report the program's death by signal there; a subshell
-# restores it for the program. Every `taskset` supports a mask, but older ones of BusyBox no list. The log is
-# created first: without it the loop would end immediately, and another process could get its number.
+# The shell's standard error goes to /dev/null, as the shell would report the program's death by signal there;
+# a subshell restores it for the program. Every `taskset` supports a mask, but older ones of BusyBox no list.
+# The log is created first: without it the loop would end immediately, and another process could get its
+# number.
 _WRAPPER = r"""
 log=$1 mask=$2 interval=$3 seconds=$4 milliseconds=$5 loop=$6 sys=$7 proc=$8 vcgencmd=$9
 shift 9
@@ -106,10 +107,10 @@ def sampled(
 ) -> list[str]:
     """The command that runs `argv` and writes a line to the file `log` every `interval_seconds`.
 
-    The program's output and exit status are unchanged; the status is 128 + n if signal n killed it. The sampling
-    loop is in the program's process group and ends with it. It runs on the given core if the board has `taskset`
-    (None: on any core). Without fractions in the board's `sleep`, the interval is rounded up. If the log cannot
-    be written, there are no samples.
+    The program's output and exit status are unchanged; the status is 128 + n if signal n killed it. The
+    sampling loop is in the program's process group and ends with it. It runs on the given core if the board
+    has `taskset` (None: on any core). Without fractions in the board's `sleep`, the interval is rounded up.
+    If the log cannot be written, there are no samples.
 
     Raises ValueError unless the interval is positive and finite.
     """

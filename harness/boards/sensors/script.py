@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 # Both scripts list the sensors by the same patterns in the same order: a sample contains only values, and the
-# state read before it has their labels. Names in /sys contain no blanks, so lists of them are split into words.
-# The shell itself reads the files, without another process. Each function returns its result in `value`;
-# `number`, `power` and `throttled` return a number, or "-" if unknown.
+# state read before it has their labels. Names in /sys contain no blanks, so lists of them are split into
+# words. The shell itself reads the files, without another process. Each function returns its result in
+# `value`; `number`, `power` and `throttled` return a number, or "-" if unknown.
 SENSORS = r"""
 exec 2>/dev/null
 LC_ALL=C

@@ -154,8 +154,8 @@ class BoardState:
 
 
 def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
-    """The highest temperature of the cores in degrees Celsius, from labels and millidegrees; of all zones if no
-    label is a core's."""
+    """The highest temperature of the cores in degrees Celsius, from labels and millidegrees; of all zones if
+    no label is a core's."""
     for near in (*_NEAR_CORES, ""):
         known = [
             value
