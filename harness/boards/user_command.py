@@ -62,7 +62,7 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
                 process.wait()
         printed = _end_of(output)
         if status != 0:
-            said = (_end_of(errors).strip() or printed.strip()).splitlines() or ["it printed nothing"]
+            said = (_end_of(errors).strip() or printed.strip()).splitlines() or ["nothing"]
             console.warn(f"{doing} printed: {one_line(said[-1])}")
             raise HarnessError(
                 f"{doing} failed with status {status}",

@@ -185,7 +185,7 @@ def test_what_arrives_damaged_is_an_error_and_leaves_nothing(
     damage_uploads(monkeypatch, lambda path: path.write_bytes(b"n" * 13))
     file = tmp_path / "weights"
     file.write_bytes(b"never arrives")
-    with pytest.raises(HarnessError, match="shelf: weights arrived damaged"):
+    with pytest.raises(HarnessError, match="shelf: weights is damaged after the transfer"):
         board.deploy({"weights": file})
     assert not uploads(address)
     monkeypatch.undo()

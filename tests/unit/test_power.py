@@ -27,17 +27,17 @@ def test_what_it_says_last_is_shown_and_its_words_are_not(capsys: pytest.Capture
     with pytest.raises(HarnessError, match=r"sh \(off\) failed with status 3\n") as error:
         PowerHook(command=("sh", "-c", script, "password", "{action}")).switch("off")
     shown = capsys.readouterr().err
-    assert "sh (off) said: no such outlet\n" in shown
+    assert "sh (off) printed: no such outlet\n" in shown
     assert "password" not in f"{error.value}{shown}"
 
 
 def test_a_command_that_says_nothing_or_no_text_fails_clearly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for script, said in (("exit 1", "it printed nothing"), (r"printf '\377\n'; exit 1", "\ufffd")):
+    for script, said in (("exit 1", "nothing"), (r"printf '\377\n'; exit 1", "\ufffd")):
         with pytest.raises(HarnessError, match="status 1"):
             PowerHook(command=("sh", "-c", script, "{action}")).switch("on")
-        assert f"said: {said}" in capsys.readouterr().err
+        assert f"printed: {said}" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
