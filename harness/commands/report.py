@@ -40,14 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json and arguments.format is not None:
         raise ConfigurationError(
-            f"--json does not go with --format {arguments.format}: one result cannot be in two formats",
+            f"--json and --format {arguments.format} exclude each other",
             hint="Leave one of them out.",
         )
     folder = arguments.results or default_folder(read_sweep(arguments.matrix))
     with stored_results(folder) as store:
         last = store.last_run()
         if last is None:
-            raise ConfigurationError(f"{folder}: no run got as far as a result", hint="Run the sweep again.")
+            raise ConfigurationError(f"{folder}: no run has a result yet", hint="Run the sweep again.")
         report = read_report(store, *last, layers=arguments.layers)
     if arguments.json:
         console.emit_json(data(report))

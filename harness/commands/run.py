@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.watch and arguments.quiet:
         raise ConfigurationError(
-            "--watch does not go with --quiet: one shows what the other leaves out",
+            "--watch and --quiet exclude each other",
             hint="Leave one of them out.",
         )
     sweep = read_sweep(arguments.matrix)
@@ -85,14 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
         console.emit_json(data(report))
     else:
         print_report(report)
-        console.log(f"kept in {folder}: report.html, report.md, report.json")
+        console.log(f"written to {folder}: report.html, report.md, report.json")
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
     console.log(f"{len(report.rows)} cells: {counts}")
     if report.failed:
         causes = sorted({row.error for row in report.failed})
         raise CellsFailedError(
             f"{len(report.failed)} of {len(report.rows)} cells failed:\n  " + "\n  ".join(causes),
-            hint="The others are kept; the same command tries the failed ones again.",
+            hint="The other results are kept. Run the same command again to retry the failed cells.",
         )
     if report.skipped:
         causes = sorted({row.error for row in report.skipped})
@@ -101,18 +101,18 @@ def run(arguments: argparse.Namespace) -> int:
             some = "no cell could be measured"
         raise CellsSkippedError(
             f"{some}:\n  " + "\n  ".join(causes),
-            hint="With that in place the same command measures them; `harness doctor` says what is missing.",
+            hint="Install what is missing (see `harness doctor`) and run the same command again.",
         )
     if finished.not_repeated:
         raise CellsSkippedError(
             f"{finished.not_repeated} of {len(report.rows)} cells could not be measured again; the report "
-            "shows their earlier results",
-            hint="The warnings above say why.",
+            "has their earlier results",
+            hint="See the warnings above.",
         )
     if report.throttled:
         raise ThrottledError(
             f"{len(report.throttled)} of {len(report.rows)} cells were measured on a throttled board",
-            hint="The report says why; cool or feed the board better, then measure again with --fresh.",
+            hint="The report has the reasons. Improve cooling or power supply and use --fresh.",
         )
     return 0
 
@@ -122,12 +122,14 @@ def duration(text: str) -> float:
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h)", text)
     seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0
     if not 1 <= seconds <= 7 * 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time from 1s to 168h, such as 90s, 30m or 2h")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time from 1s to 168h, for example 90s, 30m or 2h"
+        )
     return seconds
 
 
 def default_folder(sweep: Sweep) -> Path:
-    """Where a sweep's results are kept unless told."""
+    """The default results folder of a sweep."""
     return Path("results") / sweep.name
 
 
@@ -176,7 +178,7 @@ def _estimate_lines(expected: Estimate, cells: int) -> Iterator[str]:
         basis = " and ".join(f"{number} from {how}" for how, number in part.basis.items())
         boards = f" on {part.boards} boards" if part.boards > 1 else ""
         yield f"{part.name}: {part.cells} to do{boards}{done}: {_time(part.span)}; {basis}"
-    yield f"{cells} cells: {_time(expected.total)}, besides compiling engines and building images"
+    yield f"{cells} cells: {_time(expected.total)}, not including compilation and image builds"
 
 
 def _time(span: Span) -> str:

@@ -197,15 +197,20 @@ def settings(policy: Policy, cfg: DarknetCfg) -> Mapping[int, Setting]:
 
 
 def apply(policy: Policy, cfg_text: str, file: str = "cfg") -> str:
-    """The cfg's text with the policy's precision keys; nothing else is touched. `file` is for messages.
+    """As `applied`, for a text; `file` is for messages."""
+    return applied(policy, parse_cfg(cfg_text, file)).text
 
-    Applying it again gives the same text, and any other policy gives what it gives on the original.
+
+def applied(policy: Policy, cfg: DarknetCfg) -> DarknetCfg:
+    """The cfg with the policy's precision keys; nothing else is changed.
+
+    Applying it again gives the same text, and any other policy gives the same as on the original.
     """
-    chosen = settings(policy, parse_cfg(cfg_text, file))
+    chosen = settings(policy, cfg)
     lines: list[str] = []
     index = -2  # the first header is [net], the second one layer 0
     rewriting = False
-    for line in lines_of(cfg_text):
+    for line in lines_of(cfg.text):
         section = header_of(line)
         if section is None:
             if not (rewriting and key_of(line) in PRECISION_KEYS):
@@ -221,7 +226,7 @@ def apply(policy: Policy, cfg_text: str, file: str = "cfg") -> str:
         lines.append(f"{chosen[index].precision}=1{end}")
         if chosen[index].quantize:
             lines.append(f"quantize=1{end}")
-    return "".join(lines)
+    return parse_cfg("".join(lines), cfg.file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,12 +239,13 @@ class Int8Use:
     all_static: bool
 
 
-def int8_use(cfg_text: str) -> Int8Use:
+def int8_use(cfg: DarknetCfg) -> Int8Use:
     """What the int8 layers of a cfg need from a calibration file."""
-    weighted = parse_cfg(cfg_text, "cfg").weighted
-    static = [layer.precision == "int8" and not layer.quantize for layer in weighted]
+    static = [layer.precision == "int8" and not layer.quantize for layer in cfg.weighted]
     return Int8Use(
-        any=any(layer.precision == "int8" for layer in weighted), static=any(static), all_static=all(static)
+        any=any(layer.precision == "int8" for layer in cfg.weighted),
+        static=any(static),
+        all_static=all(static),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from harness.config.darknet_cfg import DarknetCfg, read_cfg
 from harness.config.data_set_path import split_of
-from harness.config.policy import Policy, PolicyEntry, apply, check_kinds, expand, int8_use
+from harness.config.policy import Int8Use, Policy, PolicyEntry, applied, check_kinds, expand, int8_use
 from harness.config.targets import Target
 from harness.errors import ConfigurationError
 
@@ -35,6 +36,11 @@ class Model:
     resize: str | None = None
     limit: int | None = None  # images of the data set that are evaluated
     place: str = field(default="", compare=False)  # file and line, for messages
+
+    @cached_property
+    def network(self) -> DarknetCfg:
+        """The parsed cfg. Raises ConfigurationError with the file and line of an error."""
+        return read_cfg(self.cfg)
 
     @property
     def calibration_dataset(self) -> Path | None:
@@ -161,9 +167,11 @@ class Variant:
 
     model: Model
     policy: str
-    cfg_text: str
-    int8: bool
-    needs_calibration: bool  # some int8 layer converts with recorded ranges
+    cfg: DarknetCfg
+
+    @cached_property
+    def int8(self) -> Int8Use:
+        return int8_use(self.cfg)
 
 
 def variants(sweep: Sweep) -> tuple[Variant, ...]:
@@ -172,22 +180,22 @@ def variants(sweep: Sweep) -> tuple[Variant, ...]:
     Raises ConfigurationError where a policy names a layer that a model does not have, and where int8 layers
     need recorded ranges and there is neither a calibration file nor a data set to record them on.
     """
-    cfgs = {model.name: read_cfg(model.cfg) for model in sweep.models}
-    check_kinds(sweep.policies, cfgs.values())
+    check_kinds(sweep.policies, [model.network for model in sweep.models])
     return tuple(
-        _variant(model, policy, cfgs[model.name])
-        for model in sweep.models
-        for policy in expand(sweep.policies, cfgs[model.name])
+        _variant(model, policy) for model in sweep.models for policy in expand(sweep.policies, model.network)
     )
 
 
-def _variant(model: Model, policy: Policy, cfg: DarknetCfg) -> Variant:
-    text = apply(policy, cfg.text, cfg.file)
-    use = int8_use(text)
-    if use.static and isinstance(model.calibration, Calibration) and model.calibration_dataset is None:
+def _variant(model: Model, policy: Policy) -> Variant:
+    variant = Variant(model=model, policy=policy.name, cfg=applied(policy, model.network))
+    if (
+        variant.int8.static
+        and isinstance(model.calibration, Calibration)
+        and model.calibration_dataset is None
+    ):
         raise ConfigurationError(
             f"{model.place}: policy {policy.name} needs recorded ranges for int8, and model {model.name} has "
             "neither calibration nor dataset",
             hint="Give a dataset, or the calibration file that harness calibrate writes.",
         )
-    return Variant(model=model, policy=policy.name, cfg_text=text, int8=use.any, needs_calibration=use.static)
+    return variant

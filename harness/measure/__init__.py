@@ -1,1 +1,1 @@
-"""One cell: what is measured of it, and what its figures say."""
+"""Measures cells, and evaluates the samples."""

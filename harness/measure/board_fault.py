@@ -1,4 +1,4 @@
-"""Tells what is a board's fault from what is a cell's own."""
+"""Tells faults of boards from faults of cells."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 
 
 class boards_fault:  # noqa: N801 - it is for `with`; one of contextlib's costs several times as much
-    """What fails in the block is the fault of the board, `but` for errors of that kind: the cell may do well
-    on another board, and so will the next cell. Raises BoardFaultError with the error's message and hint."""
+    """Turns errors in the block into BoardFaultError, except errors of the kinds in `but`: another board may
+    measure the cell, and this board should not get the next one."""
 
     def __init__(self, *, but: type[HarnessError] | tuple[()] = ()) -> None:
         self._spared = (BoardUnreachableError, *((but,) if but else ()))

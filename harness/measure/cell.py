@@ -1,4 +1,4 @@
-"""One point of a sweep, and the key its result is kept under."""
+"""A cell with all its inputs, and the key of its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.measure.spec import CellSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What a cell is made of, where its specification has names."""
+    """A cell with its inputs; its specification has their names."""
 
     variant: Variant
     target: Target
@@ -21,7 +21,7 @@ class Cell:
     threads: int
     build: Build
     options: Options
-    step: Step  # nameless where the sweep has none
+    step: Step  # without a name if the sweep has no steps
     protocol: Protocol
     emulated: bool
 
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Hashes of the files that a cell's result depends on; "" where there is none."""
+    """Hashes of the files that a cell's result depends on; "" if there is no file."""
 
     engine: str
     weights: str
@@ -73,7 +73,7 @@ def cell_key(cell: Cell, inputs: Inputs) -> str:
     """
     return fingerprint.of_values(
         {
-            "cfg": fingerprint.of_text(cell.variant.cfg_text),
+            "cfg": fingerprint.of_text(cell.variant.cfg.text),
             "target": cell.target.name,
             "emulated": cell.emulated,
             "runtime": cell.runtime,

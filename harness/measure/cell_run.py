@@ -96,7 +96,7 @@ def deployed(board: Board, cell: Cell, files: Files, multiply_adds: int = 0) -> 
     with boards_fault():
         environment = library_path(paths[library.name] for library in files.libraries)
     workload = Workload(
-        cfg_text=cell.variant.cfg_text,
+        network=cell.variant.cfg,
         threads=cell.threads,
         options=cell.options,
         multiply_adds=multiply_adds,

@@ -29,7 +29,7 @@ MOST_SAMPLES = 4000  # of a run whose length is known
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """A run, and what is known of it. Of several, the last one, which is the first that was not throttled."""
+    """A run and its conditions. Of repeated runs the last one."""
 
     completed: Completed
     conditions: Conditions

@@ -58,7 +58,7 @@ def profile_emulated(
             board=board.name,
             paths=paths,
             environment={},
-            workload=Workload(cfg_text=""),
+            workload=Workload(),
             options=replace(options, calibration=paths.get("calibration")),
         )
         command = execution.marked_bench(warmup=1, profile=True)

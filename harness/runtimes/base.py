@@ -19,6 +19,7 @@ from harness.config.sweep import Options
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
+    from harness.config.darknet_cfg import DarknetCfg
     from harness.config.sweep import Build
     from harness.config.targets import Target
     from harness.errors import HarnessError
@@ -50,7 +51,7 @@ class Files:
 class Workload:
     """What a runtime executes, besides files."""
 
-    cfg_text: str
+    network: DarknetCfg | None = None  # None: unknown, and the output is not compared with it
     threads: int = 1
     options: Options = field(default_factory=Options)
     multiply_adds: int = 0  # of one inference; 0: unknown

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.config.darknet_cfg import parse_cfg
 from harness.config.policy import int8_use
 from harness.errors import HarnessError
 from harness.file_digest import file_digest
@@ -18,6 +17,7 @@ from harness.runtimes.engine_output import Asked, AskedLayer, read_bench, read_d
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
+    from harness.config.darknet_cfg import DarknetCfg
     from harness.config.sweep import Build, Options
     from harness.config.targets import Target
 
@@ -95,7 +95,7 @@ class EngineExecution(Execution):
             min_seconds=min_seconds,
             threads=self.workload.threads,
             multiply_adds=self.workload.multiply_adds,
-            layers=_layers(self.workload.cfg_text),
+            layers=_layers(self.workload.network),
         )
         argv = bench_arguments(
             self.paths["program"],
@@ -157,13 +157,12 @@ class EngineExecution(Execution):
         """True if every layer with weights works in int8 with recorded ranges. Sums of floats may be rounded
         differently."""
         weighted = [layer for layer in layers if layer.type in ("convolutional", "connected")]
-        return (
-            all(layer.executed == "int8" for layer in weighted)
-            and int8_use(self.workload.cfg_text).all_static
-        )
+        network = self.workload.network
+        in_int8 = all(layer.executed == "int8" for layer in weighted)
+        return in_int8 and network is not None and int8_use(network).all_static
 
 
-@lru_cache(256)  # cells that differ in something else share it
-def _layers(cfg_text: str) -> Sequence[AskedLayer]:
-    layers = parse_cfg(cfg_text, "cfg").layers
-    return tuple(AskedLayer(type=layer.kind, precision=layer.precision) for layer in layers)
+def _layers(network: DarknetCfg | None) -> Sequence[AskedLayer] | None:
+    if network is None:
+        return None
+    return [AskedLayer(type=layer.kind, precision=layer.precision) for layer in network.layers]

@@ -23,11 +23,11 @@ Left = Callable[[str], tuple[int, float]]  # as Backlog.left
 
 
 class State(enum.StrEnum):
-    """What a board can be at."""
+    """What a board can be doing."""
 
     IDLE = "idle"  # other boards may still give cells back
     OPENING = "opening"
-    WAITING = "waiting for its turn"  # as something else is measured on it or on this machine
+    WAITING = "waiting for its turn"  # something else is measured on it or on this machine
     MEASURING = "measuring"
     RETRYING = "retrying"
     QUARANTINED = "quarantined"
@@ -39,7 +39,7 @@ _OUT_OF_USE = (State.QUARANTINED, State.FINISHED)
 
 @dataclass(frozen=True)
 class Timings:
-    """Sums over measured cells, for the line seconds = a + b * cost through them."""
+    """Sums over measured cells, for the regression line seconds = a + b * cost."""
 
     cells: int = 0
     cost: float = 0.0
@@ -62,7 +62,7 @@ class Timings:
         )
 
     def predict(self, cells: int, cost: float) -> float | None:
-        """Seconds that so many cells of so much cost together take; None before anything was measured."""
+        """Seconds that this many cells with this total cost will take; None: nothing was measured yet."""
         if not self.cells:
             return None
         mean_cost, mean_seconds = self.cost / self.cells, self.seconds / self.cells
@@ -77,13 +77,13 @@ class Timings:
 
 
 class Activity(NamedTuple):
-    """What a board does, and what it has done."""
+    """What a board is doing, and what it has done."""
 
-    since: float  # by time.monotonic
+    since: float  # of time.monotonic
     state: State = State.IDLE
-    what: str = ""  # the cell that is measured, or why the board is not used
-    detail: str = ""  # how far that is
-    until: float = 0.0  # when it is tried again, by the same clock
+    what: str = ""  # the measured cell, or the reason why the board is not used
+    detail: str = ""  # the progress
+    until: float = 0.0  # the time of the next attempt, by the same clock
     done: int = 0
     failed: int = 0
     spent: float = 0.0  # seconds, by earlier turns of cells that have not ended
@@ -91,7 +91,7 @@ class Activity(NamedTuple):
 
 
 class BoardStatus:
-    """A board and its activity, or the evaluation of accuracy, which has no `target`."""
+    """A board, or the evaluation of accuracy (which has no `target`), and its activity."""
 
     def __init__(self, name: str, target: str = "") -> None:
         self.name = name
@@ -99,18 +99,18 @@ class BoardStatus:
         self.activity = Activity(time.monotonic())
 
     def enter(self, state: State, what: str = "", *, seconds: float = 0.0) -> None:
-        """The board is at something else now, which ends in so many seconds where that is known."""
+        """Notes a new state, and if known, the seconds until it ends."""
         now = time.monotonic()
         self.activity = self.activity._replace(
             state=state, what=what, detail="", since=now, until=now + seconds
         )
 
     def tell(self, detail: str) -> None:
-        """How far it is with that."""
+        """Notes the progress."""
         self.activity = self.activity._replace(detail=detail)
 
     def watched(self, job: Job, cost: float = 1.0) -> Job:
-        """The same job, which also tells when it begins, at each of its turns, and how it ended."""
+        """The same job, which also notes its begin, its turns and its end here."""
 
         def perform() -> Work:
             seconds = 0.0
@@ -156,7 +156,7 @@ class BoardStatus:
 
 
 class Backlog:
-    """The cells of a sweep that have not ended; by their keys, with target and cost. Threads may share it."""
+    """The unfinished cells of a sweep with targets and costs, by their keys. Threads may share it."""
 
     def __init__(self, cells: Mapping[str, tuple[str, float]]) -> None:
         self._lock = threading.Lock()
@@ -167,7 +167,7 @@ class Backlog:
             self._left[target] = number + 1, whole + cost
 
     def end(self, key: str) -> None:
-        """A cell has ended; what is none is passed over."""
+        """Notes that a cell has ended; other keys are ignored."""
         with self._lock:
             if key in self._cells:
                 target, cost = self._cells.pop(key)
@@ -175,13 +175,13 @@ class Backlog:
                 self._left[target] = number - 1, whole - cost
 
     def left(self, target: str) -> tuple[int, float]:
-        """How many cells of a target have not ended, and what they cost together."""
+        """The number of unfinished cells of a target, and their total cost."""
         return self._left.get(target, (0, 0.0))
 
 
 def seconds_left(board_statuses: Iterable[BoardStatus], cells: int, cost: float) -> float | None:
-    """Until the boards of a target have measured so many more cells, those under way among them, of so much
-    cost together; by what they have measured so far. None where that is nothing, or no board is left."""
+    """Seconds until the boards of a target have measured this many cells with this total cost, running ones
+    included. None if they have measured nothing yet, or if no board is left."""
     activities = [board_status.activity for board_status in board_statuses]
     boards = sum(activity.state not in _OUT_OF_USE for activity in activities)
     whole = sum((activity.timings for activity in activities), Timings()).predict(cells, cost)

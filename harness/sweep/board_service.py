@@ -1,4 +1,4 @@
-"""Has a sweep's boards measure its cells, one board a thread, and copes with boards that fail."""
+"""Measures the cells of a sweep on its boards, one thread per board, and handles failing boards."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class BoardService:
     schedule: Schedule[Keyed]
     job_for: Callable[[Keyed, str], Job]  # measures a cell on a board
     cost: Callable[[Cell], float]
-    advance: Callable[[Job], None]  # is told of every cell that has ended
+    advance: Callable[[Job], None]  # called for every cell that has ended
 
     def serve(self, board_status: BoardStatus) -> None:
-        """Has a board measure cells until there are none left for it, or it is given up."""
+        """Measures cells on a board until none is left or the board has failed too often."""
         with contextlib.suppress(Interrupted), console.telling(board_status.tell):
             while (task := self.schedule.take(board_status.name, self.worker.stop)) is not None:
                 jobs = [
@@ -76,7 +76,7 @@ class BoardService:
     def _try_again(
         self, board_status: BoardStatus, task: Task[Keyed], error: HarnessError, *, begun: bool
     ) -> bool:
-        """Waits until a board that failed may be tried again; False: never, or the sweep is over.
+        """Waits until a failed board may be tried again; False: never, or the sweep has ended.
 
         Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
         """
@@ -85,10 +85,10 @@ class BoardService:
         lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
         pause = self.schedule.lost(task, board_status.name, error, begun=begun and not busy, lasting=lasting)
         if pause is None:
-            console.warn(f"{board_status.name}: given up: {error}")
+            console.warn(f"{board_status.name}: no longer used: {error}")
             board_status.enter(State.QUARANTINED, error.message)
             return False
-        console.warn(f"{board_status.name}: tried again in {pause:g} s: {error}")
+        console.warn(f"{board_status.name}: retrying in {pause:g} s: {error}")
         board_status.enter(State.RETRYING, error.message, seconds=pause)
         if self.schedule.failures(board_status.name) == POWER_CYCLE_AFTER and not busy:
             self._power_cycle(board_status.name)
@@ -98,4 +98,4 @@ class BoardService:
         try:
             self.fleet.power_cycle(board)
         except HarnessError as error:
-            console.warn(f"{board}: could not be switched off and on: {error}")
+            console.warn(f"{board}: power cycle failed: {error}")

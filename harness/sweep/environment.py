@@ -1,4 +1,4 @@
-"""What is known of the machine a sweep runs on; kept beside its results."""
+"""Facts about the machine of a sweep, stored with its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.prediction.llvm import find_llvm
 
 @cache
 def processor() -> str:
-    """The processor's name and how many of its cores this process may use."""
+    """The name of the processor, and the number of cores that this process may use."""
     name = platform.processor() or platform.machine()
     for line in _lines(Path("/proc/cpuinfo")):
         key, _, value = line.partition(":")

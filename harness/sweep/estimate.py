@@ -1,9 +1,9 @@
-"""How long a sweep will take, told before it begins.
+"""Estimates how long a sweep will take, before it begins.
 
-A cell takes what it took when it was last measured. Where that is not known, it takes what other cells of its
-target took, by their multiply-adds; and where nothing was measured yet, what its multiply-adds and the
-target's clock suggest, which is no more than the order of magnitude. Compiling engines, building images and
-waiting for boards are not part of it.
+The estimate of a cell is the time of its last measurement. Without one it follows from the times and
+multiply-adds of other cells of the target, and without these from its own multiply-adds and the target's
+clock, which gives only the order of magnitude. Compiling engines, building images and waiting for boards are
+not included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.config.darknet_cfg import read_cfg
 from harness.config.multiply_adds import multiply_adds
 from harness.store.read_only import stored_results
 from harness.store.store import FILE_NAME
@@ -33,7 +32,7 @@ _HOST_RATE, _EMULATED_RATE = 24e9, 0.15e9
 _SHARE_OF_PEAK, _SHARE_OF_CORES = 0.6, 0.8
 # Seconds around the inferences: of a round here and on a board, of a cell on an emulated board, of a picture.
 _HOST_ROUND, _BOARD_ROUND, _EMULATED_CELL, _PICTURE = 0.5, 6.0, 15.0, 0.02
-_PROFILED = 8  # inferences without a profiler that one with it takes as long as
+_PROFILED = 8  # one inference under the profiler takes as long as this many without
 
 _SAME, _ALIKE, _WORK = "an earlier result", "other cells of the target", "multiply-adds alone"
 _RANGES = {_SAME: (0.8, 1.3), _ALIKE: (0.5, 2.0), _WORK: (0.25, 4.0)}  # times the estimate
@@ -41,7 +40,7 @@ _RANGES = {_SAME: (0.8, 1.3), _ALIKE: (0.5, 2.0), _WORK: (0.25, 4.0)}  # times t
 
 @dataclass(frozen=True)
 class Span:
-    """Seconds: as estimated, and from where to where that may be wrong."""
+    """Estimated seconds, with a lower and an upper limit."""
 
     seconds: float = 0.0
     low: float = 0.0
@@ -56,19 +55,19 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a target takes, or the evaluation of accuracy on this machine."""
+    """The time of a target, or of the evaluation of accuracy on this machine."""
 
     name: str
     span: Span
     cells: int  # left to do, or evaluations
     done: int  # that have a result already
     boards: int
-    basis: Mapping[str, int]  # how many cells were estimated from what
+    basis: Mapping[str, int]  # number of cells by the source of the estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Of a sweep: its parts, some of which are worked on at the same time, and all together."""
+    """The time of a sweep: its parts, some of which overlap, and the total."""
 
     parts: Sequence[Part]
     total: Span
@@ -77,8 +76,8 @@ class Estimate:
 def estimate(
     cells: Sequence[Cell], boards: Callable[[Target], Sequence[str]], folder: Path, *, fresh: bool
 ) -> Estimate:
-    """Of what is missing in the results folder, or with `fresh` of everything. `boards` gives the names of a
-    target's. Raises ConfigurationError where what the folder holds cannot be read."""
+    """The time of the cells without results in the folder, or with `fresh` of all. `boards` returns the names
+    of a target's boards. Raises ConfigurationError if the results cannot be read."""
     earlier, evaluated = _earlier(folder)
     targets: dict[tuple[Target, bool], list[Cell]] = {}
     for cell in cells:
@@ -95,14 +94,14 @@ def estimate(
     evaluation = _of_accuracy(cells, evaluated, fresh=fresh)
     if evaluation.cells or evaluation.done:
         parts.append(evaluation)
-    # A measurement on this machine has it to itself. Emulated boards and accuracies share its cores.
+    # A measurement on this machine runs alone. Emulated boards and accuracies share the cores.
     shared = sum(emulated, evaluation.span) / (os.cpu_count() or 1)
     return Estimate(parts=parts, total=here + _longest([*there, *emulated, evaluation.span, shared]))
 
 
 def _earlier(folder: Path) -> tuple[Mapping[CellSpec, float | None], set[tuple[str, str]]]:
-    """The cells of the last run that are done, with the seconds that each took where that is known; and the
-    models and policies with an accuracy."""
+    """The finished cells of the last run with their seconds, if known, and the models and policies with an
+    accuracy."""
     if not (folder / FILE_NAME).is_file():
         return {}, set()
     found: dict[CellSpec, float | None] = {}
@@ -170,7 +169,7 @@ def _of_accuracy(cells: Sequence[Cell], evaluated: set[tuple[str, str]], *, fres
 
 
 def _seconds(cell: Cell) -> float:
-    """By the cell's work alone."""
+    """The estimate from multiply-adds only."""
     protocol, macs = cell.protocol, _multiply_adds(cell.model)
     if cell.emulated:
         return _EMULATED_CELL + (protocol.warmup + protocol.runs + _PROFILED) * macs / _EMULATED_RATE
@@ -181,7 +180,7 @@ def _seconds(cell: Cell) -> float:
 
 
 def _rate(cell: Cell) -> float:
-    """Multiply-adds a second of a cell's threads."""
+    """Multiply-adds per second of a cell's threads."""
     board = cell.target.board
     one, cores = _HOST_RATE, os.cpu_count() or 1
     if not cell.target.is_host:
@@ -198,7 +197,7 @@ def _cost(cell: Cell) -> float:
 
 @cache
 def _multiply_adds(model: Model) -> int:
-    return multiply_adds(read_cfg(model.cfg))
+    return multiply_adds(model.network)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What is computed once on the host for all targets: ranges, accuracies, and the digests to compare with."""
+"""Computes on the host, once for all targets: ranges of int8, accuracies, and digests."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: 
 def accuracy(
     engine: HostEngine, model: Model, cfg: Path, calibration: Path | None, options: Options
 ) -> dict[str, Any]:
-    """Scores of a model under a policy (`cfg` is the policy's) on the model's data set, with what tells how
-    far they would be others with other pictures."""
+    """Scores of a model under a policy (`cfg` is the policy's) on the model's data set, with resampled scores
+    for intervals."""
     from harness.accuracy.evaluate import evaluate
 
     assert model.dataset is not None

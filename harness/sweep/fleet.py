@@ -1,4 +1,4 @@
-"""The boards a sweep may use: those of a boards file, this machine, and emulated boards for what is left."""
+"""The boards of a sweep: those of a boards file, this machine, and emulated boards for other targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EMULATED = " (emulated)"
 
 
 class Fleet:
-    """Finds boards for targets. Raises ConfigurationError for a boards file that is wrong."""
+    """Finds boards for targets. Raises ConfigurationError if the boards file is invalid."""
 
     def __init__(self, boards_file: Path | None = None) -> None:
         self._entries: dict[str, BoardEntry] = {}
@@ -32,8 +32,8 @@ class Fleet:
             self._of_target.setdefault(entry.target.name, []).append(entry)
             if name == HOST or name.endswith(_EMULATED):
                 raise ConfigurationError(
-                    f"{boards_file}: no board may be called {name}: this machine and emulated boards are",
-                    hint="Give it another name.",
+                    f"{boards_file}: the name {name} is reserved for this machine or an emulated board",
+                    hint="Give the board another name.",
                 )
 
     def is_emulated(self, target: Target) -> bool:
@@ -41,13 +41,13 @@ class Fleet:
         return not target.is_host and target.name not in self._of_target
 
     def missing(self) -> list[str]:
-        """What has to be installed for emulated boards, a line each."""
+        """Missing requirements of emulated boards, one per line."""
         from harness.images.availability import emulation_missing
 
         return emulation_missing()
 
     def boards(self, target: Target) -> tuple[str, ...]:
-        """The names of all boards of a target; an emulated one where there is no other.
+        """The names of all boards of a target; without any, that of an emulated one.
 
         Raises ConfigurationError where the boards file knows another target by the same name.
         """
@@ -63,18 +63,18 @@ class Fleet:
         return (name,)
 
     def pauses(self, board: str) -> Sequence[float] | None:
-        """Seconds between attempts to reach a board; None: nothing is said of it."""
+        """Seconds between attempts to reach a board; None: the default."""
         entry = self._entries.get(board)
         return entry.retry if entry else None
 
     def power_cycle(self, board: str) -> None:
-        """Switches a board off and on, where its entry says how. Raises HarnessError where that fails."""
+        """Switches a board off and on, if its entry says how. Raises HarnessError if that fails."""
         entry = self._entries.get(board)
         if entry is not None and entry.power is not None:
             entry.power.switch("cycle")
 
     def open(self, board: str) -> Board:
-        """A board that `boards` has named, not connected yet."""
+        """A board by its name from `boards`, not yet connected."""
         from harness.boards.inventory import board_of, open_board
 
         if entry := self._entries.get(board):

@@ -1,4 +1,4 @@
-"""The files that cells are made of, in the results folder, and the keys of what is computed from them."""
+"""The input files of cells in the results folder, and the keys of host results computed from them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import console
-from harness.config.darknet_cfg import read_cfg
-from harness.config.policy import BUILT_IN, apply
+from harness.config.policy import BUILT_IN, applied
 from harness.config.random_weights import SEED, write_random_weights
 from harness.config.sweep import Calibration, Model, Options, Sweep, Variant
 from harness.errors import ConfigurationError, HarnessError
@@ -43,9 +42,9 @@ class SweepInputs:
             self._write_random_weights(model)
 
     def check(self, model: Model) -> None:
-        """Lets the engine read the cfg, and looks at the weights' size and the labels.
+        """Checks the cfg with the engine, the size of the weights, and the labels.
 
-        Raises ConfigurationError with the file and line of what is wrong.
+        Raises ConfigurationError with the file and line of an error.
         """
         info = self._info(model.cfg)
         # The engine counts the larger header, whose number of images seen has 64 bits instead of 32.
@@ -79,22 +78,22 @@ class SweepInputs:
             write_random_weights(model.weights, layers, SEED)
 
     def _write_cfg(self, variant: Variant) -> Path:
-        """The cfg of a policy, for the engine and for whoever wants to rerun a cell by hand."""
+        """The cfg of a policy, for the engine and for reruns by hand."""
         path = self.folder / "cfgs" / variant.model.name / f"{variant.policy}.cfg"
-        data = variant.cfg_text.encode("latin-1")
+        data = variant.cfg.text.encode("latin-1")
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_bytes() != data:
             write_atomically(path, data)
         return path
 
     def calibration(self, variant: Variant) -> Path | None:
-        """The calibration file of a variant. Raises HarnessError where its ranges could not be recorded."""
+        """The calibration file of a variant. Raises HarnessError if its ranges could not be recorded."""
         model = variant.model
-        if not variant.int8:
+        if not variant.int8.any:
             return None
         if isinstance(model.calibration, Path):
             return model.calibration
-        if not variant.needs_calibration:
+        if not variant.int8.static:
             return None
         key = self._calibration_key(model, model.calibration)
         outcome = self.store.evaluation(key)
@@ -106,7 +105,7 @@ class SweepInputs:
         return path
 
     def calibration_job(self, model: Model) -> Job | None:
-        """The work to record a model's ranges; None where that is not asked for."""
+        """The job that records a model's ranges; None if the sweep does not ask for it."""
         settings = model.calibration
         if not isinstance(settings, Calibration):
             return None
@@ -127,7 +126,7 @@ class SweepInputs:
         )
 
     def accuracy_job(self, variant: Variant, options: Options) -> Job | None:
-        """The work to evaluate a variant; None where its model has no data set."""
+        """The job that evaluates a variant; None if its model has no data set."""
         model = variant.model
         if model.dataset is None:
             return None
@@ -157,7 +156,7 @@ class SweepInputs:
         )
 
     def _warn_of_overlap(self, model: Model, result: dict[str, Any]) -> None:
-        """Once for each model, not for each of its policies."""
+        """Warns once per model, not once per policy."""
         from harness.accuracy.overlap import overlap_sentence
 
         if (common := result.get("calibration_overlap")) and model.name not in self._warned:
@@ -166,7 +165,7 @@ class SweepInputs:
             console.warn(f"{model.name}: {overlap_sentence(common, result['images'])}: {hint}")
 
     def digests_job(self, variant: Variant, options: Options) -> Job:
-        """The work to compute on the host what boards are compared with."""
+        """The job that computes the host's digests, with which boards are compared."""
 
         def perform() -> Outcome:
             found = evaluation.digests(
@@ -188,7 +187,7 @@ class SweepInputs:
         )
 
     def digests(self, variant: Variant, options: Options) -> list[str]:
-        """The host's digests; none where they could not be computed."""
+        """The host's digests; empty if they could not be computed."""
         outcome = self.store.evaluation(self.digests_job(variant, options).key)
         return list(outcome.values.get("digests", [])) if outcome else []
 
@@ -200,7 +199,7 @@ class SweepInputs:
         return path
 
     def samples_hash(self, model: Model) -> str:
-        """What determines the sample images; "" where none are asked for."""
+        """The hash of all that determines the sample images; "" without sample images."""
         if not self.sweep.emulated.images:
             return ""
         return fingerprint.of_values(
@@ -213,7 +212,7 @@ class SweepInputs:
         )
 
     def calibration_hash(self, variant: Variant) -> str:
-        """The hash of a variant's calibration file; "" where it has none or it could not be made."""
+        """The hash of a variant's calibration file; "" if it has none or it could not be written."""
         try:
             path = self.calibration(variant)
         except HarnessError:
@@ -225,7 +224,7 @@ class SweepInputs:
             {
                 "kind": kind,
                 "engine": self.engine.sha256,
-                "cfg": fingerprint.of_text(variant.cfg_text),
+                "cfg": fingerprint.of_text(variant.cfg.text),
                 "weights": self.file_hash(variant.model.weights),
                 "calibration": self.calibration_hash(variant),
                 "bn_epsilon": options.bn_epsilon,
@@ -237,7 +236,7 @@ class SweepInputs:
         dataset = model.calibration_dataset
         assert dataset is not None
         # Ranges are recorded in fp32: a model's own precision keys do not matter.
-        text = apply(BUILT_IN["fp32"], read_cfg(model.cfg).text, str(model.cfg))
+        text = applied(BUILT_IN["fp32"], model.network).text
         return fingerprint.of_values(
             {
                 "kind": "calibration",

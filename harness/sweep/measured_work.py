@@ -1,4 +1,4 @@
-"""What a board took for the cells of a sweep, and the work behind each: what its coefficients are fitted on.
+"""The measured times of a sweep's cells and the work of each, to fit a board's coefficients.
 
 The times are those that a real board was measured with; the work is found by running the same cells on an
 emulated board.
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 def measured_work(
     sweep: Sweep, store: Store, target: Target, predictor: Predictor
 ) -> Mapping[int, Sequence[Measurement]]:
-    """By number of threads. Raises ConfigurationError where the last run measured nothing on such a board."""
+    """By number of threads. Raises ConfigurationError if the last run measured nothing on such a board."""
     measured = _measured(sweep, store, target)
     host = find_runtime("engine").prepare(load_target("host"), Build())
     inputs = SweepInputs(sweep, store, host)
     found: dict[int, list[Measurement]] = {}
     with (
         open_board(target) as board,
-        console.progress(f"profiling what {target.name} was measured with", len(measured)) as progress,
+        console.progress(f"profiling the measured cells of {target.name}", len(measured)) as progress,
     ):
         for same in measured:
             work = predictor.work(_profile(board, inputs, same[0][0]))
@@ -56,7 +56,7 @@ def measured_work(
 
 
 def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cell, float]]]:
-    """Cells with their medians; those that differ in threads alone, and so do the same work, together."""
+    """Cells with their medians, grouped by work: the cells of a group differ only in threads."""
     last = store.last_run()
     keys = {planned.spec: planned.key for planned in (store.planned(last[0]) if last else [])}
     groups: dict[CellSpec, list[tuple[Cell, float]]] = {}
@@ -70,7 +70,7 @@ def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cel
             groups.setdefault(same, []).append((cell, outcome.result.p50_ms))
     if not groups:
         raise ConfigurationError(
-            f"{store.folder}: its last run measured nothing on a real {target.name}",
+            f"{store.folder}: the last run has no measurements of a real {target.name}",
             hint="Measure some networks and policies first: harness run --matrix … --boards FILE.",
         )
     return list(groups.values())

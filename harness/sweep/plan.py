@@ -18,7 +18,7 @@ Keyed = tuple[str, Cell]
 
 def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ...]:
     """All cells in the order of the report: targets, models, toolchains, options, threads, and policies
-    innermost. Where there are steps, they stand for options and threads."""
+    innermost. Steps replace options and threads."""
     found = variants(sweep)
     steps = sweep.steps or tuple(
         Step(name="", options=options, threads=threads)
@@ -45,12 +45,12 @@ def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ..
 
 
 def interleave(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[list[Keyed]]:
-    """Cells with their keys, those together that take turns: they differ in their policy alone, and have
-    several rounds. What their board drifts meanwhile hits them alike, and they are what is compared.
+    """Groups the cells that take turns on a board: those that differ only in their policy and have several
+    rounds. Drift of the board then affects all of them alike, which makes them comparable.
 
-    Of more than MOST_TOGETHER such cells those that follow each other are together: a board that is lost
-    costs the rounds of a few cells. They are fewer where else some of a target's `boards` (how many, by its
-    name) would have nothing to do, but not fewer than LEAST_TOGETHER.
+    A group has at most MOST_TOGETHER cells, so that a lost board costs the rounds of a few cells. If some of
+    a target's boards would have nothing to do (`boards`: their number, by target), groups get smaller, down
+    to LEAST_TOGETHER.
     """
     together: dict[object, list[Keyed]] = {}
     for key, cell in pending.items():
@@ -71,7 +71,7 @@ def interleave(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[l
 
 @dataclass
 class _Group:
-    """Cells that take turns where `parts` is 1."""
+    """Cells that take turns if `parts` is 1."""
 
     cells: Sequence[Keyed]
     parts: int
@@ -81,7 +81,7 @@ class _Group:
         return len(self.cells) // (self.parts + 1) >= LEAST_TOGETHER
 
     def split(self) -> Iterator[list[Keyed]]:
-        """Parts of as much the same size as can be."""
+        """Parts of about the same size."""
         count = len(self.cells)
         for part in range(self.parts):
             yield list(self.cells[part * count // self.parts : (part + 1) * count // self.parts])

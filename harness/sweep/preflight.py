@@ -1,4 +1,4 @@
-"""What a sweep needs and can be looked at without an engine: told before the first one is built."""
+"""Checks the files of a sweep that need no engine, before the first engine is built."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from harness import console
 from harness.accuracy.dataset import read_pictures
 from harness.accuracy.evaluate import check_dataset
 from harness.accuracy.truth import warning_of_unlabelled
-from harness.config.darknet_cfg import read_cfg
 from harness.config.model_files import check_calibration, check_weights
 from harness.config.sweep import Calibration, Model, Sweep
 from harness.errors import ConfigurationError
 
 
 def check_files(sweep: Sweep) -> None:
-    """Raises ConfigurationError, with the model's line in the sweep file, where a file is missing, is of
-    another kind, or does not belong to its model."""
+    """Raises ConfigurationError, with the model's line in the sweep file, if a file is missing, has the wrong
+    kind, or does not belong to its model."""
     for model in sweep.models:
         try:
             _check(model)
@@ -25,7 +24,7 @@ def check_files(sweep: Sweep) -> None:
 
 
 def _check(model: Model) -> None:
-    network = read_cfg(model.cfg)
+    network = model.network
     if not model.random_weights:
         check_weights(network, model.weights)
     if isinstance(model.calibration, Path):

@@ -1,4 +1,4 @@
-"""Runs a sweep: prepares everything, then works off what the store does not have yet.
+"""Runs a sweep: prepares everything, then measures the cells without stored results.
 
 Cells of one target are spread over its boards, one at a time on each (harness/sweep/schedule.py); boards and
 the evaluation of accuracy work side by side, except that a measurement on this machine waits until it has the
@@ -47,7 +47,7 @@ Watch = Callable[[Sequence[BoardStatus], Left], console.View]
 
 
 class Finished(NamedTuple):
-    """A run that came to its end."""
+    """A finished run."""
 
     run: int  # its number in the store
     not_repeated: int  # cells of a fresh run that could not be measured again, and have their earlier results
@@ -62,7 +62,7 @@ def run_sweep(
     debug: bool = False,
     watch: Watch | None = None,
 ) -> Finished:
-    """Runs what is missing of a sweep, and keeps it in the store of `folder`.
+    """Measures the missing cells of a sweep and stores the results in `folder`.
 
     With `fresh` everything counts as missing; the view that `watch` makes of all boards is shown meanwhile.
     Raises HarnessError where nothing can be measured at all; cells that fail are kept with their cause, and
@@ -84,8 +84,8 @@ def run_sweep(
 
 @cache
 def _prediction(target: Target) -> str:
-    """What is known of an emulated cell besides its results: what predictions depend on, or that there are
-    none. When that changes, as when LLVM was installed, the cell is run again."""
+    """A fingerprint of the predictor of an emulated target. When it changes, for example because LLVM was
+    installed, the cells are run again."""
     if profiling_missing():
         return "no profile"
     try:
@@ -145,19 +145,19 @@ class _Execution:
         if open_cells or open_evaluations:
             self._work(open_cells, list(open_evaluations.values()), programs)
         elif not impossible:
-            console.log("everything is measured already")
+            console.log("all cells are measured already")
 
     @cached_property
     def missing(self) -> str:
-        """What has to be installed before emulated boards can run, "" for nothing. It is asked only where one
-        is needed, and then said once."""
+        """The missing requirements of emulated boards, "" if there are none. Checked only if such a board is
+        needed, and reported once."""
         missing = "; ".join(self.fleet.missing())
         if missing:
-            console.warn(f"emulated boards are left out: {missing}")
+            console.warn(f"skipping emulated boards: {missing}")
         return missing
 
     def _possible_targets(self) -> list[Target]:
-        """Those with cells that can be measured, or that have been measured before."""
+        """The targets with cells that can be measured, or that were measured before."""
         wanted = []
         for target in self.sweep.targets:
             measured = self.store.has_results(target.name)
@@ -170,18 +170,16 @@ class _Execution:
         return wanted
 
     def _skip_all(self) -> None:
-        """Notes that no cell of the sweep can be measured here: for that nothing has to be built."""
+        """Stores all cells as skipped, without building anything."""
         keys = self.keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
         self._plan(keys, [None] * len(keys))
         for key in dict.fromkeys(keys):
             self.store.complete_cell(
-                self.run, key, Outcome(status="skipped", error=f"not emulated here: {self.missing}")
+                self.run, key, Outcome(status="skipped", error=f"emulation is not available: {self.missing}")
             )
 
     def _calibrate(self) -> None:
-        models = {
-            cell.model.name: cell.model for cell in self.cells if cell.variant.needs_calibration
-        }.values()
+        models = {cell.model.name: cell.model for cell in self.cells if cell.variant.int8.static}.values()
         self._settle(job for job in map(self.inputs.calibration_job, models) if job)
 
     def _key(self, cell: Cell, programs: Programs) -> str:
@@ -225,14 +223,14 @@ class _Execution:
         self.store.add_artifacts(self.run, hashes)
 
     def _give_up(self, keys: Sequence[str], programs: Programs) -> set[str]:
-        """Notes why some cells cannot be measured now, and returns their keys. Earlier results are kept."""
+        """Stores why some cells cannot be measured, and returns their keys. Earlier results are kept."""
         impossible = set()
         for cell, key in zip(self.cells, keys, strict=True):
             program = programs.get((cell.runtime, cell.target.name, cell.build))
             if isinstance(program, HarnessError):
                 outcome = Outcome(status="failed", error=str(program))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
-                outcome = Outcome(status="skipped", error=f"not emulated here: {self.missing}")
+                outcome = Outcome(status="skipped", error=f"emulation is not available: {self.missing}")
             else:
                 continue
             impossible.add(key)
@@ -241,12 +239,12 @@ class _Execution:
         return impossible
 
     def _unsettled(self, table: Table, items: Mapping[str, Item]) -> dict[str, Item]:
-        """Those, by their keys, for which something is left to do in this run."""
+        """The items that are not settled in this run, by their keys."""
         settled = self.store.settled_together([(table, key) for key in items], self.run)
         return {key: item for (key, item), ended in zip(items.items(), settled, strict=True) if not ended}
 
     def _settle(self, jobs: Iterable[Job]) -> None:
-        """Does jobs one after another that others depend on."""
+        """Does the jobs that others depend on, one after another."""
         if open_jobs := self._unsettled("evaluations", {job.key: job for job in jobs}):
             with console.progress("preparing", total=len(open_jobs)) as bar:
 

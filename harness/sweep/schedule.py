@@ -32,7 +32,7 @@ LOSSES = 3  # of one cell: boards that vanished with it, or times that it failed
 
 @dataclass(eq=False)
 class Task(Generic[Item]):
-    """Cells that wait to be measured, in turns by one board."""
+    """Cells that one board measures in turns."""
 
     items: Sequence[Item]
     target: str
@@ -41,7 +41,7 @@ class Task(Generic[Item]):
     vanished: set[str] = field(default_factory=set)  # of these, those that were gone: a cell may be the cause
 
     def single(self) -> list[Task[Item]]:
-        """Its cells as tasks of their own."""
+        """One task per cell."""
         cost = self.cost / len(self.items)
         return [
             Task([item], self.target, cost, self.losses.copy(), self.vanished.copy()) for item in self.items
@@ -177,7 +177,7 @@ class Schedule(Generic[Item]):
                     self.postpone(part, 0.0)
         if hopeless:
             times = task.losses.total()
-            self._abandon(task, HarnessError(f"lost with its board {times} times, at last: {error}"))
+            self._abandon(task, HarnessError(f"its board failed {times} times; last error: {error}"))
             self._end(task)
         pauses = self._pauses.get(board, PAUSES)
         if failures <= len(pauses) and not lasting:

@@ -1,4 +1,4 @@
-"""Pieces of work that several sweeps may share: each is claimed, done once, and written with its result."""
+"""Jobs that several sweeps may share: each is claimed, done once, and stored with its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One result to be had."""
+    """The work for one result."""
 
     name: str
     table: Table
@@ -36,7 +36,7 @@ class Job:
 
 
 def at_once(perform: Callable[[], Outcome]) -> Callable[[], Work]:
-    """Work that is done in one go."""
+    """Work without turns."""
 
     def work() -> Work:
         yield from ()
@@ -56,7 +56,7 @@ class Worker:
         self._machine = lock_file("machine")
 
     def work(self, jobs: Iterable[Job], advance: Callable[[Job], None]) -> None:
-        """Sees to it that every job is settled, by this process or by another that has claimed it.
+        """Settles every job, or waits until another process that has claimed it does so.
 
         `advance` is told of every job that is. Returns early when asked to stop.
         """
@@ -105,21 +105,21 @@ class Worker:
         return claims
 
     def give_up(self, job: Job, error: HarnessError) -> None:
-        """Keeps why a job was never done, unless another process does it or an earlier result stands."""
+        """Stores why a job was never done, unless another process does it or it has an earlier result."""
         if self.store.status(job.table, job.key) == "done":
             return
         if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
             self._keep(job, Outcome(status="failed", error=printable_lines(str(error))))
 
     def _alone(self, job: Job) -> contextlib.AbstractContextManager[None]:
-        """What jobs that take turns hold throughout."""
+        """The lock that jobs hold during all their turns."""
         if job.board:
             return using(job.board, self.stop)
         return (measuring if job.alone else loading)(self.stop)
 
     @contextlib.contextmanager
     def _turn(self, job: Job) -> Iterator[None]:
-        """What a job holds during one of its turns.
+        """The locks of one turn of a job.
 
         The device before the machine: a device may be another harness's for an hour, in which this machine
         can be measured. Nobody waits for somebody who waits for him: all take a board's file, the device and
@@ -172,7 +172,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - what cannot be stored is this result's fault alone
             if self.debug:
                 console.log(traceback.format_exc())
-            reason = f"implausible result: it cannot be stored: {type(error).__name__}: {error}"
+            reason = f"implausible result, cannot be stored: {type(error).__name__}: {error}"
             outcome = Outcome(status="failed", error=printable(reason))
             self._complete(job, outcome)
         if outcome.status == "failed":

@@ -258,9 +258,8 @@ class Trial:
             )
             if heat := (row["conditions"] or {}).get("hottest_celsius"):
                 self._count("", heat < 150, f"{name}: {heat} degrees were believed")
-        named = (
-            re.search(rf"attic: (tried again|given up).*({lie.cause})", harness.said) if lie.cause else True
-        )
+        warned = rf"attic: (retrying|no longer used).*({lie.cause})"
+        named = re.search(warned, harness.said) if lie.cause else True
         self.tally.told[lie.name] = (
             status == 0 and len(cells) == CELLS and bool(named) and "unexpected" not in harness.said
         )

@@ -87,7 +87,7 @@ def test_coefficients_are_fitted_to_a_measured_sweep(
     results = tmp_path / "results"
     words = ["--calibrate", str(sweep), "--results", str(results), "--target", "pi4"]
     assert cli.main(["predict", *words]) == 2
-    assert "measured nothing on a real pi4" in capsys.readouterr().err
+    assert "has no measurements of a real pi4" in capsys.readouterr().err
     # No board is here to measure on: what was emulated is declared measured, with the times of a board that
     # is half as fast as predicted.
     with sqlite3.connect(results / "results.sqlite") as database:

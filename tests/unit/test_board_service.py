@@ -153,7 +153,7 @@ def test_a_cell_that_fits_on_no_board_fails_alone(service: Callable[[Perform], S
     ends = found.outcomes(10)
     status, error = ends.pop(4)
     assert status == "failed"
-    assert re.fullmatch(rf"lost with its board \d+ times, at last: {FULL}", error)
+    assert re.fullmatch(rf"its board failed \d+ times; last error: {FULL}", error)
     assert ends == [("done", "")] * 9
     assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 

@@ -36,7 +36,7 @@ def test_invalid_durations_are_refused(text: str, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as caught:
         cli.main(["run", "--matrix", "sweep.yaml", f"--sustained={text}"])
     assert caught.value.code == 2
-    assert "is no time from 1s to 168h, such as 90s, 30m or 2h" in capsys.readouterr().err
+    assert "is not a time from 1s to 168h, for example 90s, 30m or 2h" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -150,8 +150,8 @@ def test_dry_run_lists_cells_and_writes_nothing(
     assert capsys.readouterr().out.splitlines() == [
         "host net fp32 1 thread",
         "host net int8 1 thread",
-        "pi4 net fp32 1 thread (emulated)",
-        "pi4 net int8 1 thread (emulated)",
+        "pi4 (emulated) net fp32 1 thread",
+        "pi4 (emulated) net int8 1 thread",
     ]
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--json"]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
@@ -172,7 +172,7 @@ def test_boards_are_not_watched_quietly(
     sweep = write_sweep(tmp_path, SWEEP)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", "--matrix", str(sweep), "--watch", "--quiet"]) == 2
-    assert "--watch does not go with --quiet" in capsys.readouterr().err
+    assert "--watch and --quiet exclude each other" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
 
 

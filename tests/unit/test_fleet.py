@@ -65,5 +65,5 @@ def test_another_target_of_the_same_name_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["host", "pi4 (emulated)"])
 def test_no_board_has_the_name_of_this_machine_or_of_an_emulated_one(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="no board may be called"):
+    with pytest.raises(ConfigurationError, match="is reserved for this machine or an emulated board"):
         Fleet(boards_file(tmp_path, **{name: "pi4"}))

@@ -16,6 +16,7 @@ from profiles import BOARD, NOP, Scripted, write_profile
 
 from harness.boards.base import MOST_OUTPUT, Completed, RunTimeoutError
 from harness.boards.paths import BoardPaths
+from harness.config.darknet_cfg import parse_cfg
 from harness.config.sweep_file import read_sweep
 from harness.config.targets import load_target
 from harness.errors import (
@@ -155,7 +156,7 @@ def cell(tmp_path: Path) -> Cell:
         "protocol: {rounds: 1, runs: 2}\n"
     )
     cell = cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
-    return replace(cell, variant=replace(cell.variant, cfg_text=CFG))
+    return replace(cell, variant=replace(cell.variant, cfg=parse_cfg(CFG, "cfg")))
 
 
 @pytest.fixture
@@ -501,7 +502,7 @@ def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
         replace(cell, runtime="other"),
         replace(cell, options=replace(cell.options, isa=None)),
         replace(cell, protocol=replace(cell.protocol, runs=11)),
-        replace(cell, variant=replace(variant, cfg_text=DETECTOR)),
+        replace(cell, variant=replace(variant, cfg=parse_cfg(DETECTOR, "cfg"))),
     ]
     keys = {cell_key(other, inputs) for other in [cell, *others]}
     keys |= {
@@ -524,7 +525,7 @@ def counting(tmp_path: Path) -> Cell:
         "protocol: {runs: 2, count_instructions: true}\n"
     )
     cell = cells(read_sweep(write_sweep(tmp_path, text)), lambda _: False)[0]
-    return replace(cell, variant=replace(cell.variant, cfg_text=CFG))
+    return replace(cell, variant=replace(cell.variant, cfg=parse_cfg(CFG, "cfg")))
 
 
 def test_instructions_are_counted_by_the_processor_where_it_lets_one(counting: Cell) -> None:

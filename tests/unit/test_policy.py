@@ -18,6 +18,7 @@ from harness.config.policy import (
     Policy,
     Rule,
     Setting,
+    applied,
     apply,
     check_kinds,
     expand,
@@ -211,7 +212,10 @@ def test_a_kind_may_be_absent_from_some_models_but_not_from_all() -> None:
 def test_what_int8_needs() -> None:
     def use(policy: str, quantize: bool) -> tuple[bool, bool, bool]:
         found = int8_use(
-            apply(Policy(name="p", default=Setting(precision=policy, quantize=quantize)), DETECTOR)
+            applied(
+                Policy(name="p", default=Setting(precision=policy, quantize=quantize)),
+                parse_cfg(DETECTOR, "c"),
+            )
         )
         return found.any, found.static, found.all_static
 

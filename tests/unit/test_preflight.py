@@ -62,8 +62,8 @@ def test_a_sweep_of_emulated_boards_without_docker_measures_nothing_and_says_so(
         assert {cell["status"] for cell in data["cells"]} == {"skipped"}
         assert all("the Docker Engine does not answer" in cell["error"] for cell in data["cells"])
         assert "4 cells: 4 skipped\n" in said
-        assert "error: no cell could be measured:\n  not emulated here: the Docker Engine" in said
-        assert said.count("warning: emulated boards are left out") == 1
+        assert "error: no cell could be measured:\n  emulation is not available: the Docker Engine" in said
+        assert said.count("warning: skipping emulated boards") == 1
         assert "measured already" not in said
     database = sqlite3.connect(tmp_path / "results" / FILE_NAME)
     try:
@@ -135,4 +135,4 @@ def test_earlier_results_do_not_pass_for_fresh_ones(
     capsys.readouterr()
     assert cli.main([*words, "--fresh"]) == 9
     said = capsys.readouterr().err
-    assert "2 of 2 cells could not be measured again; the report shows their earlier results" in said
+    assert "2 of 2 cells could not be measured again; the report has their earlier results" in said

@@ -211,4 +211,4 @@ def test_without_watch_nothing_is_said_of_boards(run: Run, capfd: pytest.Capture
     assert run() == 6
     said = capfd.readouterr().err
     assert "finished" not in said
-    assert "attic: given up: attic: another host key" in said
+    assert "attic: no longer used: attic: another host key" in said

@@ -122,7 +122,7 @@ def test_a_cell_that_boards_are_lost_with_is_given_up() -> None:
     for _ in range(2):
         assert not sweep.given_up
         sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True)
-    assert sweep.given_up == {0: "lost with its board 3 times, at last: dead"}
+    assert sweep.given_up == {0: "its board failed 3 times; last error: dead"}
     assert sweep.is_over("a")
 
 
@@ -133,7 +133,7 @@ def test_a_board_that_goes_on_vanishing_takes_no_cell_with_it() -> None:
     for board in "bc":
         assert not sweep.given_up
         sweep.schedule.lost(sweep.take(board), board, DEAD, begun=True)
-    assert sweep.given_up == {0: "lost with its board 7 times, at last: dead"}  # d is spared
+    assert sweep.given_up == {0: "its board failed 7 times; last error: dead"}  # d is spared
 
 
 def test_what_a_board_failed_with_is_for_the_others_first() -> None:
@@ -160,7 +160,7 @@ def test_a_faulty_board_spoils_no_cell_that_another_may_do() -> None:
     for _ in range(3):
         assert not sweep.given_up
         sweep.schedule.lost(whole, "b", FULL, begun=True)
-    assert sweep.given_up == dict.fromkeys((0, 1), "lost with its board 8 times, at last: full")
+    assert sweep.given_up == dict.fromkeys((0, 1), "its board failed 8 times; last error: full")
 
 
 def test_a_cell_that_no_board_can_do_is_given_up_and_the_boards_go_on() -> None:
@@ -176,7 +176,7 @@ def test_a_cell_that_no_board_can_do_is_given_up_and_the_boards_go_on() -> None:
             done += task.items
             sweep.schedule.done(task, board)
     assert done == [1, 2, 3]
-    assert sweep.given_up == {0: "lost with its board 3 times, at last: full"}
+    assert sweep.given_up == {0: "its board failed 3 times; last error: full"}
 
 
 def test_a_failed_board_is_not_waited_for_when_others_have_done_everything() -> None:
@@ -208,7 +208,7 @@ def test_cells_measured_in_turns_are_for_themselves_once_they_were_lost() -> Non
     for board in "ab":
         assert not sweep.given_up
         sweep.schedule.lost(parts[2], board, DEAD, begun=True)
-    assert sweep.given_up == {2: "lost with its board 3 times, at last: dead"}
+    assert sweep.given_up == {2: "its board failed 3 times; last error: dead"}
     assert sweep.is_over("b")
 
 

@@ -325,5 +325,5 @@ def test_json_and_another_format_do_not_go_together(
 ) -> None:
     assert cli.main(["report", str(results), "--json", "--format", form]) == 2
     printed = capsys.readouterr()
-    assert f"--json does not go with --format {form}" in printed.err
+    assert f"--json and --format {form} exclude each other" in printed.err
     assert json.loads(printed.out).keys() == {"error"}

@@ -293,7 +293,7 @@ def test_dynamic_int8_needs_no_ranges(tmp_path: Path) -> None:
     text = "models: [{name: n, cfg: net.cfg, weights: net.weights}]\ntargets: [host]\n"
     path = write_sweep(tmp_path, text + "policies: [{name: d, default: int8, quantize: 1}]\n", cfg=CLASSIFIER)
     (variant,) = variants(read_sweep(path))
-    assert (variant.int8, variant.needs_calibration) == (True, False)
+    assert (variant.int8.any, variant.int8.static) == (True, False)
 
 
 def test_the_schema_comes_from_the_same_definition() -> None:

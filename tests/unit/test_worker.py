@@ -375,7 +375,7 @@ def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: O
     kept = [worker.store.cell(key) for key in "abc"]
     assert [each.status for each in kept if each] == ["done", "failed", "done"]
     assert kept[1] is not None
-    assert kept[1].error.startswith("implausible result: it cannot be stored: ")
+    assert kept[1].error.startswith("implausible result, cannot be stored: ")
     assert said in kept[1].error
     assert worker.store.samples_ns("b") == []
 
