@@ -1,4 +1,4 @@
-"""Where the files lie that are not Python: in a checkout beside the package, in a wheel inside it."""
+"""Paths of files that are not Python: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import ConfigurationError
 
 _PACKAGE = Path(__file__).resolve().parent
-# What harness itself puts into the cache folder.
+# The entries that harness creates in the cache folder.
 _OWN = {
     *("build", "checks", "costs.sqlite", "costs.sqlite-shm", "costs.sqlite-wal", "cpu", "doctor.log"),
     *("dockerd.log", "images", "locks", "qemu", "random_weights", "sdk", "zig"),
@@ -24,10 +24,10 @@ def resource(*parts: str) -> Path:
 
 
 def cache_directory() -> Path:
-    """Where builds, images and downloads are kept: $HARNESS_CACHE, else the user's cache folder.
+    """The folder of builds, images and downloads: $HARNESS_CACHE, else the user's cache folder.
 
-    Made where it is missing, for this user alone: programs are run from there. Raises ConfigurationError
-    where another user could change what it holds. Where it cannot be made, whoever writes there says so.
+    It is created for this user only, because programs are run from it. Raises ConfigurationError if another
+    user could change its content. If it cannot be created, the first write fails.
     """
     chosen = os.environ.get("HARNESS_CACHE")
     if chosen:
@@ -43,14 +43,14 @@ def cache_directory() -> Path:
 
 
 def _check_private(path: Path, *, ours: bool) -> None:
-    """Takes away the permissions of others where the folder is `ours`, or holds nothing but a cache."""
+    """Removes the permissions of others if the folder is `ours` or contains only the cache."""
     link = path.lstat()
     try:
         folder = path.stat()
     except OSError as error:
         if not stat.S_ISLNK(link.st_mode):
             raise
-        raise _unfit(path, f"is a symbolic link that leads nowhere ({error.strerror})") from None
+        raise _unfit(path, f"is a dangling symbolic link ({error.strerror})") from None
     if not stat.S_ISDIR(folder.st_mode):
         raise _unfit(path, "is not a folder")
     for status, what in ((link, "is a symbolic link that"), (folder, "")):
@@ -60,7 +60,7 @@ def _check_private(path: Path, *, ours: bool) -> None:
         return
     if ours or {entry.name for entry in path.iterdir() if entry.suffix != ".tmp"} <= _OWN:
         path.chmod(0o700)
-    elif folder.st_mode & 0o022:  # it holds other things: its permissions are not harness's to change
+    elif folder.st_mode & 0o022:  # do not change the permissions of a folder with other files
         raise _unfit(path, f"can be written to by other users (mode {stat.S_IMODE(folder.st_mode):o})")
 
 

@@ -1,4 +1,4 @@
-"""The innermost loops of a profile that multiply and add, and how near each comes to its core's peak."""
+"""The inner loops of a profile with multiply-adds, compared with the core's peak throughput."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.prediction.profile import Profile
 
 _WORD = 4
-_LEAST_SHARE = 0.002  # of all cycles; loops below it are not looked at
+_LEAST_SHARE = 0.002  # of all cycles; smaller loops are ignored
 _CONDITIONAL = {0x54: 19, 0x34: 19, 0x35: 19, 0xB4: 19, 0xB5: 19, 0x36: 14, 0x37: 14, 0xB6: 14, 0xB7: 14}
 
 
@@ -27,16 +27,16 @@ _CONDITIONAL = {0x54: 19, 0x34: 19, 0x35: 19, 0xB4: 19, 0xB5: 19, 0x36: 14, 0x37
 class Loop:
     """The body of a loop that ends with a branch to its own start."""
 
-    layers: tuple[int, ...]  # in which it ran
+    layers: tuple[int, ...]  # that execute it
     share: float  # of all cycles
-    cycles: float  # a round
-    multiply_adds: float  # of 128-bit vectors in a round
-    peak: float  # what it reaches of the core's multiply-adds a cycle
+    cycles: float  # per iteration
+    multiply_adds: float  # of 128-bit vectors per iteration
+    peak: float  # fraction of the core's multiply-adds per cycle
     assembly: tuple[str, ...]
 
 
 def find_loops(profile: Profile, predictor: Predictor) -> list[Loop]:
-    """Those with multiply-adds that take part in the time, the longest-running first."""
+    """The loops with multiply-adds and a relevant share of the cycles, largest share first."""
     runs, layers = _runs(profile)
     starts: dict[int, bytes] = {}
     for address, block in zip(profile.addresses, profile.blocks, strict=True):
@@ -59,7 +59,7 @@ def find_loops(profile: Profile, predictor: Predictor) -> list[Loop]:
 
 
 def write_loops(loops: Sequence[Loop], folder: Path, predictor: Predictor) -> None:
-    """A file of assembly for each loop; its first line is the command that analyses it."""
+    """Writes the assembly of each loop; the first line is the command that analyses it."""
     folder.mkdir(parents=True, exist_ok=True)
     rules = predictor.core.out_of_order
     # LLVM's nearest in-order core; the project's own rules for it are in toolchains/cores.
@@ -82,9 +82,9 @@ def _runs(profile: Profile) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]],
 
 
 def _body(address: int, block: bytes, starts: Mapping[int, bytes]) -> bytes | None:
-    """What lies between the target of the block's last branch and that branch; None if that is no loop.
+    """The code from the target of the block's last branch to that branch; None if it is not a loop.
 
-    The emulator may have cut it into several blocks, at a page's end for example.
+    The emulator may have split it into several blocks, for example at the end of a page.
     """
     end = address + len(block)
     back = _branch_back(block[-_WORD:])
@@ -110,7 +110,7 @@ def _branches(word: bytes) -> bool:
 
 
 def _branch_back(word: bytes) -> int | None:
-    """Bytes from a conditional branch back to its target; None for all else."""
+    """Bytes from a conditional branch back to its target; None for other instructions."""
     bits = _CONDITIONAL.get(word[3])
     if bits is None:
         return None
@@ -138,7 +138,7 @@ def _loop(
 def _multiply_add(text: str) -> float:
     """1 for an instruction on 128 bits, one half for less, 0 for one that does not multiply.
 
-    Products of bytes have 16 bits and are added up in pairs to 32: that addition belongs to them.
+    Products of bytes have 16 bits and are added in pairs to 32 bits; this addition counts as part of them.
     """
     instruction = parse_instruction(text)
     if (

@@ -1,7 +1,7 @@
 """One inference of an ncnn network with empty weights, between the marks of QEMU's profiler.
 
-Runs on an emulated board, as ncnn's own benchmark does it: light mode, pool allocators without a size limit,
-input of 0.01. Arguments: the .param file and the input's size in pixels.
+Runs on an emulated board with the settings of ncnn's benchmark: light mode, pool allocators without a size
+limit, input of 0.01. Arguments: the .param file and the input's size in pixels.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ WARM_CACHES, START, END = 7777776, 7777777, 7777778
 
 
 def mark(number):
-    """A system call that the profiler sees and that does nothing."""
+    """A system call without effect that the profiler recognises."""
     with contextlib.suppress(OSError):
         os.close(number)
 
@@ -47,7 +47,7 @@ def main(param, size):
     infer()
     mark(END)
     sys.stdout.flush()
-    os._exit(0)  # destructors of pool allocators complain of networks that are still there
+    os._exit(0)  # destructors of pool allocators warn about networks that still exist
 
 
 if __name__ == "__main__":

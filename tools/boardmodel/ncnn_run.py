@@ -1,4 +1,4 @@
-"""Profiles ncnn's benchmark networks on emulated boards, each with the ncnn that its board was timed with."""
+"""Profiles ncnn's benchmark networks on emulated boards, with the ncnn version of each board's times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.boards.base import Board
     from tools.boardmodel.published import PublishedBoard
 
-# What runs on the board is a Python program: the image that has Python 3.11, and its C library.
+# A Python program runs on the board: the image with Python 3.11, and its C library.
 IMAGE, GLIBC = "python", "2.36"
 PYTHON = "/usr/bin/python3"
 TIMEOUT = 3600.0
@@ -27,14 +27,14 @@ _UNPACK_TIMEOUT = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class NcnnBoard:
-    """An emulated board that ncnn is unpacked on."""
+    """An emulated board with an unpacked ncnn."""
 
     board: Board
     script: str  # paths on the board
     packages: str
 
     def profile(self, param: Path, size: int, output: Path) -> Profile:
-        """One inference with warm caches. Raises HarnessError with what ncnn said where it fails."""
+        """One inference with warm caches. Raises HarnessError with ncnn's output if it fails."""
         if self.board.profiler is None:
             from harness.qemu.profiler import profiling_missing
 
@@ -51,7 +51,7 @@ class NcnnBoard:
 
 @contextlib.contextmanager
 def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
-    """Opens a board of the target's core with the wheel that its times are of."""
+    """An emulated board with the target's core and the wheel of its times."""
     target = replace(published.target, image=IMAGE, glibc=GLIBC)
     with temporary_folder("wheel") as folder, EmulatedBoard(target) as board:
         wheel = fetch_wheel(published.wheel, folder)
@@ -63,17 +63,17 @@ def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
         )
         if unpacked.status != 0:
             said = unpacked.stderr.strip()[-300:]
-            raise HarnessError(f"{board.name}: {wheel.name} cannot be unpacked: {said}")
+            raise HarnessError(f"{board.name}: cannot unpack {wheel.name}: {said}")
         yield NcnnBoard(board=board, script=paths["script"], packages=packages)
 
 
 def find_params(folder: Path, inputs: Mapping[str, int]) -> dict[str, Path]:
-    """The networks' files. Raises ConfigurationError where one is missing."""
+    """The networks' files. Raises ConfigurationError if one is missing."""
     params = {name: folder / f"{name}.param" for name in inputs}
     missing = [name for name, path in params.items() if not path.is_file()]
     if missing:
         raise ConfigurationError(
             f"{folder}: has no {missing[0]}.param" + (f" and {len(missing) - 1} more" if missing[1:] else ""),
-            hint="The networks are those of the folder benchmark/ of https://github.com/Tencent/ncnn.",
+            hint="The networks are in the folder benchmark/ of https://github.com/Tencent/ncnn.",
         )
     return params

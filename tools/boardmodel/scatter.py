@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def draw(validations: Sequence[BoardValidation], path: Path) -> None:
-    """Writes a drawing in the format of the path's ending: a point for each network, board and threads."""
+    """Writes a plot in the format of the path's suffix: a point per network, board and number of threads."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigurationError("drawing needs matplotlib", hint="pip install matplotlib") from None
+        raise ConfigurationError("the plot needs matplotlib", hint="pip install matplotlib") from None
 
-    mpl.rcParams["svg.hashsalt"] = "harness"  # the same drawing for the same points
+    mpl.rcParams["svg.hashsalt"] = "harness"  # reproducible
     figure = Figure(figsize=(7, 6), layout="constrained")
     axes = figure.subplots()
     for number, board in enumerate(validations):
@@ -56,4 +56,4 @@ def draw(validations: Sequence[BoardValidation], path: Path) -> None:
     try:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path}: cannot be drawn: {error}") from None
+        raise ConfigurationError(f"{path}: cannot write the plot: {error}") from None

@@ -1,5 +1,4 @@
-"""Holds predictions against published times: how far off are they for a network, a board, a precision or a
-number of threads that was left out of the fit?"""
+"""Compares predictions with published times, for networks, boards and precisions left out of the fit."""
 
 from __future__ import annotations
 
@@ -26,26 +25,26 @@ if TYPE_CHECKING:
     from tools.boardmodel.published import PublishedBoard
 
 FOUR = 4
-CLOSE = 0.20  # what counts as close, as a fraction of the measured time
+CLOSE = 0.20  # relative error that counts as close
 _BOARDS_AT_ONCE = 2
 
-Errors = Mapping[str, float]  # by network; a prediction over the measured time, less one
+Errors = Mapping[str, float]  # by network: prediction / measured time - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardValidation:
-    """What was found for one kind of board."""
+    """The errors for one kind of board."""
 
     target: str
     works: Mapping[str, Work]
     measured: tuple[Mapping[str, float], Mapping[str, float]]  # milliseconds of one thread and of four
-    one_thread: Fit  # errors of networks that were left out
+    one_thread: Fit  # leave-one-out errors
     four_threads: Fit
-    other_boards: Errors  # with coefficients of the other boards together; empty where there are none
-    int8: Errors  # of int8 networks, fitted on the others
+    other_boards: Errors  # with coefficients fitted to the other boards; empty for a single board
+    int8: Errors  # of int8 networks, with coefficients fitted to the others
 
     def predicted_ms(self, network: str, threads: int) -> float:
-        """By coefficients that were fitted on the other networks."""
+        """The prediction with coefficients fitted to the other networks."""
         found = self.one_thread if threads == 1 else self.four_threads
         return self.measured[threads != 1][network] * (1 + found.errors[network])
 
@@ -53,9 +52,9 @@ class BoardValidation:
 def profile_networks(
     boards: Sequence[PublishedBoard], params: Mapping[str, Path], inputs: Mapping[str, int], kept: Path
 ) -> None:
-    """Profiles every network on every board, into kept/TARGET/NETWORK.profile; what is there is kept.
+    """Profiles every network on every board into kept/TARGET/NETWORK.profile, unless the file exists.
 
-    Raises HarnessError with the cause of the first network that fails.
+    Raises HarnessError for the first network that fails.
     """
     total = sum(len(board.one_thread_ms) for board in boards)
     with (
@@ -99,7 +98,7 @@ def _profile_board(
 
 
 def validate(boards: Sequence[PublishedBoard], kept: Path) -> list[BoardValidation]:
-    """From profiles that `profile_networks` kept. Raises PredictionError where costs cannot be had."""
+    """Validates the profiles of `profile_networks`. Raises PredictionError without LLVM."""
     works: dict[str, dict[str, Work]] = {}
     data: dict[str, BoardData] = {}
     for board in boards:
@@ -145,12 +144,12 @@ def _validate(
 
 
 def median(errors: Errors) -> float | None:
-    """Of their sizes; None where there are none."""
+    """The median absolute error; None without errors."""
     return float(np.median(np.abs(list(errors.values())))) if errors else None
 
 
 def share_close(validations: Sequence[BoardValidation]) -> float:
-    """The share of all points, one thread and their network left out, that are within CLOSE."""
+    """The share of leave-one-out predictions for one thread within CLOSE."""
     errors = [error for board in validations for error in board.one_thread.errors.values()]
     return float(np.mean(np.abs(errors) <= CLOSE))
 
@@ -164,7 +163,7 @@ def _measurements(times: Mapping[str, float], works: Mapping[str, Work]) -> list
 
 def _work(predictor: Predictor, path: Path) -> Work:
     if not path.is_file():
-        raise HarnessError(f"{path}: this network has not been profiled")
+        raise HarnessError(f"{path}: the network has not been profiled")
     return predictor.work(read_profile(path))
 
 
