@@ -1,4 +1,4 @@
-"""Which board a target's cells run on: one of a boards file, else this machine or an emulated one.
+"""Finds the board for a target: one of a boards file, or else this machine or an emulated board.
 
 A boards file names devices that answer to SSH:
 
@@ -16,12 +16,12 @@ A boards file names devices that answer to SSH:
         sudo: true                       # ask its sudo, which must need no password, to set governors
         jump: me@gate.example:22         # reached through it; or host, user, port, key and so on as above
         power: [uhubctl, -a, "{action}"] # run here to switch it off, on or cycle it; or command and seconds
-        energy: [read-plug, 192.0.2.9]   # run here while it works: prints the watts it takes, as one number;
-                                         # or {command: [...], unit: joules}: all so far, before and after
-        retry: [2, 5, 15, 30, 60]        # seconds between attempts when it fails, then it is left out
+        energy: [read-plug, 192.0.2.9]   # run here while it works: prints its power in watts;
+                                         # or {command: [...], unit: joules}: its energy so far
+        retry: [2, 5, 15, 30, 60]        # seconds between attempts if it fails; then it is left out
 
-Those of a labgrid coordinator (the extra `labgrid`) have a place instead of a host; its NetworkService says
-where the board is, and who logs in unless `user` does:
+Boards of a labgrid coordinator (the extra `labgrid`) have a place instead of a host. Its NetworkService gives
+the address, and the user if the key `user` is absent:
 
     labgrid: {coordinator: lab.example:20408, wait_seconds: 600}   # for a place that somebody else holds
     boards:
@@ -76,15 +76,15 @@ class BoardEntry:
 
     name: str
     target: Target
-    address: SshAddress  # without a host, and maybe without a user, where there is a place
+    address: SshAddress  # with a place: without a host, and possibly without a user
     place: Place | None = None
-    power: PowerHook | None = None  # None: nobody but a person can switch it off
+    power: PowerHook | None = None  # None: only a person can switch it off
     sensors: BoardPaths
     retry: tuple[float, ...] | None = None  # seconds between attempts to reach it; None: as sweeps do
 
     @property
     def where(self) -> str:
-        """Its address or its place, to be shown."""
+        """Its address or its place, for tables."""
         return str(self.place or self.address)
 
 
@@ -96,7 +96,7 @@ def read_boards(path: Path) -> list[BoardEntry]:
 def open_board(target: Target, boards_file: Path | None = None) -> Board:
     """The board for a target, to be used in a `with` statement; nothing is connected before that.
 
-    Raises ConfigurationError where the boards file knows another target by the same name.
+    Raises ConfigurationError if the boards file has another target of the same name.
     """
     if boards_file is not None:
         for entry in read_boards(boards_file):
@@ -113,16 +113,16 @@ def open_board(target: Target, boards_file: Path | None = None) -> Board:
 
 
 def check_target(entry: BoardEntry, target: Target) -> None:
-    """Raises ConfigurationError where a board is of another target that has the same name."""
+    """Raises ConfigurationError if a board has another target of the same name."""
     if entry.target != target:
         raise ConfigurationError(
-            f"the board {entry.name} is of another target that is called {target.name}, too",
+            f"the board {entry.name} has another target with the name {target.name}",
             hint="Name the same target file here and in the boards file.",
         )
 
 
 def board_of(entry: BoardEntry) -> SshBoard:
-    """The board of an entry, likewise."""
+    """The board of an entry, to be used in a `with` statement."""
     if entry.place is not None:
         return PlaceBoard(entry.place, entry.name, entry.target, entry.address, sensors=entry.sensors)
     return SshBoard(entry.name, entry.target, entry.address, sensors=entry.sensors)
@@ -143,20 +143,20 @@ def _entry(
     **rest: object,
 ) -> BoardEntry:
     for key, text in (("name", name), ("place", place)):
-        if not text.isprintable():  # it is a part of lines and of tables
-            raise node.error(f"the {key} {text!r} holds characters that cannot be printed", key=key)
+        if not text.isprintable():  # lines and tables show it
+            raise node.error(f"the {key} {text!r} has unprintable characters", key=key)
     if target.is_host:
         raise node.error(
-            f"the target {target.name} is the machine that harness runs on, which is never reached over SSH",
-            hint="Leave this board out: a sweep over host measures this machine. Another PC needs a target "
-            "file of its own, with its architecture and glibc.",
+            f"the target {target.name} is this machine, which is not reached over SSH",
+            hint="Remove this board: a sweep over host measures this machine. For another PC, write a "
+            "targets file with its architecture and glibc.",
             key="target",
         )
     for key in ("host", "user"):
         if key not in rest and not place:
             raise node.error(f"a board needs the key {key} ({HOST_FIELDS[key].help}), or a place")
     if place and (extra := rest.keys() & {"host", "port"}):
-        raise node.error(f"the board {name} has a place, which says its {extra.pop()}", key="place")
+        raise node.error(f"the board {name} has both a place and a {extra.pop()}", key="place")
     address = checked_address(node, f"the board {name}", **{"host": "", "user": "", **rest})
     if cache_limit_mb is not None:
         address = replace(address, cache_limit_bytes=cache_limit_mb * 10**6)
@@ -176,7 +176,7 @@ def _entry(
 def _file(
     node: Node, *, boards: tuple[BoardEntry, ...], labgrid: Place | None = None
 ) -> tuple[BoardEntry, ...]:
-    """Gives the boards' places the coordinator that they are places of."""
+    """Adds the coordinator to the boards' places."""
     names: set[str] = set()
     for entry, item in zip(boards, node.entries["boards"].items, strict=True):
         if entry.name in names:
@@ -184,7 +184,7 @@ def _file(
         names.add(entry.name)
         if entry.place is not None and labgrid is None:
             raise node.error(
-                f"the board {entry.name} has a place, and the file no coordinator",
+                f"the board {entry.name} has a place, but the file has no coordinator",
                 hint="Add labgrid: {coordinator: HOST:PORT}.",
                 key="boards",
             )

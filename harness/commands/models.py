@@ -11,7 +11,7 @@ from harness.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    # The global options are also taken after the action; absent there, they keep what stands before it.
+    # The global options may also follow the action; SUPPRESS keeps the values of those before it.
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     for name in ("--json", "--debug", "--quiet"):
         common.add_argument(name, action="store_true", help=argparse.SUPPRESS)

@@ -1,1 +1,1 @@
-"""The models harness knows: those that ship, and those whose weights are fetched from their authors."""
+"""The models that harness knows, and the download of their weights from the authors."""

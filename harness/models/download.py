@@ -1,7 +1,9 @@
-"""Downloads a file, of which size and SHA-256 are best known beforehand.
+"""Downloads a file, preferably of a known size and SHA-256.
 
-What has arrived is kept in NAME.part beside the destination: a cut connection is taken up again there, at
-once or by the next call. Only a complete file with the right hash gets its name, in one step.
+NAME.part beside the destination keeps the bytes that have arrived: after a cut connection the download
+resumes there, at once or in the next call. Only a complete file with the right hash gets its name.
+
+Download libraries (pooch, requests) do not resume, and limit neither size nor redirects to plain http.
 """
 
 from __future__ import annotations
@@ -33,16 +35,16 @@ ATTEMPTS = 4
 PAUSE = 1.0  # seconds before the second attempt, doubled before each next one
 TIMEOUT = 30.0  # seconds without a byte
 _BLOCK = 1 << 16
-_LARGEST = 4 << 30  # bytes of a file of unknown size: a server may send without end
-_SHOWN = 160  # characters of what a server says
+_LARGEST = 4 << 30  # bytes of a file of unknown size: a server may never stop sending
+_SHOWN = 160  # characters of a message from a server
 
 
 class _InterruptedError(Exception):
-    """The connection could not be made or was cut; another attempt may do better."""
+    """The connection failed or was cut; another attempt may succeed."""
 
 
 class _WrongContentError(Exception):
-    """All bytes are there and the hash is another one."""
+    """The file is complete, but has another hash."""
 
     def __init__(self, found: str) -> None:
         super().__init__(found)
@@ -51,7 +53,7 @@ class _WrongContentError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a user can do in another way, in the words of the command that downloads."""
+    """Hints in the words of the command that downloads."""
 
     address: str = "give another address with --url"
     folder: str = "choose another folder with --to"
@@ -68,17 +70,17 @@ def download(
     timeout: float = TIMEOUT,
     advice: Advice | None = None,
 ) -> bool:
-    """Makes `destination` the published file; False where it already was.
+    """Downloads `url` to `destination`; returns False if the file is there already.
 
-    A size of None takes what the server says, a hash of None takes what it sends. `advance` is told of bytes
-    as they arrive, first of those that an earlier call left. Raises ConfigurationError where another file has
-    that name or `url` is no address, and BuildError where the download fails: no network, refused, cut too
-    often, redirected to something else than http, wrong size, wrong hash.
+    With size None the server's own size counts, with sha256 None any content is accepted. `advance` is called
+    with the number of bytes that arrived, first with those of an earlier call. Raises ConfigurationError if
+    `destination` is another file or `url` is malformed, and BuildError if the download fails: no network,
+    refused, cut too often, redirected to another protocol, wrong size, wrong hash.
     """
     if not _is_address(url):
         raise ConfigurationError(
             f"{url}: not an http or https address",
-            hint="Write blanks and letters beyond ASCII as %20, %C3%BC and so on.",
+            hint="Percent-encode blanks and non-ASCII letters, for example %20 and %C3%BC.",
         )
     wanted = _Wanted(url=url, size=size, sha256=sha256, advice=advice or Advice())
     with _file_errors(destination, wanted.advice):
@@ -88,7 +90,7 @@ def download(
         destination.parent.mkdir(parents=True, exist_ok=True)
         part = destination.with_name(destination.name + ".part")
         with _locked(part, wanted.advice) as file:
-            if destination.exists():  # another process was faster
+            if destination.exists():  # another process has finished it
                 wanted.check_present(destination)
                 return False
             _fill(file, wanted, advance, pause, timeout)
@@ -100,14 +102,14 @@ def _is_address(url: str) -> bool:
     try:
         parts = urllib.parse.urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets, or a port that is no number
+    except ValueError:  # brackets, or a malformed port
         return False
     return named and parts.scheme in ("http", "https") and re.fullmatch("[!-~]+", url) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Wanted:
-    """The published file, as far as it is known."""
+    """The published file, as far as known."""
 
     url: str
     size: int | None
@@ -122,7 +124,7 @@ class _Wanted:
         ):
             return
         raise ConfigurationError(
-            f"{path}: exists and is not the published file",
+            f"{path}: exists, but is not the published file",
             hint=f"Move it away, or {self.advice.folder}.",
         )
 
@@ -144,13 +146,13 @@ def _file_errors(destination: Path, advice: Advice) -> Iterator[None]:
     except OSError as error:
         hint = f"Make the folder writable, or {advice.folder}."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = f"Make room, or {advice.folder}."
+            hint = f"Free some space, or {advice.folder}."
         raise BuildError(f"{destination}: cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 @contextlib.contextmanager
 def _locked(part: Path, advice: Advice) -> Iterator[IO[bytes]]:
-    """The part file, open for this process alone; another fetch of the same file waits here."""
+    """The part file, locked by this process; other downloads of the same file wait here."""
     while True:
         with _opened(part, advice) as file:
             try:
@@ -159,7 +161,7 @@ def _locked(part: Path, advice: Advice) -> Iterator[IO[bytes]]:
                 console.log(f"waiting for another download of {part.stem}")
                 fcntl.flock(file, fcntl.LOCK_EX)
             if not _is_at(file, part):
-                continue  # who held the lock has renamed the file meanwhile
+                continue  # the previous holder of the lock has renamed the file
             try:
                 yield file
             finally:
@@ -169,10 +171,10 @@ def _locked(part: Path, advice: Advice) -> Iterator[IO[bytes]]:
 
 
 def _opened(part: Path, advice: Advice) -> IO[bytes]:
-    """The part file, made where it is missing.
+    """Opens the part file, and creates it if it is missing.
 
-    In a folder that others write to, what has that name may be a link to another file of this user, or a file
-    that somebody else changes after its hash was checked: neither is opened for writing. Raises BuildError.
+    In a folder that other users write to, the name may belong to a link to another file of this user, or to a
+    file that somebody changes after the hash is checked: neither is opened. Raises BuildError.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -187,7 +189,7 @@ def _opened(part: Path, advice: Advice) -> IO[bytes]:
     elif status.st_uid != os.geteuid():
         why = "belongs to another user"
     elif status.st_nlink > 1:
-        why = "has another name too (a hard link)"
+        why = "has a second name (a hard link)"
     else:
         return os.fdopen(descriptor, "a+b")
     os.close(descriptor)
@@ -196,7 +198,7 @@ def _opened(part: Path, advice: Advice) -> IO[bytes]:
 
 def _foreign(part: Path, why: str, advice: Advice) -> BuildError:
     return BuildError(
-        f"{part}: {why}, so the download cannot continue in it",
+        f"{part}: {why}; the download cannot use it",
         hint=f"Remove it, or {advice.folder}.",
     )
 
@@ -216,7 +218,7 @@ def _fill(
     pause: float,
     timeout: float,
 ) -> None:
-    """Completes the part file. Leaves it empty where its bytes are not to be trusted."""
+    """Completes the part file; empties it if its bytes cannot be trusted."""
     resumed = file.seek(0, os.SEEK_END)
     if wanted.size is not None and resumed > wanted.size:
         resumed = file.truncate(0)
@@ -236,27 +238,27 @@ def _fill(
             if not resumed:
                 raise wanted.refused(
                     f"not the published file: its sha256 is {wrong.found}, not {wanted.sha256}; "
-                    "the file has changed there, or a proxy rewrites downloads"
+                    "the authors have changed the file, or a proxy rewrites downloads"
                 ) from None
-            # What an earlier call left did not belong to this file; once more, from its beginning.
-            resumed, reason, arrived = 0, "what an earlier download had left did not fit", 0
+            # The bytes of an earlier call belong to another file: start again.
+            resumed, reason, arrived = 0, "the rest of an earlier download did not fit", 0
     of = "" if wanted.size is None else f" of {wanted.size:,}"
     raise BuildError(
-        f"{wanted.url}: {reason} ({arrived:,}{of} bytes are here)",
-        hint="Check the network and run the same command again: it continues the download.",
+        f"{wanted.url}: {reason} ({arrived:,}{of} bytes have arrived)",
+        hint="Check the network and run the same command again: it resumes the download.",
     )
 
 
 def _receive(file: IO[bytes], wanted: _Wanted, advance: Callable[[int], None], timeout: float) -> None:
-    """Appends what is missing; from the beginning where the server cannot start in the middle."""
+    """Appends the missing bytes; all of them if the server cannot start in the middle."""
     have = file.seek(0, os.SEEK_END)
     if have == wanted.size:
         return
     response = _answer(wanted, have, timeout)
-    if response is None:  # the server's file ends before this one does
+    if response is None:  # the server's file is shorter
         file.truncate(0)
         advance(-have)
-        raise _InterruptedError("the server has fewer bytes than are here")
+        raise _InterruptedError("the server's file is shorter than the part that has arrived")
     with response:
         if have and not _continues(response, have):
             file.truncate(0)
@@ -278,7 +280,7 @@ def _receive(file: IO[bytes], wanted: _Wanted, advance: Callable[[int], None], t
 
 
 def _answer(wanted: _Wanted, have: int, timeout: float) -> http.client.HTTPResponse | None:
-    """The server's answer, from byte `have` on where it can do that; None where it has none from there on."""
+    """The server's answer, from byte `have` if it supports ranges; None if the file has no such byte."""
     headers = {"User-Agent": f"harness/{__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
@@ -297,19 +299,19 @@ def _answer(wanted: _Wanted, have: int, timeout: float) -> http.client.HTTPRespo
         raise _InterruptedError(said) from None
     except urllib.error.URLError as error:
         raise _InterruptedError(f"no connection: {_short(error.reason)}") from None
-    except (http.client.InvalidURL, ValueError) as error:  # of a name that no host can have
+    except (http.client.InvalidURL, ValueError) as error:  # an impossible host name
         raise wanted.refused(f"the address cannot be used: {_short(error)}") from None
     except (http.client.HTTPException, OSError) as error:
-        raise _InterruptedError(f"no proper answer: {_short(error) or type(error).__name__}") from None
+        raise _InterruptedError(f"invalid answer: {_short(error) or type(error).__name__}") from None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server that names another address, but not out of http, and not from https to http."""
+    """Follows redirects within http and https, but not from https to http."""
 
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
 
-    def http_error_302(  # the base class asks for a proper address before it calls redirect_request
+    def http_error_302(  # the base class parses the address before it calls redirect_request
         self,
         req: urllib.request.Request,
         fp: IO[bytes],
@@ -330,7 +332,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             raise self._refused(fp, f"the server redirects from https to {_short(address)}")
         visited: dict[str, int] = getattr(req, "redirect_dict", {})
         if visited.get(address, 0) >= self.max_repeats or len(visited) >= self.max_redirections:
-            raise self._refused(fp, f"the server redirects in a circle, at last to {_short(address)}")
+            raise self._refused(fp, f"the server redirects in a loop, last to {_short(address)}")
         return super().http_error_302(req, fp, code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -341,7 +343,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _short(said: object) -> str:
-    """What a server or the system says, in one line that can be shown."""
+    """A message of a server or the system on one printable line."""
     return printable(" ".join(str(said).split()))[:_SHOWN]
 
 
@@ -353,10 +355,9 @@ def _continues(response: http.client.HTTPResponse, have: int) -> bool:
 
 
 def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: int) -> int | None:
-    """What the file will have in all; None where chunks say when it ends.
+    """The size of the whole file; None if it is sent in chunks, which mark its end.
 
-    Refuses an answer of another size before a byte of it is read, and one whose end could not be told from a
-    cut.
+    Refuses an answer of the wrong size before reading it, and one with an end that looks like a cut.
     """
     announced = None if response.chunked else response.headers.get("Content-Length")
     if announced is not None and not re.fullmatch("[0-9]{1,15}", announced.strip()):
@@ -368,7 +369,7 @@ def _expected_size(response: http.client.HTTPResponse, wanted: _Wanted, have: in
         return wanted.size
     if size is None and wanted.sha256 is None and not response.chunked:
         raise wanted.refused(
-            "the server does not say how long the file is, and neither its size nor its hash is known"
+            "the server does not announce the size of the file, and neither size nor hash is known"
         )
     return size
 

@@ -64,18 +64,18 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f"boards:\n- {{{BOARD.replace('target: pi', 'target: pj')}}}", r":2: unknown target pj"),
         (
             f"boards:\n- {{{BOARD.replace('target: pi', 'target: host')}}}",
-            r":2: the target host is the machine that harness runs on, .*\n  Leave this board out: .*PC",
+            r":2: the target host is this machine, .*\n  Remove this board: .*PC",
         ),
         (
             "boards:\n- {name: a, place: p,\n   target: host}\nlabgrid: {coordinator: 'lab:1'}",
-            r":3: the target host is the machine that harness runs on",
+            r":3: the target host is this machine",
         ),
         (f"boards:\n- {{{BOARD.replace('192.0.2.7', '-oProxyCommand=x')}}}", r":2: expected a host"),
         (
             f"boards:\n- {{{BOARD.replace(KEY, 'ssh-ed25519 AAAA')}}}",
             r":2: host_key: the type of the key is not",
         ),
-        (f"boards:\n- {{{BOARD}, key: none}}", r":2: there is no file .*none"),
+        (f"boards:\n- {{{BOARD}, key: none}}", r":2: the file .*none does not exist"),
         (
             f"boards:\n- {{{BOARD}, key: ~no-such-user/id}}",
             r":2: there is no user no-such-user with a home folder",
@@ -84,18 +84,30 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
         (f'boards:\n- {{{BOARD}, sensors: {{sys: "/\\0"}}}}', r":2: expected an absolute path, found a null"),
         (f"boards:\n- {{{BOARD}, known_hosts: boards.yaml}}", r":2: the board shelf has both"),
         (f"boards:\n- {{{BOARD}}}\n- {{{BOARD}, port: 23}}", r"two boards are called shelf"),
-        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_BELL)}}}", r":2: the name 'a\\x07' holds char"),
-        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_LINES)}}}", r":2: the name 'a\\nb' holds char"),
-        (f"boards:\n- {{{BOARD.replace('shelf', QUOTED_OVERRIDE)}}}", r":2: the name .* holds char"),
+        (
+            f"boards:\n- {{{BOARD.replace('shelf', QUOTED_BELL)}}}",
+            r":2: the name 'a\\x07' has unprintable char",
+        ),
+        (
+            f"boards:\n- {{{BOARD.replace('shelf', QUOTED_LINES)}}}",
+            r":2: the name 'a\\nb' has unprintable char",
+        ),
+        (
+            f"boards:\n- {{{BOARD.replace('shelf', QUOTED_OVERRIDE)}}}",
+            r":2: the name .* has unprintable char",
+        ),
         (f"boards:\n- {{{BOARD.replace('user: pi', 'user: ' + QUOTED_BELL)}}}", r":2: expected a user"),
         ("boards:\n- {name: a, target: pi}", r":2: a board needs the key host .*, or a place"),
         ("boards:\n- {name: a, target: pi, host: b}", r":2: a board needs the key user .*, or a place"),
         (
             f"boards:\n- {{name: a, target: pi, place: p, host_key: {KEY}}}",
-            r"the board a has a place, and the",
+            r"the board a has a place, but the",
         ),
-        (f"boards:\n- {{{BOARD}, place: p}}", r":2: the board shelf has a place, which says its host"),
-        (f"boards:\n- {{name: a, target: pi, place: {QUOTED_LINES}}}", r":2: the place 'a\\nb' holds char"),
+        (f"boards:\n- {{{BOARD}, place: p}}", r":2: the board shelf has both a place and a host"),
+        (
+            f"boards:\n- {{name: a, target: pi, place: {QUOTED_LINES}}}",
+            r":2: the place 'a\\nb' has unprintable char",
+        ),
         ("labgrid: {coordinator: lab}\nboards: []", r":1: expected HOST:PORT"),
         ("labgrid: {wait_seconds: 1}\nboards: []", r":1: labgrid needs the key coordinator"),
         (f"boards:\n- {{{BOARD}, jump: gate}}", r':2: expected user@host:port, found "gate"'),
@@ -106,7 +118,10 @@ def test_a_known_hosts_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
             f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, folder: x}}}}",
             r":2: unknown key folder in a jump",
         ),
-        (f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, key: none}}}}", r":2: there is no file .*none"),
+        (
+            f"boards:\n- {{{BOARD}, jump: {{host: g, user: u, key: none}}}}",
+            r":2: the file .*none does not exist",
+        ),
         (f"boards:\n- {{{BOARD}, energy: read-plug}}", r":2: expected a command as a list of words"),
         (f"boards:\n- {{{BOARD}, energy: ['']}}", r":2: the first word"),
         (f"boards:\n- {{{BOARD}, energy: {{command: [x], unit: kWh}}}}", r":2: unknown unit kWh"),
@@ -297,7 +312,7 @@ def test_a_board_of_another_target_with_the_same_name_is_refused(tmp_path: Path)
         (tmp_path / folder / "khadas.yaml").write_text(text)
     file = write(tmp_path, f"boards: [{{{BOARD.replace('target: pi', 'target: here/khadas.yaml')}}}]")
     assert open_board(load_target(str(tmp_path / "here" / "khadas.yaml")), file).name == "shelf"
-    with pytest.raises(ConfigurationError, match="shelf is of another target that is called khadas"):
+    with pytest.raises(ConfigurationError, match="shelf has another target with the name khadas"):
         open_board(load_target(str(tmp_path / "there" / "khadas.yaml")), file)
 
 
@@ -347,7 +362,7 @@ def test_without_known_hosts_it_says_how_to_record_the_key(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     text = BOARD.partition(", host_key")[0]
-    with pytest.raises(ConfigurationError, match=r"there is no file .*/\.ssh/known_hosts") as caught:
+    with pytest.raises(ConfigurationError, match=r"the file .*/\.ssh/known_hosts does not exist") as caught:
         read_boards(write(tmp_path, f"boards: [{{{text}, port: 2200}}]"))
     assert "`ssh-keyscan -p 2200 192.0.2.7 >>FILE`" in caught.value.hint
     assert "ssh -p 2200 pi@192.0.2.7" in caught.value.hint

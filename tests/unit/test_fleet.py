@@ -59,7 +59,7 @@ def test_another_target_of_the_same_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "khadas.yaml").write_text(OWN.replace("a55", "a53"))
     fleet = Fleet(boards_file(tmp_path, one="khadas.yaml"))
-    with pytest.raises(ConfigurationError, match="one is of another target that is called khadas, too"):
+    with pytest.raises(ConfigurationError, match="one has another target with the name khadas"):
         fleet.boards(load_target(str(tmp_path / "other" / "khadas.yaml")))
 
 

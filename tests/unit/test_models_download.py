@@ -105,7 +105,7 @@ def test_after_too_many_cuts_the_next_call_goes_on(server: Server, tmp_path: Pat
     server.cuts = ATTEMPTS
     with pytest.raises(BuildError, match="was cut") as caught:
         fetch(server, tmp_path / "model.weights")
-    assert "it continues the download" in str(caught.value)
+    assert "it resumes the download" in str(caught.value)
     assert not (tmp_path / "model.weights").exists()
     arrived = (tmp_path / "model.weights.part").stat().st_size
     assert f"{arrived:,} of {len(CONTENT):,} bytes" in str(caught.value)
@@ -212,7 +212,7 @@ def test_an_end_that_could_be_a_cut_is_refused_where_the_hash_is_unknown(
     server: Server, tmp_path: Path
 ) -> None:
     server.announce = False
-    with pytest.raises(BuildError, match="does not say how long the file is"):
+    with pytest.raises(BuildError, match="does not announce the size"):
         fetch_unknown(server, tmp_path / "bazel")
     assert list(tmp_path.iterdir()) == []
     assert fetch_unknown(server, tmp_path / "bazel", SHA256)

@@ -78,7 +78,7 @@ def redirect(place: str) -> Answer:
         (redirect("ftp://127.0.0.1:{port}/x"), "redirects to ftp://.*, not an http or https address"),
         (redirect("file:///etc/passwd"), "redirects to file:///etc/passwd, not an http or https address"),
         (redirect("http://x\xfc/\x01"), r"redirects to http://xü/\\x01, not an http or https address"),
-        (redirect("http://127.0.0.1:{port}/x"), "redirects in a circle, at last to http://127.0.0.1"),
+        (redirect("http://127.0.0.1:{port}/x"), "redirects in a loop, last to http://127.0.0.1"),
         (redirect(f"http://{'a' * 70}/"), "the address cannot be used: .*label too long"),
         (redirect("http://me:secret@127.0.0.1/"), "the address cannot be used"),
         (lambda _: head(status="302 Found"), "answers 302 without an address"),
@@ -100,9 +100,9 @@ def test_a_wrong_answer_is_one_error_at_once(answer: Answer, said: str, tmp_path
     [
         (head("Transfer-Encoding: chunked") + b"zz\r\nabc\r\n", "the connection was cut"),
         (head("Transfer-Encoding: chunked") + b"-5\r\nabc\r\n", "the connection was cut"),
-        (b"\xff\0" * 300 + b"\r\n\r\n", "no proper answer"),
-        (head(*[f"a{number}: 1" for number in range(200)]), "no proper answer"),
-        (b"", "no proper answer"),
+        (b"\xff\0" * 300 + b"\r\n\r\n", "invalid answer"),
+        (head(*[f"a{number}: 1" for number in range(200)]), "invalid answer"),
+        (b"", "invalid answer"),
     ],
 )
 def test_garbage_is_tried_again_and_then_one_error(answer: bytes, said: str, tmp_path: Path) -> None:
@@ -230,5 +230,5 @@ def test_another_users_file_is_not_continued(server: Server, tmp_path: Path) -> 
 
 def test_a_fifo_with_the_files_own_name_is_another_file(server: Server, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "bazel")
-    with pytest.raises(Exception, match="exists and is not the published file"):
+    with pytest.raises(Exception, match="exists, but is not the published file"):
         download(server.url, tmp_path / "bazel", size=None, sha256=SHA256)

@@ -1,4 +1,4 @@
-"""The keys of a boards file that say how a host is reached over SSH: a board, or a jump host."""
+"""The keys of a boards file for a host behind SSH: a board, or a jump host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _USER = r"(?!-)[^\s@\x00-\x1f\x7f-\x9f]+"
 
 
 def checked_address(node: Node, what: str, **values: object) -> SshAddress:
-    """An address of the values of some of HOST_FIELDS, with ~/.ssh/known_hosts where no key of the server is
-    given. Raises ConfigurationError where the keys contradict each other or name absent files."""
+    """An address from the values of these keys; the server's key is looked up in known_hosts if not given.
+
+    Raises ConfigurationError if keys contradict each other or name absent files.
+    """
     if "host_key" in values and "known_hosts" in values:
         raise node.error(f"{what} has both host_key and known_hosts", hint="Keep one of them.")
     if "host_key" in values:
@@ -32,12 +34,12 @@ def checked_address(node: Node, what: str, **values: object) -> SshAddress:
         path = values.get(key)
         if isinstance(path, Path) and not stat.S_ISREG(node.mode(path, key=key)):
             hint = _record_the_key(values) if key == "known_hosts" else ""
-            raise node.error(f"there is no file {path}", hint=hint, key=key)
+            raise node.error(f"the file {path} does not exist", hint=hint, key=key)
     return SshAddress(**values)  # type: ignore[arg-type]
 
 
 def _record_the_key(values: Mapping[str, object]) -> str:
-    """What to do where no key of a host is on record."""
+    """The hint for a host without a recorded key."""
     host, port, user = (
         str(values.get(key, known)) for key, known in (("host", "HOST"), ("port", "22"), ("user", "USER"))
     )
@@ -78,10 +80,10 @@ def _user_at_host(node: Node, written: str) -> SshAddress:
 USER_AT_HOST = Then(shape=Text(expected="user@host:port"), make=_user_at_host)
 _NO_PASSWORDS = (
     "Passwords are not supported: name a private key with key, or use the SSH agent. "
-    "`ssh-copy-id USER@HOST` lets your key in."
+    "`ssh-copy-id USER@HOST` installs your key on the board."
 )
 _NO_PASSPHRASES = (
-    "Leave key out and give the key to the SSH agent, which asks for its passphrase: `ssh-add FILE`."
+    "Remove key and add the key to the SSH agent, which asks for the passphrase: `ssh-add FILE`."
 )
 MISNOMERS = {
     word: f"Did you mean {key}?"
