@@ -59,7 +59,7 @@ exit "$status"
 def quoted(argv: Sequence[str]) -> str:
     """One line that a POSIX shell splits into exactly these words.
 
-    Raises ValueError for what no command line can carry: no words at all, or a null character.
+    Raises ValueError for an empty command, or a null character.
     """
     if not argv:
         raise ValueError("a command needs at least one word")
@@ -89,7 +89,7 @@ def wrapped(
 
 
 def split_pid(stdout: str) -> tuple[int | None, str]:
-    """The process group's number and the program's own output; None where it has not come."""
+    """The process group's number, None if missing, and the program's output."""
     found = _PID_LINE.match(stdout)
     return (int(found[1]), stdout[found.end() :]) if found else (None, stdout)
 

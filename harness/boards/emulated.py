@@ -1,8 +1,8 @@
 """An emulated board: an arm64 container under QEMU's user emulation, with an OpenSSH server.
 
-From the connection on it is an SshBoard like any other. The container answers on the loopback interface
-only, with a host key and for a user key that are made for it before it starts; inside, everything runs as an
-unprivileged user. QEMU emulates the target's core: programs see its instruction set, and others raise SIGILL.
+Once connected it is an SshBoard. The container listens only on the loopback interface, with a new host key
+and a new user key; everything in it runs as an unprivileged user. QEMU emulates the target's core:
+instructions that the core lacks raise SIGILL.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SDKS = "/opt/sdk"  # this machine's, read-only
 
 
 def seen_below(folder: Path, path: Path) -> str | None:
-    """Where a file is in a folder, if everybody may read it and all folders on the way; else None."""
+    """A file's path in a folder, if everybody may read it and all parent folders; else None."""
     try:
         inside = path.resolve().relative_to(folder.resolve())
         steps = [folder.resolve() / part for part in (*reversed(inside.parents), inside)]
@@ -123,7 +123,7 @@ class EmulatedBoard(SshBoard):
         )
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
-        """Stores every file, but for those of SDKs, of which libtensorflow has 850 MB: the container sees
+        """Stores every file, except those of SDKs, such as the 850 MB of libtensorflow: the container mounts
         their folder."""
         seen = {name: seen_below(sdk_directory(), path) for name, path in files.items()}
         sent = super().deploy({name: path for name, path in files.items() if seen[name] is None})
@@ -137,7 +137,7 @@ class EmulatedBoard(SshBoard):
         return int(bindings[0]["HostPort"])
 
     def _wait_for_server(self, port: int) -> None:
-        """Waits for the server's first words; Docker accepts connections before it runs."""
+        """Waits for the server's banner; Docker accepts connections before the server runs."""
         deadline = time.monotonic() + START_SECONDS
         while not _greets(port):
             self._container.reload()
@@ -201,7 +201,7 @@ def _greets(port: int) -> bool:
 
 
 def _make_key() -> tuple[HostKey, bytes]:
-    """A new Ed25519 key: its public half, and the private one as an OpenSSH file."""
+    """A new Ed25519 key: the public key, and the private key as an OpenSSH file."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

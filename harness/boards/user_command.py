@@ -1,4 +1,4 @@
-"""A user's own command that a boards file names: it is run on this machine, without a shell."""
+"""A user's command in a boards file. It runs on this machine, without a shell."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from harness.config.validation import Schema
 from harness.errors import HarnessError
 from harness.text import one_line
 
-_KINDS = {"nothing": "nothing", "integer": "an integer"}  # a text that is found there is not shown either
+# Of a text only the kind is shown, as it may be a password.
+_KINDS = {"nothing": "nothing", "integer": "an integer"}
 _MOST_OUTPUT = 4 << 20  # bytes
-_LOOK_SECONDS = 0.1  # between two looks at how much it has printed
-_LONGEST = 1 << 16  # bytes from the end of what a command printed
+_LOOK_SECONDS = 0.1  # between two checks of the amount of output
+_LONGEST = 1 << 16  # bytes from the end of a command's output
 
 
 def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: str) -> str:
@@ -32,7 +33,7 @@ def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: s
     shown, they may hold a password; what it printed last may as well, and errors are kept with results, so
     that is shown on standard error alone.
     """
-    # To files: a pipe would be waited for as long as anything that was left behind holds it open.
+    # To files: a pipe would block while a remaining child process holds it open.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -76,7 +77,7 @@ class _FloodedError(Exception):
 
 
 def _status(process: subprocess.Popen[bytes], seconds: float, files: Sequence[IO[bytes]]) -> int:
-    """How a process ends whose output goes to these files, and stays small."""
+    """The exit status of a process. Raises _FloodedError if its output files get too large."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -98,7 +99,7 @@ def _end_of(file: IO[bytes]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandWords:
-    """The shape of a command; `place` must be a part of a word, and `example` says how that looks."""
+    """The shape of a command; one word must contain `place`; `example` is for messages."""
 
     example: str
     place: str = ""

@@ -1,1 +1,1 @@
-"""What this machine has, and how it gets what it lacks: the work behind `harness doctor`."""
+"""Checks of this machine and of targets, and installation of missing packages, for `harness doctor`."""

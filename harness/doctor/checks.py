@@ -1,4 +1,4 @@
-"""The programs of toolchains/checks/: built for a target, run on its board, compared with what they print.
+"""The programs of toolchains/checks/: built for a target and run on its board; their output is compared.
 
 Layout below the cache: checks/<target>/<program>/<key>/ holds one finished program.
 """
@@ -36,7 +36,7 @@ _TAIL = 20  # lines of the compiler's output that a failure shows
 
 
 class WrongOutputError(TargetMismatchError):
-    """A check ran on the board and printed something else."""
+    """The output of a check on the board differs from the expected one."""
 
     def __init__(self, message: str, *, printed: str, hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -45,21 +45,21 @@ class WrongOutputError(TargetMismatchError):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A program and what it prints where all is well."""
+    """A program and its expected output."""
 
     name: str
     purpose: str
     source: str
     prints: str
     hint: str
-    sdk: str = ""  # what it is linked with beside the C library
+    sdk: str = ""  # the SDK that it is linked with
 
     @property
     def program(self) -> str:
         return Path(self.source).stem
 
     def expected(self, target: Target) -> str:
-        """What it prints for the target."""
+        """The expected output for the target."""
         if self.sdk and target.tensorflow:
             return self.prints.replace("{tensorflow}", read_pin(target).version)
         return self.prints
@@ -97,7 +97,7 @@ def read_checks() -> tuple[Check, ...]:
 def build_check(check: Check, target: Target) -> Path:
     """Builds a check's program, or finds it; either way it asks for no more than the target has.
 
-    Raises BuildError or TargetMismatchError, and what tensorflow_sdk raises. Then nothing is left behind.
+    Raises BuildError or TargetMismatchError, and what tensorflow_sdk raises. No files are left behind then.
     """
     toolchain = load_toolchain(_TOOLCHAIN)
     sdk = tensorflow_sdk(target) if check.sdk else None
@@ -119,9 +119,9 @@ def build_check(check: Check, target: Target) -> Path:
 
 
 def run_check(check: Check, target: Target, board: Board) -> str:
-    """What a check printed on the board, which is what was expected.
+    """The output of a check on the board, which is the expected one.
 
-    Raises WrongOutputError where it is not, TargetMismatchError where the program did not run to its end.
+    Raises WrongOutputError if it differs, TargetMismatchError if the program did not run to its end.
     """
     files = {check.program: build_check(check, target)}
     if check.sdk:

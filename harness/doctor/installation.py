@@ -1,4 +1,4 @@
-"""Installs what is missing, on Debian and Ubuntu, as root.
+"""Installs missing requirements, on Debian and Ubuntu, as root.
 
 Packages come from the distribution through apt-get; then binfmt_misc is mounted, QEMU registered there and
 the Docker Engine started, each only where the distribution's own scripts have not done so.
@@ -32,11 +32,11 @@ _LOG = "doctor.log"
 
 
 class InstallationError(HarnessError):
-    """A step of the installation failed; what it was for is left out."""
+    """A step of the installation failed; its requirements stay missing."""
 
 
 def cannot_install() -> str | None:
-    """Why nothing can be installed here; None where it can."""
+    """The reason why nothing can be installed; None if it can."""
     if os.geteuid() != 0:
         return "only root can install packages"
     if shutil.which("apt-get") is None:
@@ -45,7 +45,7 @@ def cannot_install() -> str | None:
 
 
 def install(findings: Sequence[Finding]) -> list[str]:
-    """Gets what is missing. Returns the packages installed; a failed step is a warning, not the end."""
+    """Installs missing requirements. Returns the installed packages; a failed step is a warning."""
     missing = [finding.requirement for finding in findings if not finding.ok]
     wanted = dict.fromkeys(package for requirement in missing for package in requirement.packages)
     if "docker.io" in wanted and _kernel_wants_apparmor():
@@ -84,7 +84,7 @@ def _install_packages(packages: Sequence[str]) -> list[str]:
         return []
     try:
         _run("apt-get", "update")
-    except InstallationError as error:  # one foreign archive that does not answer; Debian's own may have
+    except InstallationError as error:  # perhaps a third-party archive failed, and Debian's did not
         console.warn(str(error))
     known = [package for package in absent if _is_known(package)]
     for package in sorted(set(absent) - set(known)):
@@ -106,7 +106,7 @@ def _is_known(package: str) -> bool:
 
 
 def _register_qemu() -> None:
-    """Makes the kernel start arm64 programs with QEMU; the packages do it only where an init system runs."""
+    """Registers QEMU for arm64 programs in the kernel; the packages do this only with an init system."""
     if not (BINFMT / "register").exists():
         _run("mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT))
     if (BINFMT / "qemu-aarch64").exists():
@@ -143,7 +143,7 @@ def start_docker() -> None:
 
 
 def _start_daemon() -> subprocess.Popen[bytes]:
-    """Starts dockerd in a session of its own, so that it outlives this command."""
+    """Starts dockerd in its own session, so that it outlives this command."""
     program = system_program("dockerd")
     if program is None:
         raise InstallationError("dockerd is not installed", hint="`apt-get install docker.io iptables`")
@@ -178,7 +178,7 @@ def _environment() -> dict[str, str]:
 
 
 def _run(*command: str) -> None:
-    """Runs a step, its output kept in the log. Raises InstallationError with the last line that says why."""
+    """Runs a step, with its output in the log. Raises InstallationError with the line of the reason."""
     words = list(command)
     if words[0] == "apt-get":  # another apt-get may be at work: wait for it
         words[1:1] = ["-o", "DPkg::Lock::Timeout=300", "--quiet"]

@@ -1,4 +1,4 @@
-"""Each feature of harness, what it needs of the machine, and how to find out whether that is there."""
+"""The requirements of each feature on this machine, and how to check them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Requirement:
 
     name: str
     purpose: str
-    find: Callable[[], str | None]  # what was found, or None; a HarnessError says more of what is wrong
+    find: Callable[[], str | None]  # the finding, or None; raises HarnessError with a reason
     hint: str
     packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
     tests_only: bool = False
     needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
-    expected: str | None = None  # of a check: what it prints where all is well
+    expected: str | None = None  # of a check: the expected output
     optional: bool = False  # without it harness works, but for that purpose
 
 
 class DoesNotApplyError(HarnessError):
-    """There is nothing to look for, and nothing is wrong with that."""
+    """The requirement does not apply; this is no error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A requirement and what was found of it; neither found nor wrong where it was skipped."""
+    """The result of a check; neither found nor wrong if it was skipped."""
 
     requirement: Requirement
     found: str | None = None
@@ -50,12 +50,12 @@ class Finding:
 
     @property
     def left_out(self) -> bool:
-        """Whether an optional thing is just not there; what is there and does not work is wrong."""
+        """Whether an optional requirement is missing; one that is present but broken is an error."""
         return self.requirement.optional and not self.ok and self.error is None
 
     @property
     def reason(self) -> str:
-        """Why it is not found; empty where it is."""
+        """The reason why it was not found; empty if it was."""
         if self.ok:
             return ""
         if self.error is not None:
@@ -64,21 +64,21 @@ class Finding:
 
     @property
     def hint(self) -> str:
-        """What to do; empty where there is nothing to do."""
+        """What to do; empty if there is nothing to do."""
         if self.ok or self.skipped:
             return ""
         return (self.error.hint if self.error else "") or self.requirement.hint
 
     @property
     def exit_status(self) -> int:
-        """That of its error; what is just missing counts as what cannot be built."""
+        """The exit status of its error; a missing requirement has that of a build error."""
         if self.ok or self.skipped or self.left_out:
             return 0
         return self.error.exit_status if self.error else BuildError.exit_status
 
 
 def look(requirement: Requirement, met: Collection[str] = ()) -> Finding:
-    """Looks for one thing, unless something that it needs is not among those that are met."""
+    """Checks one requirement, unless one of its own requirements is not met."""
     lacking = [need for need in requirement.needs if need not in met]
     if lacking:
         return Finding(requirement=requirement, skipped=f"not checked: needs {', '.join(lacking)}")
@@ -91,12 +91,12 @@ def look(requirement: Requirement, met: Collection[str] = ()) -> Finding:
 
 
 def examine(*, tests: bool) -> list[Finding]:
-    """Looks for everything (`tests`: also for what only the tests need). Changes nothing."""
+    """Checks all requirements (`tests`: also those of the tests). Changes nothing."""
     return [look(requirement) for requirement in REQUIREMENTS if tests or not requirement.tests_only]
 
 
 def requirement_named(name: str) -> Requirement:
-    """One of REQUIREMENTS, for what cannot be done without it."""
+    """One of REQUIREMENTS by name."""
     found = next(requirement for requirement in REQUIREMENTS if requirement.name == name)
     return replace(found, optional=False)
 
@@ -107,9 +107,9 @@ def system_program(name: str) -> str | None:
 
 
 def docker_answers() -> str | None:
-    """The version of the Docker Engine; None where none answers (a client alone is of no use).
+    """The version of the Docker Engine; None if none answers (a client is not enough).
 
-    Raises DockerAccessError where there is one that this user may not use.
+    Raises DockerAccessError if this user may not use it.
     """
     from harness.images import docker_engine
 
@@ -126,7 +126,7 @@ def docker_answers() -> str | None:
 
 
 def arm64_runs() -> str | None:
-    """How the kernel starts arm64 programs, or None where it does not."""
+    """How the kernel starts arm64 programs; None if it cannot."""
     from harness.qemu.binfmt import arm64_programs_run
 
     if not arm64_programs_run():
@@ -170,7 +170,7 @@ def _self_test() -> str | None:
 
 
 def _benchmark() -> str | None:
-    """Its header, where compilers of the distribution look."""
+    """Its header, in the include folders of the distribution's compilers."""
     header = Path("/usr/include/benchmark/benchmark.h")
     return str(header) if header.is_file() else None
 

@@ -1,4 +1,4 @@
-"""What a target needs of this machine, of its SDK and of its board, where programs built for it are run."""
+"""Checks a target: this machine, the SDK, and the board, on which built programs run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QEMU, _IMAGE, _BOARD, _SDK = "QEMU", "image", "board", "libtensorflow SDK"
 
 
 def examine_target(target: Target, board: Board) -> Generator[Finding, None, None]:
-    """Looks for everything in turn; what lacks something else is skipped, and the others are still done.
+    """Makes all checks in order; a check is skipped if one of its requirements failed.
 
     The board is connected on the way and left when the generator ends or is closed.
     """
@@ -89,7 +89,7 @@ def _emulation(target: Target) -> Iterator[Requirement]:
 
 
 def _check(check: Check, target: Target, board: Board) -> Iterator[Requirement]:
-    """Two steps: that the program builds shows much also where there is no board."""
+    """Two steps, as the build is a useful check even without a board."""
     yield Requirement(
         name=check.source,
         purpose="is a program for the target",
@@ -108,7 +108,7 @@ def _check(check: Check, target: Target, board: Board) -> Iterator[Requirement]:
 
 
 def _emulated_core(target: Target) -> str:
-    """The emulator that the kernel starts, where it knows the target's core."""
+    """The emulator that the kernel starts, if it supports the target's core."""
     core = (target.qemu_cpu or "").partition(",")[0]
     if host_architecture() == "aarch64":
         return f"not used: this machine is arm64, and programs run on its core instead of {core}"

@@ -1,4 +1,4 @@
-"""What emulated boards need of this machine, and what of it is missing."""
+"""The requirements of emulated boards on this machine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def emulation_missing(target: Target | None = None) -> list[str]:
     """What must be installed before `open_board` works for an emulated target (None: for all of them).
 
-    A line each, with the hint; empty: nothing. What only instruction counting needs is in
-    `profiling_missing`. Takes less than a second, or a registry's time-out where mmdebstrap is missing.
+    One line each, with a hint; empty if nothing is missing. The requirements of instruction counting are in
+    `profiling_missing`. Takes less than a second, or a registry's timeout if mmdebstrap is missing.
 
     The hints, in order: the Docker Engine (packages docker.io and iptables, and a running dockerd);
     binfmt_misc mounted and qemu-aarch64 registered there (packages qemu-user-static and binfmt-support);

@@ -1,4 +1,4 @@
-"""A base image from Debian's archive, for where no registry answers.
+"""Builds a base image from Debian's archive, if no registry is reachable.
 
 mmdebstrap fetches the packages and unpacks them; nothing of them is run, so a minute of emulated maintainer
 scripts is saved and what they would have set up is set up here: the two files of users and groups. Such a
@@ -96,7 +96,7 @@ def command(program: str, recipe: Recipe, release: Release, layer: Path) -> list
         "--architectures=arm64",
         f"--include={','.join(recipe.bootstrap_packages(release))}",
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _LEFT_OUT),
-        # Perl runs maintainer scripts, where they are run.
+        # Perl runs maintainer scripts, if they run at all.
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in _PERL if not recipe.configured),
         *(f"--customize-hook={line}" for line in _USERS if not recipe.configured),
         f"--customize-hook={_SSHD}",
@@ -117,7 +117,7 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # where it cannot write, mmdebstrap sends SIGHUP to its whole process group
+        start_new_session=True,  # on a write error, mmdebstrap sends SIGHUP to its whole process group
     ) as process:
         assert process.stdout is not None
         try:
@@ -134,7 +134,7 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
 
 
 def _failure(release: Release, status: int, said: list[str]) -> BuildError:
-    """What mmdebstrap's output says of its failure: the first error is the one that led to the others."""
+    """The cause of a failure in mmdebstrap's output: the first error, which leads to the others."""
 
     def line_with(pattern: re.Pattern[str]) -> str | None:
         return next((line for line in said if pattern.search(line)), None)
@@ -158,7 +158,7 @@ def _failure(release: Release, status: int, said: list[str]) -> BuildError:
 
 
 def _write_archive(archive: Path, layer: Path, tag: str) -> None:
-    """Wraps a file system into what `docker load` reads (manifest, config, one layer)."""
+    """Wraps a file system in the format of `docker load` (manifest, config, one layer)."""
     config = {
         "architecture": "arm64",
         "variant": "v8",

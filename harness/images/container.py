@@ -1,4 +1,4 @@
-"""Containers: a program that runs to its end in one, and those whose harness is gone."""
+"""Runs programs in containers, and removes containers of dead harness processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from harness.images.process_identity import is_dead, own_identity
 if TYPE_CHECKING:
     from docker import DockerClient
 
-OWNER_LABEL = "harness.owner"  # whose value names the process that a container belongs to
-SILENCE_SECONDS = 7 * 24 * 3600  # for clients: a linker under emulation says nothing for very long
+OWNER_LABEL = "harness.owner"  # its value names the process that owns the container
+SILENCE_SECONDS = 7 * 24 * 3600  # for clients: an emulated linker prints nothing for a long time
 STOP_SECONDS = 60  # for an interrupted program to write down how far it has come
 
 
@@ -86,7 +86,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def remove_stale(client: DockerClient) -> int:
-    """Removes containers whose harness is gone, as after SIGKILL; returns how many."""
+    """Removes containers of dead harness processes, for example after SIGKILL; returns their number."""
     removed = 0
     for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
         if is_dead(container.labels.get(OWNER_LABEL, "")):
@@ -97,7 +97,7 @@ def remove_stale(client: DockerClient) -> int:
 
 
 def remove(container: Any) -> None:
-    """Removes a container; says so where it cannot."""
+    """Removes a container; a failure is a warning."""
     from docker.errors import APIError, DockerException, NotFound
     from requests.exceptions import RequestException
 

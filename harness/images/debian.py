@@ -19,7 +19,7 @@ class Release:
 
     suite: str
     glibc: str
-    packages: tuple[str, ...] = ()  # of every base made of it
+    packages: tuple[str, ...] = ()  # of every base built from it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Debian:
     build_packages: tuple[str, ...]  # with which they do
 
     def nearest(self, glibc: str, *, building: bool = False) -> tuple[Release, ...]:
-        """The releases, beginning with the one whose C library is nearest; the older of two that are."""
+        """The releases, nearest C library first; of two equally near ones, the older first."""
         fit = [release for release in self.releases if not building or release.suite in self.building]
         return tuple(
             sorted(fit, key=lambda release: (_distance(release.glibc, glibc), version_key(release.glibc)))

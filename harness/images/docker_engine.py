@@ -19,7 +19,7 @@ LONG_SECONDS = 900  # loading, pulling and building
 
 
 class DockerError(HarnessError):
-    """The Docker Engine is missing, or refused what it was asked."""
+    """The Docker Engine is missing or refused a request."""
 
     exit_status = 3
 
@@ -29,7 +29,7 @@ class DockerAccessError(DockerError):
 
 
 def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
-    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError where none answers,
+    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError if none answers,
     DockerAccessError among them."""
     import docker
     from docker.errors import DockerException
@@ -74,7 +74,7 @@ def answering(doing: str) -> Iterator[None]:
 
 
 def refused(what: str, error: BaseException | str) -> BuildError:
-    """The error for a build that the engine refused: `what` happened, and why."""
+    """The error for a request that the engine refused: `what` failed, and the reason."""
     text = error if isinstance(error, str) else short(error)
     hint = ""
     if "no space left on device" in text.lower():
@@ -86,7 +86,7 @@ def refused(what: str, error: BaseException | str) -> BuildError:
 
 
 def short(error: BaseException) -> str:
-    """The part of the docker package's messages that says what happened: they nest others."""
+    """The innermost message of the docker package's nested messages."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error)
     for known in (_DENIED.capitalize(), "No such file or directory", "Connection refused", "timed out"):

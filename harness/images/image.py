@@ -1,7 +1,7 @@
 """Builds the arm64 image of a target with the Docker Engine's API.
 
-An image is tagged only when it is complete, and labelled with a hash of what it was made of: a second call
-finds it, a changed Dockerfile or pin makes a new one.
+An image is tagged only when it is complete, and labelled with a hash of its inputs: a second call finds it,
+a changed Dockerfile or pin builds a new one.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Image:
     target: Target
     tag: str
     id: str  # sha256:…
-    base: str  # what it was built on: a registry's NAME:TAG@DIGEST, or "bootstrap SUITE" of Debian
+    base: str  # a registry's NAME:TAG@DIGEST, or "bootstrap SUITE" of Debian
     glibc: str  # the version of its C library
 
     @property
     def source(self) -> str:
-        """Where its base came from: registry or bootstrap."""
+        """The source of its base: registry or bootstrap."""
         return "bootstrap" if self.base.startswith(_BOOTSTRAP) else "registry"
 
     @property
     def glibc_newer(self) -> bool:
-        """Whether programs may run in it that the target's own C library refuses."""
+        """Whether its C library is newer than the target's, so that more programs run in it."""
         return version_key(self.glibc) > version_key(str(self.target.glibc))
 
     def described(self) -> str:
@@ -73,7 +73,7 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltImage:
-    """What came of a call to `build_image`."""
+    """The result of `build_image`."""
 
     image: Image
     seconds: float
@@ -91,7 +91,7 @@ def build_image(
     """The target's image, built when it is not there; with `fresh` in any case, base included.
 
     `building`: the image in which the engine is built for the target; `recipe`: another one for it. Raises
-    BuildError with the place of the log, DockerError where no engine answers.
+    BuildError with the place of the log, DockerError if no engine answers.
     """
     started = time.monotonic()
     recipe = recipe or read_recipe(target, building=building)
@@ -114,12 +114,12 @@ def build_image(
 
 
 def image_present(client: DockerClient, target: Target) -> bool:
-    """Whether the target's image is there and up to date."""
+    """Whether the target's image exists and is up to date."""
     return _find(client, read_recipe(target), target) is not None
 
 
 def built_images(targets: Iterable[Target]) -> dict[str, Image]:
-    """The images that are there and up to date, by target; none where no Docker Engine answers."""
+    """The up-to-date images, by target; empty if no Docker Engine answers."""
     try:
         client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
     except DockerError:
@@ -166,12 +166,12 @@ def _build(client: DockerClient, recipe: Recipe, target: Target, fresh: bool) ->
 
 
 def log_path(recipe: Recipe) -> Path:
-    """Where the last build's whole output is kept."""
+    """The file with the full output of the last build."""
     return cache_directory() / "images" / f"{recipe.name}.log"
 
 
 def _base(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> tuple[str, str]:
-    """The base to build on, and how to call it: from a registry, else bootstrapped."""
+    """The base to build on and its name: from a registry, else bootstrapped."""
     if not fresh:
         for base in recipe.bases:
             if described := _pulled(client, base):
@@ -186,7 +186,7 @@ def _base(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> t
 
 
 def _arm64_image(client: DockerClient, reference: str) -> dict[str, object] | None:
-    """What the engine says of an image; None where it has none of that name for arm64."""
+    """The engine's data of an image; None if it has no arm64 image of that name."""
     from docker.errors import ImageNotFound
 
     with docker_engine.answering("looking for images"):
@@ -198,7 +198,7 @@ def _arm64_image(client: DockerClient, reference: str) -> dict[str, object] | No
 
 
 def _pulled(client: DockerClient, base: Base) -> str:
-    """How to call a base that is there: with its digest, also where only a tag was asked for."""
+    """The name of an existing base, with its digest even if the reference is a tag."""
     image = _arm64_image(client, base.reference)
     if image is None:
         return ""
@@ -209,7 +209,7 @@ def _pulled(client: DockerClient, base: Base) -> str:
 
 
 def _bootstrapped(client: DockerClient, recipe: Recipe, fresh: bool, log: BuildLog) -> tuple[str, str]:
-    """A base made from the first of the recipe's releases that Debian's archive still serves."""
+    """A base built from the first of the recipe's releases that Debian's archive still serves."""
     for number, release in enumerate(recipe.releases):
         tag = base_tag(recipe, release)
         if not fresh and _arm64_image(client, tag):
@@ -258,7 +258,7 @@ def _pull(client: DockerClient, base: Base, log: BuildLog) -> bool:
     layers: dict[str, int] = {}
     log.at(f"pulling {base.name}")
     try:
-        # Read to its end even after an error: a stream that is left open keeps its socket.
+        # Read to the end even after an error: an open stream keeps its socket.
         for event in client.api.pull(base.reference, platform=PLATFORM, stream=True, decode=True):
             detail = event.get("progressDetail") or {}
             if "current" in detail:
@@ -275,7 +275,7 @@ def _pull(client: DockerClient, base: Base, log: BuildLog) -> bool:
 
 
 def _glibc_of(client: DockerClient, base: str) -> str:
-    """The version of the C library in an image, as its own program states it."""
+    """The version of the C library in an image, reported by a program in it."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -337,7 +337,7 @@ def _build_on(
                 for line in text.splitlines():
                     if step := _STEP.match(line):
                         log.at(f"step {step[1]} ({step[2]})")
-                    # What the builder says of its layers is for those who read all of it.
+                    # The builder's output about layers is only for the log.
                     (log.keep if line.startswith((" --->", "Removing ")) else log.line)(line)
             failure = failure or event.get("error", "")
     except (DockerException, RequestException) as error:

@@ -99,7 +99,7 @@ class ImageTools:
 
 
 def image_compiler(target: Target) -> Toolchain:
-    """The compiler of the target's build image, which is made where it is not there yet.
+    """The compiler of the target's build image, which is built if missing.
 
     Raises BuildError, DockerError, and ConfigurationError for a target that has no image.
     """

@@ -14,7 +14,7 @@ def own_identity() -> str:
 
 
 def is_dead(identity: str) -> bool:
-    """Whether the named process is known to be gone; False for what cannot be seen from here."""
+    """Whether the named process is known to have ended; False for processes of other machines."""
     words = identity.split()
     if len(words) != 4 or not words[2].isdigit():
         return False

@@ -1,4 +1,4 @@
-"""What an arm64 image is made of: the pins and packages of a target, from device_images/."""
+"""The inputs of an arm64 image: pins and packages of a target, from device_images/."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Recipe:
 
     name: str  # of the image, without its tag
     bases: tuple[Base, ...]  # the first that a registry has is taken
-    releases: tuple[Release, ...]  # Debian's, where none has one: the first that is served; may be none
+    releases: tuple[Release, ...]  # Debian's, if no registry has a base; may be empty
     packages: tuple[str, ...]
     configured: bool = False  # whether the packages of a bootstrapped base are set up, not unpacked alone
 
@@ -58,7 +58,7 @@ class Recipe:
         return _digest(["bootstrap 2", *how, release.suite, *self.bootstrap_packages(release)])
 
     def key(self) -> str:
-        """Changes when anything the image is made of changes."""
+        """A hash of all inputs of the image."""
         bases = [base.reference for base in self.bases]
         releases = [self.bootstrap_key(release) for release in self.releases]
         files = [path.read_text("utf-8") for path in (dockerfile(), sshd_config())]
@@ -104,7 +104,7 @@ _SHAPE: Shape[_Sheet] = Record(
 def read_recipe(target: Target, *, building: bool = False) -> Recipe:
     """The recipe of a target's image, or of the one that builds the engine for it.
 
-    Raises ConfigurationError for a target that has none.
+    Raises ConfigurationError for a target without an image.
     """
     if not target.image or not target.glibc:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Counts a program's instructions on this machine by running it under QEMU, where the processor's own counter
+"""Counts a program's instructions on this machine under QEMU, where the processor's counter
 is out of reach: in virtual machines and most containers."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_COUNT = 32  # bytes
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionCounter:
-    """The emulator of this machine's own architecture, and the plugin."""
+    """The emulator of this machine's architecture, and the plugin."""
 
     emulator: Path
     plugin: Path
@@ -38,7 +38,7 @@ class InstructionCounter:
 
 
 def counting_missing() -> str:
-    """What to install for instructions to be counted; empty where nothing is missing."""
+    """The missing requirements of instruction counting; empty if there are none."""
     emulator = f"qemu-{platform.machine()}"
     found = shutil.which(emulator)
     if found is None:
@@ -49,7 +49,7 @@ def counting_missing() -> str:
 
 
 def prepare_counter() -> InstructionCounter:
-    """The plugin is compiled where that is not done. Raises HarnessError where something is missing."""
+    """Compiles the plugin if necessary. Raises HarnessError if a requirement is missing."""
     if missing := counting_missing():
         raise HarnessError(f"instructions are not counted: {missing}")
     emulator = Path(str(shutil.which(f"qemu-{platform.machine()}"))).resolve()
@@ -67,7 +67,7 @@ def prepare_counter() -> InstructionCounter:
 
 
 def read_count(path: Path) -> int:
-    """Raises HarnessError where the program made no marks, or the file holds no count of instructions."""
+    """Raises HarnessError if the program made no marks, or the file contains no count."""
     try:
         with path.open("rb") as stream:
             text = stream.read(_LONGEST_COUNT + 1)

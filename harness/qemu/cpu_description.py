@@ -1,4 +1,4 @@
-"""What Linux says of a board's processor below /sys/devices/system/cpu, for an emulated board to show.
+"""A board's /sys/devices/system/cpu, for emulated boards.
 
 Runtimes choose kernels by the core's identity and block sizes by its caches, and read both there. Without
 this they would see the processor of the machine that emulates.
@@ -24,7 +24,7 @@ _LINE_BYTES = 64
 
 
 def prepare_cpu_description(board: BoardData) -> Path:
-    """A folder to be seen at MOUNT_POINT; made where it is not there yet."""
+    """The folder for MOUNT_POINT; created if missing."""
     files = describe(board)
     key = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_directory() / "cpu" / key

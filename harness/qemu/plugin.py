@@ -24,7 +24,7 @@ def has_plugin_option(emulator: Path) -> bool:
 
 
 def interface(emulator: Path) -> list[str]:
-    """What a plugin is told of the emulator's plugin interface; what is used of it else is the same."""
+    """Compiler options for the emulator's version of the plugin interface."""
     result = subprocess.run([str(emulator), "--version"], capture_output=True, text=True, check=False)
     found = _VERSION.search(result.stdout)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -36,7 +36,7 @@ def interface(emulator: Path) -> list[str]:
 
 def compile_plugin(source: Path, output: Path, emulator: Path) -> None:
     """Writes to `output`, a path in the cache. Raises BuildError with the compiler's words."""
-    # Zig's linker replaces every % in the name of what it writes: names that begin in the cache have none.
+    # Zig's linker replaces every % in the output's name; names in the cache have no %.
     cache = cache_directory()
     # Undefined symbols are QEMU's, and there when it loads the plugin.
     command = [

@@ -49,7 +49,7 @@ class BlockProfiler:
             *(f"{MOUNT_POINT}/loader", "--library-path", f"{MOUNT_POINT}/lib", f"{MOUNT_POINT}/qemu-aarch64"),
             *("-cpu", str(target.qemu_cpu)),
             *("-plugin", ",".join([f"{MOUNT_POINT}/{PLUGIN}.so", *options]), "-d", "plugin"),
-            # The program's alone: QEMU's own loader is not to see an LD_LIBRARY_PATH.
+            # Only for the program: QEMU's own loader must not see LD_LIBRARY_PATH.
             *(word for name, value in environment.items() for word in ("-E", f"{name}={value}")),
             *argv,
         ]
@@ -67,7 +67,7 @@ def profiling_missing() -> list[str]:
 
 
 def prepare_profiler() -> BlockProfiler | None:
-    """The profiler, gathered and compiled where that is not done; None where `profiling_missing` says why."""
+    """The profiler, compiled if necessary; None if `profiling_missing` names a reason."""
     if profiling_missing():
         return None
     emulator = Path(str(shutil.which("qemu-aarch64"))).resolve()

@@ -44,7 +44,7 @@ _TARGET = "//tensorflow:libtensorflow.so"
 _ROOM = "TensorFlow's build takes tens of GB in the cache folder; set HARNESS_CACHE to use another folder."
 _AGAIN = "Run the same command again to continue."
 
-# What a step's output says of why it failed, and what to do then.
+# Patterns for the cause of a failure in a step's output, with hints.
 _HINTS = (
     (re.compile(r"No space left on device|Disk quota exceeded"), _ROOM),
     (
@@ -92,7 +92,7 @@ def tensorflow_sdk(target: Target) -> Sdk:
 
 
 def image_recipe(target: Target, sources: Sources) -> Recipe:
-    """The image in which it is built: the target's, with a compiler and what else the build calls.
+    """The build image: the target's, with a compiler and the other programs of the build.
 
     What is built on a newer C library may not load on the target, so no newer Debian stands in for it.
     """
@@ -111,7 +111,7 @@ def build_command(sources: Sources) -> list[str]:
     """The call of Bazel, made in TensorFlow's sources."""
     return [
         "bazel",
-        f"--output_user_root={_AT}/root",  # where all state is kept
+        f"--output_user_root={_AT}/root",  # for all state
         "build",
         *sources.build_options(),
         *sources.limits,
@@ -155,7 +155,7 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
     with _Inside(image, work, sources_file(target)) as inside:
         steps.run(
             "tools",
-            # Not the image's identity: one that was lost and made again is no reason to begin anew.
+            # Not the image's identity: a rebuilt image with the same inputs must not restart the build.
             {"image": image.tag, "base": image.base, "bazel": bazel_hash},
             lambda log: _prepare_tools(sources, program, inside, work, log),
         )
@@ -174,9 +174,9 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
 
 
 def fetch(archive: Archive, path: Path) -> str:
-    """Downloads a published file, unless it is there; returns its SHA-256.
+    """Downloads a published file, unless it exists; returns its SHA-256.
 
-    That is the published one; where nobody publishes it, the one of the first download, recorded beside it.
+    It has to be the published one; if none is published, that of the first download, recorded beside it.
     """
     record = path.with_name(f"{path.name}.sha256")
     expected = archive.sha256 or (record.read_text(encoding="ascii").strip() if record.exists() else None)
@@ -226,7 +226,7 @@ class _Inside:
         working_directory: str = f"{_AT}/source",
         network: bool = False,
     ) -> list[str]:
-        """Runs a program to its end; returns the last of what it said. Raises BuildError where it fails."""
+        """Runs a program to its end; returns its last output. Raises BuildError if it fails."""
         said: deque[str] = deque(maxlen=400)
 
         def on_line(line: str) -> None:
@@ -265,7 +265,7 @@ class _Inside:
 
 
 def _reason(said: Sequence[str]) -> str:
-    """The line that says why a program failed: Bazel's first error, or a compiler's, or the last line."""
+    """The line with the cause of a failure: Bazel's first error, or a compiler's, or the last line."""
     spoken = [line for line in said if line.strip()]
     of_bazel = [line for line in spoken if line.startswith("ERROR:")]
     of_others = [line for line in spoken if "error: " in line]
@@ -278,7 +278,7 @@ def _hints(said: Sequence[str]) -> list[str]:
 
 
 def _prepare_tools(sources: Sources, program: Path, inside: _Inside, work: Path, log: BuildLog) -> None:
-    """Bazel, ready to run in this image; what an earlier one compiled with other tools is dropped."""
+    """Sets up Bazel in this image; results of a different image are removed."""
     for name in ("root", "bin", "home"):
         _remove(work / name)
     for name in ("bin", "home"):
@@ -286,7 +286,7 @@ def _prepare_tools(sources: Sources, program: Path, inside: _Inside, work: Path,
     bazel = work / "bin" / "bazel"
     shutil.copyfile(program, bazel)
     bazel.chmod(0o755)
-    (work / "bin" / "python").symlink_to("/usr/bin/python3")  # Bazel's own scripts ask for it by that name
+    (work / "bin" / "python").symlink_to("/usr/bin/python3")  # Bazel's scripts need this name
     inside.run(["g++", "--version"], log, working_directory=_AT)
     said = inside.run(["bazel", "--version"], log, working_directory=_AT)
     if f"bazel {sources.bazel.version}" not in said:
@@ -317,7 +317,7 @@ def _unpack(archive: Path, folder: Path, log: BuildLog) -> None:
 
 
 def _collect(libraries: Sequence[str], inside: _Inside, work: Path, log: BuildLog) -> None:
-    """Copies the libraries out of Bazel's folders, whose links only the container can follow."""
+    """Copies the libraries from Bazel's folders, with links that are valid only in the container."""
     _remove(work / "lib")
     (work / "lib").mkdir()
     built = [f"bazel-bin/tensorflow/{library}" for library in libraries]

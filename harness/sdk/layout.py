@@ -22,7 +22,7 @@ from harness.file_digest import file_digest
 from harness.resources import cache_directory
 from harness.temporary import fresh_folder
 
-FORMAT = 1  # raised when what an SDK holds changes
+FORMAT = 1  # to be increased when the content of an SDK changes
 HEADERS = ("tensorflow/c/c_api.h", "tensorflow/c/eager/c_api.h")  # and all that they include
 ROOM = "An SDK takes 1.2 GB in the cache folder; set HARNESS_CACHE to use another folder."
 _INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -75,11 +75,11 @@ class Plan:
 
     provider: str
     version: str
-    key: str  # another one where it is made of other things
-    libraries: tuple[str, ...]  # the C library, then what comes along with it
+    key: str  # a hash of its inputs
+    libraries: tuple[str, ...]  # the C library, then its dependencies
     origin: str  # in half a sentence, for pkg-config
-    record: Mapping[str, object]  # what sdk.json says of the origin
-    room: str = ROOM  # what to do where there is too little
+    record: Mapping[str, object]  # the origin in sdk.json
+    room: str = ROOM  # the hint if the disk is full
 
     @property
     def folder(self) -> Path:
@@ -91,10 +91,10 @@ def sdk_directory() -> Path:
 
 
 def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]) -> Sdk:
-    """Finds the SDK, or makes it: `fill` puts lib/ and include/ into the folder that it is given.
+    """Finds or builds the SDK: `fill` writes lib/ and include/ into the given folder.
 
-    Raises BuildError where there is no room, TargetMismatchError where the libraries ask for more than the
-    target has, and what `fill` raises. Then no SDK is left behind.
+    Raises BuildError if the disk is full, TargetMismatchError if the libraries need more than the target has,
+    and the errors of `fill`. No SDK is left behind then.
     """
     started = time.monotonic()
     with exclusive(lock, "another harness, which builds an SDK"), _room(plan):
@@ -117,7 +117,7 @@ def provide(plan: Plan, target: Target, lock: Path, fill: Callable[[Path], None]
 
 @contextlib.contextmanager
 def _room(plan: Plan) -> Iterator[None]:
-    """A file that cannot be written, as on a full disk, is a BuildError."""
+    """Turns errors of files, such as a full disk, into BuildError."""
     try:
         yield
     except OSError as error:
@@ -172,7 +172,7 @@ def _make(plan: Plan, target: Target, fill: Callable[[Path], None]) -> None:
 
 
 def _check_libraries(plan: Plan, folder: Path, target: Target) -> str:
-    """The glibc that the libraries need in all. Raises TargetMismatchError where one does not fit."""
+    """The glibc that the libraries need. Raises TargetMismatchError if one does not fit the target."""
     highest = "0"
     for library in plan.libraries:
         needs = read_needs(folder / "lib" / library)

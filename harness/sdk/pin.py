@@ -10,7 +10,7 @@ from harness.sdk.wheels import WHEEL_SHAPE, WheelPin
 
 
 def read_pin(target: Target) -> WheelPin:
-    """The target's pin. Raises ConfigurationError for a target that has none."""
+    """The target's pin. Raises ConfigurationError for a target without one."""
     if not target.tensorflow:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow pinned",

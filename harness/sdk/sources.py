@@ -28,7 +28,7 @@ class Archive:
     """A published file."""
 
     url: str
-    sha256: str | None = None  # None: nobody states it
+    sha256: str | None = None  # None: not published
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +45,15 @@ class Sources:
     version: str
     source: Archive
     bazel: Bazel
-    answers: dict[str, str]  # what ./configure takes from the environment instead of asking
+    answers: dict[str, str]  # environment variables with the answers to ./configure
     monolithic: bool
-    options: tuple[str, ...]  # of `bazel build`, those that say what is built
+    options: tuple[str, ...]  # of `bazel build`, those that change the result
     limits: tuple[str, ...]  # and those that only say how fast
     packages: tuple[str, ...]  # of the image in which it is built
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The C library, then what comes along with it."""
+        """The C library, then its dependencies."""
         major = self.version.split(".")[0]
         framework = () if self.monolithic else (f"libtensorflow_framework.so.{major}",)
         return (f"libtensorflow.so.{major}", *framework)
@@ -140,7 +140,7 @@ _SHAPE: Shape[Sources] = Record(
 
 
 def read_sources(target: Target) -> Sources:
-    """The target's TensorFlow. Raises ConfigurationError for a target that has none."""
+    """The target's TensorFlow. Raises ConfigurationError for a target without one."""
     if not target.tensorflow_bazel:
         raise ConfigurationError(
             f"the target {target.name} has no TensorFlow to build from sources",

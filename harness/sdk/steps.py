@@ -1,4 +1,4 @@
-"""Long work in steps that is taken up again where it stopped.
+"""Long work in steps, resumed after an interruption.
 
 A step is done when it was recorded as done with the same inputs, and so were all before it. Whatever it
 prints is kept in a log of its own, to which every further attempt is appended.
@@ -29,7 +29,7 @@ class Steps:
         self._chain = ""
 
     def run(self, name: str, inputs: object, action: Callable[[BuildLog], object]) -> None:
-        """Does the step, unless it is done. `inputs`, as JSON, are what its outcome depends on.
+        """Runs the step, unless it is done. Its result depends on `inputs`, which must be valid JSON.
 
         What the action raises passes through; then neither this step nor any later one counts as done.
         """
@@ -52,7 +52,7 @@ class Steps:
         return self._folder / "logs" / f"{name}.log"
 
     def _forget_from(self, name: str) -> None:
-        """Before a step is begun: it and what was done after it hold no longer."""
+        """Forgets a step and all later ones, before the step starts."""
         names = list(self._recorded)
         if name in names:
             for later in names[names.index(name) :]:
@@ -66,7 +66,7 @@ class Steps:
             try:
                 yield log
             except BaseException as error:
-                with contextlib.suppress(OSError):  # a full disk is what may have stopped it
+                with contextlib.suppress(OSError):  # a full disk may be the cause of the failure
                     log.keep(f"--- {name}, stopped on {_now()}: {type(error).__name__}: {error}")
                 raise
             log.keep(f"--- {name}, done on {_now()}")

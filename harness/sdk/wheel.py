@@ -1,4 +1,4 @@
-"""Provider `wheel`: libtensorflow out of TensorFlow's own wheel, fetched with pip and checked. The wheel
+"""Provider `wheel`: libtensorflow from TensorFlow's wheel, fetched with pip and checked. The wheel
 itself is not kept."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _fill(pin: WheelPin, folder: Path) -> None:
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
-    """Libraries and headers. Raises BuildError where the archive is damaged or lacks one."""
+    """Libraries and headers. Raises BuildError if the archive is damaged or incomplete."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             for library in LIBRARIES:

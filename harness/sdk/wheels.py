@@ -39,9 +39,9 @@ WHEEL_SHAPE: Record[WheelPin] = Record(
 
 
 def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
-    """Downloads a wheel into an empty folder; `room` says, where that fails, what it takes.
+    """Downloads a wheel into an empty folder; `room` is the hint about disk space for errors.
 
-    Raises BuildError where it cannot be had or is not the pinned one.
+    Raises BuildError if the download fails or is not the pinned wheel.
     """
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     words += ["--only-binary=:all:", "--no-cache-dir", "--python-version", pin.python]
@@ -59,7 +59,7 @@ def fetch_wheel(pin: WheelPin, folder: Path, *, room: str = "") -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        # A line of its own says what is wrong, or the last one of a traceback.
+        # The reason is an error line of pip, or the last line of a traceback.
         reasons = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
         raise BuildError(
             f"{pin.package} {pin.version} for {pin.platform} cannot be fetched: "

@@ -1,7 +1,7 @@
-"""Boards of a labgrid coordinator: a place is acquired before its board is connected to, and released after.
+"""Boards of a labgrid coordinator: a place is acquired before its board is connected, and released after.
 
-labgrid knows a holder by host and user alone, and its holds outlive processes. So a file of this machine,
-locked while the process lives, says which hold is a harness's own and whether that still runs.
+labgrid identifies a holder only by host and user, and its locks do not expire. So a file on this machine,
+locked while the process lives, records the hold of a harness, and whether that harness still runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """Who has acquired a place, as `host/user`; None: nobody.
+    """The holder of a place, as `host/user`; None: nobody.
 
-    `by` says more: "other" for somebody else, "running" for a harness of this user and machine, "dead" for
+    `by`: "other" for another user or host, "running" for a harness of this user and machine, "dead" for
     one that is gone, "unknown" for this user by other means than a harness of this machine.
     """
 
@@ -37,10 +37,10 @@ class Hold:
 
 
 def hold_of(place: Place) -> Hold:
-    """Who has the place now. Raises HarnessError where the coordinator does not tell."""
+    """The current holder. Raises HarnessError if the coordinator does not answer."""
     with _Claim(place) as claim, session_with(place.coordinator) as session:
         running = not claim.take()
-        claim.leave()  # at once: whoever wants the place now must not find it in use
+        claim.leave()  # immediately, as another harness may want the place
         return _hold(session.place(place), claim, running=running)
 
 
@@ -99,7 +99,7 @@ class PlaceBoard(SshBoard):
             time.sleep(POLL_SECONDS)
 
     def _attempt(self, claim: _Claim) -> HarnessError | None:
-        """Acquires the place, or says why not yet. A hold that a dead harness left here is taken over."""
+        """Acquires the place, or returns the reason why it cannot. Takes over the hold of a dead harness."""
         place = self._place
         running = not claim.take()
         with session_with(place.coordinator) as session:
@@ -128,7 +128,7 @@ class PlaceBoard(SshBoard):
                 with session_with(self._place.coordinator) as session:
                     session.release(self._place)
                 claim.write("")
-            except HarnessError as error:  # the next harness here takes it over
+            except HarnessError as error:  # the next harness on this machine takes it over
                 console.warn(
                     f"{self._place} could not be released: {error.message}; run "
                     f"`harness boards unlock {shlex.quote(self.name)}`"
@@ -146,7 +146,7 @@ def _hold(acquired: Any, claim: _Claim, *, running: bool) -> Hold:
 
 
 def _record(acquired: Any) -> str:
-    """What tells one hold of a place from a later one: when it began."""
+    """Identifies a hold of a place, by its start."""
     return f"{acquired.acquired} {acquired.changed!r}"
 
 
@@ -168,7 +168,7 @@ def _held(place: Place, hold: Hold) -> HarnessError:
 
 
 class _Claim:
-    """This machine's file about a place: locked by the harness that works with it, and which hold is its."""
+    """This machine's file for a place: locked by the harness that uses it, with its hold as content."""
 
     def __init__(self, place: Place) -> None:
         key = hashlib.sha256(f"{place.coordinator}\0{place.name}".encode()).hexdigest()[:32]
@@ -189,7 +189,7 @@ class _Claim:
         os.close(self._handle)
 
     def take(self) -> bool:
-        """Whether no other process, and no other board of this one, works with the place."""
+        """Locks the file. False if another process, or another board of this process, uses the place."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -200,7 +200,7 @@ class _Claim:
         fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def read(self) -> str:
-        """The hold on record; "" where there is none."""
+        """The recorded hold; "" if there is none."""
         return os.pread(self._handle, 1000, 0).decode(errors="replace")
 
     def write(self, text: str) -> None:

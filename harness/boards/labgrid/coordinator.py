@@ -1,4 +1,4 @@
-"""Talks with a labgrid coordinator, by the messages of labgrid's own protocol (the extra `labgrid`)."""
+"""A client of a labgrid coordinator, by labgrid's protocol (the extra `labgrid`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER_SECONDS = 20.0  # that the coordinator is given
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A place of a coordinator (HOST:PORT), and how long to wait where somebody else holds it."""
+    """A place of a coordinator (HOST:PORT), and how long to wait if it is held."""
 
     coordinator: str
     name: str
@@ -29,14 +29,14 @@ class Place:
 
 
 def own_name() -> str:
-    """This user and machine, as labgrid's own client names them."""
+    """This user and machine, as labgrid's client names them."""
     host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
     return f"{host}/{os.environ.get('LG_USERNAME') or getpass.getuser()}"
 
 
 @dataclass(kw_only=True)
 class Session:
-    """A connection to a coordinator, and what it told when that began."""
+    """A connection to a coordinator, with the places and resources at its start."""
 
     coordinator: str
     stub: Any
@@ -45,7 +45,7 @@ class Session:
     resources: dict[str, Any] = field(default_factory=dict)  # by exporter/group/class/name
 
     def listen(self, updates: Any) -> None:
-        """Reads places and resources until the coordinator has told all there are."""
+        """Reads all places and resources."""
         for message in updates:
             for update in message.updates:
                 if update.HasField("place"):
@@ -84,7 +84,7 @@ class Session:
         return None
 
     def release(self, place: Place) -> None:
-        """Releases the place where this user holds it, and leaves others' holds alone."""
+        """Releases the place if this user holds it."""
         self.stub.ReleasePlace(
             self.messages.ReleasePlaceRequest(placename=place.name, fromuser=own_name()),
             timeout=ANSWER_SECONDS,
@@ -111,7 +111,7 @@ class Session:
 
 @contextlib.contextmanager
 def session_with(coordinator: str) -> Iterator[Session]:
-    """Connects and reads what there is. Raises BoardUnreachableError where nothing answers."""
+    """Connects and reads places and resources. Raises BoardUnreachableError without an answer."""
     try:
         import grpc
         from labgrid.remote.generated import labgrid_coordinator_pb2 as messages

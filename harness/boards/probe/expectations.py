@@ -1,4 +1,4 @@
-"""What a target expects of a board, compared with what the board told."""
+"""Compares the facts of a board with its target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CLOCK_TOLERANCE = 0.05  # of the target's; targets have round figures
 _TARGET_HINT = "Check `target` in the boards file; `harness targets` lists the targets."
-# The names that Linux gives to what FEATURES of harness.config.targets has.
+# Linux's names of FEATURES in harness.config.targets.
 _HWCAPS = {
     "neon": ("asimd",),
     "lse": ("atomics",),
@@ -28,29 +28,29 @@ _HWCAPS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Something that is not as the target has it, and what to do about it."""
+    """A difference between a board and its target."""
 
     message: str
     hint: str
 
 
 def mismatches(facts: BoardFacts, target: Target) -> list[Mismatch]:
-    """Where a board differs from its target. What the board did not tell is compared with nothing; one that
-    tells too little to be judged does not fit."""
-    return [*_untold(facts), *_system(facts, target), *_core(facts, target), *_clock(facts, target)]
+    """The differences between a board and its target. Unknown facts are not compared, but a board with too
+    few known facts does not fit."""
+    return [*_unknown(facts), *_system(facts, target), *_core(facts, target), *_clock(facts, target)]
 
 
-def _untold(facts: BoardFacts) -> Iterator[Mismatch]:
+def _unknown(facts: BoardFacts) -> Iterator[Mismatch]:
     needed = {
         "its machine (`uname -m`)": facts.machine,
         "its C library (`getconf GNU_LIBC_VERSION`, `ldd --version`)": facts.libc,
         "its cores (/proc/cpuinfo)": facts.cores,
     }
-    untold = [what for what, told in needed.items() if not told]
+    unknown = [what for what, told in needed.items() if not told]
     # Of BusyBox's systems some have neither getconf nor ldd.
-    if facts.machine is None or len(untold) > 1:
+    if facts.machine is None or len(unknown) > 1:
         yield Mismatch(
-            message=f"unknown: {' and '.join(untold)}; cannot check whether the board fits its target",
+            message=f"unknown: {' and '.join(unknown)}; cannot check whether the board fits its target",
             hint="Run these commands on the board; it has to be a Linux with a POSIX shell.",
         )
 
@@ -110,7 +110,7 @@ def _core(facts: BoardFacts, target: Target) -> Iterator[Mismatch]:
 
 
 def _expected_core(target: Target) -> str | None:
-    """The name by which the target's core is known here; None where nothing says it."""
+    """The name of the target's core; None if unknown."""
     if target.board is not None:
         midr = target.board.midr
         return CORES.get((midr >> 24, midr >> 4 & 0xFFF))

@@ -1,4 +1,4 @@
-"""What a board told about itself. Its text is input like any: what makes no sense in it is left out."""
+"""The facts of a board, parsed from its output. Invalid output is ignored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CORES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Cores that are clocked together; frequencies in Hz, None where the board does not say."""
+    """Cores that share a clock; frequencies in Hz, None if unknown."""
 
     cores: str  # as Linux lists them, "0 1 2 3"
     min_hz: float | None = None
@@ -57,7 +57,7 @@ class ThermalZone:
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """Where the board tells that it slows itself down, and what it told."""
+    """The source that reports throttling, and its state."""
 
     source: str  # "vcgencmd", "firmware", "soctherm", "cooling devices" or "none"
     state: str = ""
@@ -65,7 +65,7 @@ class Throttle:
 
 @dataclass(frozen=True, kw_only=True)
 class ClockSkew:
-    """By how many seconds the board's time is ahead of this machine's, give or take `uncertainty`."""
+    """How many seconds the board's time is ahead of this machine's, ± `uncertainty`."""
 
     seconds: float
     uncertainty: float
@@ -73,15 +73,15 @@ class ClockSkew:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardFacts:
-    """What a board told about itself; None or empty for what it did not tell. Texts are printable lines."""
+    """The facts of a board; None or empty if unknown. Texts are printable lines."""
 
     model: str | None = None
     kernel: str | None = None
     machine: str | None = None  # the kernel's architecture
     bits: int | None = None  # of the system's programs
-    libc: str | None = None  # as it calls itself
+    libc: str | None = None  # its own name
     glibc: str | None = None  # its version; None for another C library
-    cores: tuple[str, ...] = ()  # that are switched on, by name
+    cores: tuple[str, ...] = ()  # the online ones, by name
     cores_present: int | None = None
     features: tuple[str, ...] = ()  # HWCAP's, by Linux's names, that all cores have
     clocks: tuple[Clock, ...] = ()
@@ -89,13 +89,13 @@ class BoardFacts:
     throttle: Throttle = Throttle(source="none")
     memory_bytes: int | None = None
     memory_available_bytes: int | None = None
-    disk_free_bytes: int | None = None  # where the working folder is
+    disk_free_bytes: int | None = None  # on the working folder's file system
     uptime_seconds: float | None = None
     clock_skew: ClockSkew | None = None
 
 
 def parse_facts(output: str, state: BoardState, skew: ClockSkew | None = None) -> BoardFacts:
-    """From what the script printed, and the sensors. What makes no sense is left out; nothing is raised."""
+    """Parses the script's output and the sensors. Invalid parts are ignored; nothing is raised."""
     said: dict[str, list[str]] = {}
     for line in output.split("\n"):
         key, tab, value = line.partition("\t")
@@ -216,7 +216,7 @@ def _zone(zone: Sensor) -> ThermalZone:
 
 
 def _throttle(firmware: str, state: BoardState) -> Throttle:
-    """The most telling source there is: the Raspberry Pi's two, then the Jetson's, then Linux's own."""
+    """The best available source: Raspberry Pi's two, then Jetson's, then Linux's."""
     if state.throttled is not None:
         return Throttle(source="vcgencmd", state=f"{state.throttled:#x}")
     if re.fullmatch("[0-9a-f]{1,8}", firmware):

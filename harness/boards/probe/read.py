@@ -1,4 +1,4 @@
-"""Looks at a board: what it is, how it is set, what its sensors show, and how its clock differs from here."""
+"""Probes a board: its hardware, settings, sensors and clock skew."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ say end ''
 
 
 def probe(board: Board, folder: str) -> BoardFacts:
-    """Asks a connected board; `folder` is where it keeps what is deployed. Raises HarnessError."""
+    """Probes a connected board; `folder` is its working folder. Raises HarnessError."""
     skew = _clock_skew(board)
     words = ["sh", "-c", _SCRIPT, "sh", board.sensors.sys, board.sensors.proc, folder]
     done = board.run(words, timeout=PROBE_SECONDS)
@@ -81,9 +81,9 @@ def _clock_skew(board: Board) -> ClockSkew | None:
 
 
 def parse_skew(text: str, asked: float, round_trip: float) -> ClockSkew | None:
-    """From what `date +%s.%N` printed, when it was asked here (seconds of Unix time) and how long that took.
+    """Parses the output of `date +%s.%N`. `asked`: the local Unix time at the start; `round_trip`: seconds.
 
-    Half the round trip is uncertain, and the second where the board's `date` knows no fraction.
+    The uncertainty is half the round trip, plus half a second if the board's `date` has no fractions.
     """
     found = re.match(r"([0-9]{1,12})(\.[0-9]{9})?", text)
     if found is None:

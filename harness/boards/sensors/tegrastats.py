@@ -20,7 +20,7 @@ _RAIL = re.compile(r" ([A-Z][A-Z0-9_]*) ([0-9]{1,9})(?:mW)?/[0-9]{1,9}(?:mW)?(?=
 
 @dataclass(frozen=True, kw_only=True)
 class TegraStats:
-    """A line of tegrastats; names are its own."""
+    """A line of tegrastats, with its names."""
 
     memory_mhz: int | None
     temperatures: Mapping[str, int]  # millidegrees
@@ -28,7 +28,7 @@ class TegraStats:
 
 
 def parse_tegrastats(line: str) -> TegraStats | None:
-    """What a line says; None where it is none of tegrastats."""
+    """Parses a line; None if it is not from tegrastats."""
     if not (mark := _MARK.search(line)):
         return None
     said = " " + line[mark.end() :].strip()
