@@ -14,10 +14,10 @@ _IOU = 0.5
 
 
 def detection_agreement(found: Sequence[Detections], reference: Sequence[Detections]) -> float:
-    """F1 of the detections above CONFIDENCE, fp32's taken for the truth; 1 where neither finds any.
+    """F1 of the detections above CONFIDENCE, with fp32's as reference; 1 if both find none.
 
-    Two match when they are of one class and overlap by an IoU of at least 0.5; the most confident
-    chooses first, and every reference detection is taken once.
+    Two detections match if they have the same class and an IoU of at least 0.5. The most confident one
+    is matched first, and every reference detection is matched at most once.
     """
     matched = total = 0
     for some, other in zip(found, reference, strict=True):

@@ -1,7 +1,7 @@
 """Activation ranges for int8, recorded in fp32 on sample pictures.
 
-The file (JSON) holds for the network's input (layer -1) and every layer the range to cover, and the
-range of each channel, which the engine uses where a tensor may be quantised by channel.
+The file (JSON) has a range for the network's input (layer -1) and for every layer, and the range of each
+channel, for tensors that are quantised per channel.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def calibrate(
     """Runs `limit` pictures (after the first `skip`) and chooses every tensor's range; in fp32 or, `as_is`,
     in the precisions of the cfg.
 
-    Labels are not needed. Of a `data.yaml` that names no split the pictures are those of `train`, if they are
-    there, since accuracy is evaluated on others. All methods but `minmax` run the pictures twice: for the
-    ends, then for the histograms between them. Raises ConfigurationError on bad input.
+    Labels are not needed. A `data.yaml` without a split means its split `train`, if it exists, because
+    accuracy is evaluated on the others. All methods except `minmax` run the pictures twice: for the ends,
+    then for the histograms between them. Raises ConfigurationError on bad input.
     """
     if method not in METHODS:
         raise ConfigurationError(f"unknown method {method}: choose from {', '.join(METHODS)}")

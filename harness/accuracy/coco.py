@@ -25,10 +25,10 @@ _FORMAT = (
 
 
 def read_coco(path: Path, classes: int | None) -> Dataset:
-    """Reads and checks a file; pictures are not opened, but must be there.
+    """Reads and checks a file; pictures are not opened, but must exist.
 
-    Classes are numbered in the order of their ids, which in COCO have gaps. Raises ConfigurationError with
-    the file and the place in it.
+    Classes are numbered in the order of their ids, because COCO's ids have gaps. Raises ConfigurationError
+    with the file and the place in it.
     """
     data = read_json(path, limit=_LARGEST_FILE, what="COCO's detection format")
     entries = _entries(path, data, "categories")

@@ -6,7 +6,7 @@
     test:                  # optional
     names: {0: person, 1: bicycle}
 
-The labels of `images/val/a.jpg` are in `labels/val/a.txt`. Other keys are not read; nothing is downloaded.
+The labels of `images/val/a.jpg` are in `labels/val/a.txt`. Other keys are ignored; nothing is downloaded.
 """
 
 from __future__ import annotations

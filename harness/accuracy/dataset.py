@@ -2,14 +2,14 @@
 
 Four forms are recognised:
 
-- a folder with `images/` and YOLO `labels/`: for every picture a text file of the same stem, a line a
-  box, `class centre_x centre_y width height` as fractions of the picture; a picture with an empty file, or
-  without one, shows nothing;
-- a `data.yaml` as Ultralytics has it, itself or in a folder, and one of its splits (`data.yaml:train`);
+- a folder with `images/` and YOLO `labels/`: a text file per picture with the same stem and a line per box,
+  `class centre_x centre_y width height` in fractions of the picture; a picture with an empty file, or without
+  one, is background;
+- Ultralytics' `data.yaml`, or a folder with one, and one of its splits (`data.yaml:train`);
 - COCO JSON: the file itself, or a folder that holds one (in itself or in `annotations/`); pictures are
-  looked for beside it, in `images/`, or in the sibling folder named after the split;
-- ImageNet-style file names: a folder of pictures whose names, or whose folders' names, start with a
-  WordNet id (`n01440764_tench.JPEG`), which is looked up in a list of the ids in output order.
+  searched beside it, in `images/`, and in the sibling folder with the name of the split;
+- ImageNet-style file names: the names of pictures, or of their folders, start with a WordNet id
+  (`n01440764_tench.JPEG`); a list of the ids in output order gives the class.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _DEFAULT_SPLIT = "val"
 
 
 def read_pictures(path: Path, *, split: str = _DEFAULT_SPLIT) -> list[Path]:
-    """A dataset's pictures without their labels, which need not be there.
+    """A data set's pictures without labels, which may be missing.
 
-    Of a `data.yaml` that names no split it is `split`, or `val` where those pictures are not there. Raises
+    A `data.yaml` without a split means `split`, or `val` if those pictures are missing. Raises
     ConfigurationError.
     """
     file, chosen = _found(with_split_in_use(path, split))
@@ -60,9 +60,9 @@ def with_split_in_use(path: Path, split: str = _DEFAULT_SPLIT) -> Path:
 
 
 def with_chosen_split(path: Path, split: str) -> Path:
-    """A dataset's path with the split that the user names beside it.
+    """A data set's path with the split of --split.
 
-    Raises ConfigurationError where it is no `data.yaml`, or names another split already.
+    Raises ConfigurationError if it is not a `data.yaml`, or has a split already.
     """
     file, named = _found(path)
     if file.suffix not in YAML_SUFFIXES or file.is_dir():
@@ -75,8 +75,8 @@ def with_chosen_split(path: Path, split: str) -> Path:
 def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None = None) -> Dataset:
     """Reads and checks a dataset; pictures are not opened.
 
-    `classes` is how many the network knows: a larger class in a label is an error. `labels` is the
-    list of WordNet ids; without it one of LABEL_LISTS is looked for in the folder and the one above.
+    `classes` is the network's number of classes: a larger class in a label is an error. `labels` is the
+    list of WordNet ids; by default one of LABEL_LISTS in the folder or its parent.
     Raises ConfigurationError with file and line.
     """
     file, split = _found(path)

@@ -1,6 +1,6 @@
 """Accuracy of a model on a dataset, evaluated on this machine.
 
-int8 results are the same bits on every processor, so what is evaluated here holds for the boards.
+int8 results have the same bits on every processor, so the scores are valid for boards.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
-    Where they are known, `unlabelled` is how many of the images have no label file, and `calibration_overlap`
-    how many of them the calibration file was recorded on.
-    `names` is the list of WordNet ids for pictures named by them. `agreement` adds the key of that
-    name (a second run, in fp32) and makes do with pictures that have no labels. `resample` adds
+    If known, `unlabelled` is the number of images without a label file, and `calibration_overlap` the number
+    of images that were used for calibration. `names` is the list of WordNet ids for pictures named by id.
+    `agreement` adds the key of that name (a second run, in fp32) and needs no labels. `resample` adds
     `resampled`: map50 or top1 of pictures drawn with replacement (resampling.kept). Raises
     ConfigurationError on bad input, with file and line.
     """

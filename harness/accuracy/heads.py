@@ -1,7 +1,7 @@
-"""What a cfg says about its outputs: detection heads with anchors, or a classifier.
+"""The outputs of a cfg: detection heads with anchors, or a classifier.
 
-The engine hands back the raw tensor before a yolo or region layer; the keys that say how to read it
-stay in the cfg, and are read here as Darknet reads them (numbers as C's `atoi` and `atof` do).
+The engine returns the raw tensor before a yolo or region layer. The keys for decoding it are read from the
+cfg as in Darknet (numbers as by C's `atoi` and `atof`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """JPEG to the same pixels as Darknet's decoder (stb_image).
 
-libjpeg, which Pillow uses, and stb_image agree on the planes of luma and chroma. They differ in how chroma
-that several pixels share comes to full size (libjpeg's rounding alternates between two directions, stb_image
-always rounds to the nearest) and in the fixed-point conversion to RGB. That moves one value in ten by a level
-or two, and the confidence of a detection by up to two points. So the planes are taken from libjpeg, and the
-rest is done here as stb_image does it (`stbi__resample_row_*` and `stbi__YCbCr_to_RGB_row`, version 2.30).
+libjpeg, which Pillow uses, and stb_image agree on the planes of luma and chroma. They differ in the
+upsampling of shared chroma (libjpeg's rounding alternates between two directions, stb_image always rounds to
+the nearest) and in the fixed-point conversion to RGB. This changes one value in ten by a level or two, and
+the confidence of a detection by up to two points. Therefore libjpeg decodes the planes, and this module does
+the rest like stb_image (`stbi__resample_row_*` and `stbi__YCbCr_to_RGB_row`, version 2.30).
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def _full_size(plane: npt.NDArray[np.int16], strip: slice, width: int, down: int
 
 
 def chroma(difference: Plane, factor: float, down: int, across: int) -> Plane:
-    """Chroma that `down` times `across` pixels share: red or blue lies `factor` times chroma above luma.
+    """Chroma shared by `down` times `across` pixels: red or blue is luma plus `factor` times chroma.
 
-    Both factors exceed 1, so a difference belongs to one chroma value. Where red or blue met the end of its
-    scale, the difference is too small: of the pixels that share a value the one furthest from 0 tells it.
+    Both factors exceed 1, so a difference belongs to one chroma value. If red or blue was clipped, its
+    difference is too small; the pixel with the largest difference gives the value.
     """
     height, width = difference.shape
     padded = np.pad(difference, ((0, -height % down), (0, -width % across)), "edge")

@@ -20,7 +20,7 @@ _LARGEST_FILE = 16 << 20  # bytes
 def labelled_dataset(path: Path, pairs: Iterable[tuple[Path, Path]], classes: int | None) -> Dataset:
     """The data set of (picture, label file) pairs. A picture without a label file is background.
 
-    Raises ConfigurationError with file and line, and where no picture has a label file.
+    Raises ConfigurationError with file and line, and if no picture has a label file.
     """
     pairs = list(pairs)
     pictures = tuple(

@@ -1,13 +1,13 @@
 """Mean average precision, as defined by COCO and by Darknet.
 
-`coco_scores` are COCO's, by pycocotools itself: AP50, and AP averaged over IoU 0.50 to 0.95; classes
-without a box in the data are left out of the mean; at most 100 detections a picture count.
+`coco_scores` are COCO's, from pycocotools: AP50, and AP averaged over IoU 0.50 to 0.95. The mean omits
+classes without a box in the data; at most 100 detections per picture count.
 
-`darknet_map` is what `darknet detector map -points 101` prints: every class of the network counts, one
-without boxes as zero; a detection is matched to the same-class box that it overlaps most, a second
-detection of that box is false, precision is interpolated at 101 recalls.
+`darknet_map` is the score of `darknet detector map -points 101`: every class of the network counts, with 0
+if it has no boxes; a detection matches the box of its class with the largest overlap, a second detection of
+that box is false, and precision is interpolated at 101 recalls.
 
-Both want detections down to a confidence of 0.005 (THRESHOLD).
+Both need detections down to a confidence of 0.005 (THRESHOLD).
 """
 
 from __future__ import annotations

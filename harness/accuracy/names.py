@@ -25,10 +25,10 @@ def read_names(path: Path) -> list[str]:
 
 
 def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
-    """The names of a network's classes: those chosen, else those of the one file beside the cfg that has as
-    many (`*.names`, `data.yaml`), else numbers.
+    """The names of a network's classes: from the chosen file, else from the only file beside the cfg with as
+    many names (`*.names`, `data.yaml`), else numbers.
 
-    Raises ConfigurationError where the file that was chosen has another number of names.
+    Raises ConfigurationError if the chosen file has another number of names.
     """
     if chosen is not None:
         names = read_names(chosen)

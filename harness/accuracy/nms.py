@@ -1,9 +1,8 @@
 """Non-maximum suppression as Darknet does it: per class, greedily, by one of three overlaps.
 
-`default` suppresses where IoU is above the threshold. `greedynms` subtracts from the IoU a penalty
-for distant centres, (d²/c²)^0.6 with d the centres' distance and c the diagonal of the box round
-both (DIoU, Zheng et al. 2020, with Darknet's exponent); `diounms` is the same with the cfg's
-`beta_nms` for exponent.
+`default` suppresses boxes with an IoU above the threshold. `greedynms` subtracts a penalty for distant
+centres from the IoU: (d²/c²)^0.6, with d the distance of the centres and c the diagonal of the box around
+both (DIoU, Zheng et al. 2020, with Darknet's exponent). `diounms` uses the cfg's `beta_nms` as exponent.
 """
 
 from __future__ import annotations

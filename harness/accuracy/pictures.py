@@ -1,7 +1,7 @@
 """Picture files to the same 8-bit pixels as Darknet's decoder (stb_image).
 
-Transparency and orientation tags are ignored, of 16 bits a value the high eight count, and of several
-frames or pages the first. What no rule of the format turns into 8 bits, as floating-point pixels, is refused.
+Transparency and orientation tags are ignored. Values of 16 bits are cut to the high eight. Of several frames
+or pages the first is used. Formats without a rule for 8 bits, such as floating-point pixels, are refused.
 """
 
 from __future__ import annotations

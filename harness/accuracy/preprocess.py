@@ -1,15 +1,15 @@
 """Pictures to network input, computed as in Darknet.
 
-Three ways to make a picture of any shape fit the network:
+Three methods fit a picture of any shape to the network:
 
-- stretch: resized to the network's size, its shape ignored (AlexeyAB's default for detectors);
-- letterbox: resized as large as fits with its shape kept, centred, the rest filled with 0.5;
-- crop: the short side resized to 8/7 of the network's (256 for 224) with the shape kept, then the
-  centre cut out (classifiers).
+- stretch: resized to the network's size, ignoring the aspect ratio (AlexeyAB's default for detectors);
+- letterbox: resized with the aspect ratio kept, centred, the rest filled with 0.5;
+- crop: the short side resized to 8/7 of the network's (256 for 224) with the aspect ratio kept, then the
+  centre cropped (classifiers).
 
-The bilinear resize is that of Darknet's `resize_image`: corners map to corners, two passes (along
-rows, then along columns), single precision, on values already divided by 255. It does no
-anti-aliasing, and differs visibly from Pillow's and OpenCV's.
+The bilinear resize equals Darknet's `resize_image`: aligned corners, two passes (along rows, then along
+columns), single precision, on values divided by 255. It has no anti-aliasing, and differs visibly from
+Pillow's and OpenCV's.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def resize_bilinear(
 ) -> Tensor:
     """Darknet's bilinear resize of bytes [rows, columns, channels] to floats [channels, height, width].
 
-    Of the result only the `window` (columns, rows) is computed and returned, if there is one: the rest of a
+    With a `window` (columns, rows), only this part of the result is computed and returned: the result of a
     long strip may be thousands of times as large.
     """
     rows, columns, _ = pixels.shape

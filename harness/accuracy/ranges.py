@@ -1,10 +1,10 @@
 """Chooses the range of values for int8 from a histogram, by one of four published methods.
 
-- `minmax`: all values seen. Nothing is clipped, and the step is as coarse as the rarest value demands.
-- `percentile`: the values but for one in ten thousand at either end.
-- `kl`: the threshold at which the clipped, quantised distribution of magnitudes diverges least from the
-  original (Migacz, "8-bit Inference with TensorRT", GTC 2017: 2048 bins, 128 levels).
-- `mse`: the range whose expected squared error, of clipping and of rounding, is least.
+- `minmax`: all values. Nothing is clipped, but a rare large value makes the step coarse.
+- `percentile`: all values except one in ten thousand at either end.
+- `kl`: the threshold with the smallest divergence between the clipped, quantised distribution of magnitudes
+  and the original (Migacz, "8-bit Inference with TensorRT", GTC 2017: 2048 bins, 128 levels).
+- `mse`: the range with the smallest expected squared error of clipping and rounding.
 
 Ranges always include zero, which int8 represents exactly.
 """

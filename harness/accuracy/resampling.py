@@ -1,8 +1,8 @@
-"""How far an accuracy is one of these very pictures: it is taken again of pictures drawn with replacement.
+"""A bootstrap over the pictures: accuracy on resamples drawn with replacement.
 
-Every policy of a model is judged on the same draws of the same pictures, so that what two of them differ by
-in each draw says how far their difference is to be trusted (a paired bootstrap; Efron and Tibshirani, An
-Introduction to the Bootstrap, 1993, chapters 8 and 13).
+All policies of a model are scored on the same resamples. The variation of the difference between two policies
+gives its confidence interval (a paired bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap,
+1993, chapters 8 and 13).
 """
 
 from __future__ import annotations

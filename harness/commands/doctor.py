@@ -1,6 +1,6 @@
-"""`harness doctor`: what this machine has for each feature, and, asked to, getting what it lacks.
+"""`harness doctor`: checks the requirements of each feature on this machine, and installs missing ones.
 
-With `--target` it is what that target needs, up to programs that are built for it and run on its board.
+With `--target` it checks a target: it builds programs for it and runs them on its board.
 """
 
 from __future__ import annotations
