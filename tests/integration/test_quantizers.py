@@ -40,7 +40,7 @@ def test_both_quantizers_in_a_sweep(tmp_path: Path) -> None:
         assert cell["digest_matches_host"] is True
     # TensorFlow is there, and where it was asked for only.
     assert by_tensorflow["peak_rss_bytes"] > 100e6 > builtin["peak_rss_bytes"]
-    assert query(sweep, "SELECT count(*) FROM layers WHERE conversion_nanoseconds > 0") == [(6,)]
+    assert query(sweep, "SELECT count(*) FROM layers WHERE conversion_ns > 0") == [(6,)]
 
 
 BRANCHES = """\
