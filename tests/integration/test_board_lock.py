@@ -64,7 +64,7 @@ def is_gone(process: int) -> bool:
         return True
 
 
-def test_one_at_a_time_holds_it(address: SshAddress, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_one_session_holds_the_lock(address: SshAddress, capsys: pytest.CaptureFixture[str]) -> None:
     with connect(address) as first, connect(address) as second:
         with (
             held(first, timeout=0),
@@ -82,7 +82,7 @@ def test_one_at_a_time_holds_it(address: SshAddress, capsys: pytest.CaptureFixtu
     assert not left(address)
 
 
-def test_who_waits_gets_it_when_it_is_given_back(address: SshAddress) -> None:
+def test_a_waiting_session_gets_a_released_lock(address: SshAddress) -> None:
     order = []
     with connect(address) as first, connect(address) as second:
 
@@ -99,7 +99,7 @@ def test_who_waits_gets_it_when_it_is_given_back(address: SshAddress) -> None:
     assert order == ["first", "second"]
 
 
-def test_waiting_can_be_ended(address: SshAddress) -> None:
+def test_a_wait_can_be_ended(address: SshAddress) -> None:
     class StopError(Exception):
         pass
 
@@ -117,7 +117,7 @@ def test_waiting_can_be_ended(address: SshAddress) -> None:
         pass
 
 
-def test_after_an_error_it_is_free(address: SshAddress) -> None:
+def test_the_lock_is_released_after_an_error(address: SshAddress) -> None:
     with connect(address) as first, connect(address) as second:
         with pytest.raises(ZeroDivisionError), held(first, timeout=0):
             raise ZeroDivisionError
@@ -169,7 +169,7 @@ def sshd_session(process: int) -> int:
 
 
 @pytest.mark.parametrize("killed", ["orchestrator", "session of sshd"])
-def test_what_a_killed_connection_leaves_is_gone_in_seconds(
+def test_a_killed_connection_is_cleaned_up_within_seconds(
     server: Server, address: SshAddress, tmp_path: Path, killed: str
 ) -> None:
     with connect(address) as other:
@@ -190,7 +190,7 @@ def test_what_a_killed_connection_leaves_is_gone_in_seconds(
     wait_until(lambda: not left(address))
 
 
-def test_what_is_left_where_the_keeper_is_killed_too_is_removed_by_the_next_session(
+def test_the_next_session_cleans_up_after_a_killed_keeper(
     server: Server, address: SshAddress, tmp_path: Path
 ) -> None:
     with orchestrator(server, address, tmp_path) as (process, programs):
@@ -212,7 +212,7 @@ def kill_sessions(address: SshAddress) -> None:
         os.killpg(int(path.name.split("-")[0]), signal.SIGKILL)
 
 
-def test_the_next_session_leaves_those_that_live_alone(
+def test_the_next_session_does_not_touch_living_sessions(
     server: Server, address: SshAddress, tmp_path: Path
 ) -> None:
     with connect(address) as board, orchestrator(server, address, tmp_path) as (process, programs):
@@ -228,9 +228,7 @@ def test_the_next_session_leaves_those_that_live_alone(
         assert left(address) == [board.session.path]
 
 
-def test_a_connection_that_falls_silent_is_given_up(
-    address: SshAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_connection_is_closed(address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(address) as other:
         monkeypatch.setattr(session, "BEAT_SECONDS", 1000.0)
         monkeypatch.setattr(session, "SILENCE_SECONDS", 3)
@@ -242,7 +240,9 @@ def test_a_connection_that_falls_silent_is_given_up(
             wait_until(lambda: left(address) == [other.session.path])
 
 
-def test_a_connection_that_is_heard_of_is_kept(address: SshAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_connection_that_answers_stays_open(
+    address: SshAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
     monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(session, "UNANSWERED_SECONDS", 1.0)
@@ -250,12 +250,12 @@ def test_a_connection_that_is_heard_of_is_kept(address: SshAddress, monkeypatch:
         assert board.run(["sleep", "3"], timeout=20).status == 0
 
 
-def test_a_program_that_was_killed_by_another_is_no_lost_session(address: SshAddress) -> None:
+def test_a_killed_program_is_not_a_lost_session(address: SshAddress) -> None:
     with connect(address) as board:
         assert board.run(["sh", "-c", "kill -KILL $$"], timeout=20).status == -9
 
 
-def test_a_lock_that_cannot_be_taken_is_no_busy_board(address: SshAddress) -> None:
+def test_a_failure_to_take_the_lock_is_not_a_busy_board(address: SshAddress) -> None:
     with connect(address) as board:
         claim = Path(board.session.path, "held")
         claim.write_text("in the way")
@@ -278,7 +278,7 @@ def slow(board: SshBoard, command: str) -> Callable[..., Completed]:
     return run
 
 
-def test_a_lock_that_is_not_given_back_in_time_is_given_back_by_the_board(
+def test_the_board_releases_a_lock_after_a_timeout(
     address: SshAddress, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with connect(address) as board, connect(address) as other:
@@ -311,7 +311,7 @@ def test_a_lock_whose_file_cannot_be_removed_closes_the_connection(
         file.rmdir()
 
 
-def test_a_session_that_has_the_lock_already_does_not_wait_for_itself(address: SshAddress) -> None:
+def test_a_session_does_not_wait_for_its_own_lock(address: SshAddress) -> None:
     with connect(address) as board:
         session = board.session
         for _ in range(2):

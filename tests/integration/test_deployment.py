@@ -57,7 +57,7 @@ def test_files_are_stored_by_content_and_keep_their_mode(board: SshBoard, tmp_pa
     assert (tmp_path / "back").read_bytes() == data.read_bytes()
 
 
-def test_a_large_file_shows_how_it_gets_on(
+def test_a_large_file_shows_progress(
     board: SshBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
@@ -70,7 +70,7 @@ def test_a_large_file_shows_how_it_gets_on(
     assert Path(path).stat().st_size == 9 << 20
 
 
-def test_what_is_there_is_not_sent_again(address: SshAddress, tmp_path: Path) -> None:
+def test_a_present_file_is_not_sent_again(address: SshAddress, tmp_path: Path) -> None:
     file = tmp_path / "weights"
     file.write_bytes(b"seen before")
     with connect(address) as board:
@@ -81,7 +81,7 @@ def test_what_is_there_is_not_sent_again(address: SshAddress, tmp_path: Path) ->
     assert path.stat().st_ino == first
 
 
-def test_what_is_damaged_there_is_sent_again(address: SshAddress, tmp_path: Path) -> None:
+def test_a_damaged_file_is_sent_again(address: SshAddress, tmp_path: Path) -> None:
     file = tmp_path / "weights"
     file.write_bytes(b"to be damaged")
     with connect(address) as board:
@@ -92,7 +92,7 @@ def test_what_is_damaged_there_is_sent_again(address: SshAddress, tmp_path: Path
     assert path.read_bytes() == b"to be damaged"
 
 
-def test_only_what_was_touched_is_hashed_again(
+def test_only_modified_files_are_hashed_again(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed = watch_hashing(monkeypatch)
@@ -131,7 +131,7 @@ def watch_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return hashed
 
 
-def test_everything_is_private(board: SshBoard, tmp_path: Path, address: SshAddress) -> None:
+def test_all_files_are_private(board: SshBoard, tmp_path: Path, address: SshAddress) -> None:
     program, data = tmp_path / "program", tmp_path / "data"
     for file, mode in ((program, 0o755), (data, 0o644)):
         file.write_text(file.name)
@@ -144,7 +144,7 @@ def test_everything_is_private(board: SshBoard, tmp_path: Path, address: SshAddr
     assert all(path.stat().st_mode & 0o077 == 0 for path in (folder / "objects").rglob("*"))
 
 
-def test_a_folder_that_others_may_read_is_tightened(address: SshAddress) -> None:
+def test_a_folder_readable_by_others_is_made_private(address: SshAddress) -> None:
     Path(address.folder).mkdir(mode=0o755)
     with connect(address):
         assert Path(address.folder).stat().st_mode & 0o777 == 0o700
@@ -179,7 +179,7 @@ def test_a_program_that_was_data_before_can_be_run(address: SshAddress, tmp_path
         assert board.run([board.deploy({"tool": file})["tool"]], timeout=20).stdout == "ran\n"
 
 
-def test_what_arrives_damaged_is_an_error_and_leaves_nothing(
+def test_a_damaged_transfer_is_an_error_and_leaves_nothing(
     board: SshBoard, address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage_uploads(monkeypatch, lambda path: path.write_bytes(b"n" * 13))
@@ -210,7 +210,7 @@ def uploads(address: SshAddress) -> list[Path]:
     return [*folder.glob("sessions/*/uploads/*"), *folder.glob("partial/*")]
 
 
-def test_what_changes_here_while_it_is_sent_is_named(
+def test_a_file_that_changes_during_the_transfer_is_named(
     board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "weights"
@@ -255,7 +255,7 @@ def large(tmp_path: Path) -> Path:
     return file
 
 
-def test_an_upload_that_was_cut_goes_on_where_it_stopped(
+def test_an_interrupted_upload_is_resumed(
     address: SshAddress, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partial = cut_upload(address, large, monkeypatch, at=3 << 20)
@@ -296,7 +296,7 @@ def test_a_damaged_part_is_sent_again_from_the_start(
     assert not uploads(address)
 
 
-def test_two_sessions_that_send_the_same_do_not_meet(
+def test_two_sessions_can_send_the_same_file(
     address: SshAddress, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_upload(address, large, monkeypatch, at=1 << 20)
@@ -314,7 +314,7 @@ def test_two_sessions_that_send_the_same_do_not_meet(
     assert not uploads(address)
 
 
-def test_what_was_not_used_for_longest_is_removed_first(address: SshAddress, tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_evicted_first(address: SshAddress, tmp_path: Path) -> None:
     address = replace(address, cache_limit_bytes=1 << 20)
     names = ["a", "b", "c", "d"]
     files = {name: tmp_path / name for name in names}
@@ -333,9 +333,7 @@ def test_what_was_not_used_for_longest_is_removed_first(address: SshAddress, tmp
     assert not Path(paths["b"]).parent.exists()
 
 
-def test_after_the_boards_clock_went_back_what_was_used_before_is_no_newer_than_the_rest(
-    address: SshAddress, tmp_path: Path
-) -> None:
+def test_files_from_the_future_are_not_newer_than_the_others(address: SshAddress, tmp_path: Path) -> None:
     address = replace(address, cache_limit_bytes=1 << 20)
     names = list("abcde")
     paths: dict[str, Path] = {}
@@ -351,7 +349,7 @@ def test_after_the_boards_clock_went_back_what_was_used_before_is_no_newer_than_
     assert [name for name in names if paths[name].exists()] == ["c", "d", "e"]
 
 
-def test_what_sessions_use_is_kept(address: SshAddress, tmp_path: Path) -> None:
+def test_files_in_use_are_not_evicted(address: SshAddress, tmp_path: Path) -> None:
     address = replace(address, cache_limit_bytes=1 << 20)
     files = {str(number): tmp_path / str(number) for number in range(8)}
     for name, file in files.items():
@@ -371,7 +369,7 @@ def test_what_sessions_use_is_kept(address: SshAddress, tmp_path: Path) -> None:
     assert left == ["0", "6", "7", "another"]
 
 
-def test_parts_of_uploads_are_removed_too(
+def test_interrupted_uploads_are_evicted_too(
     address: SshAddress, large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partial = cut_upload(address, large, monkeypatch, at=3 << 20)
@@ -382,7 +380,7 @@ def test_parts_of_uploads_are_removed_too(
     assert not partial.exists()
 
 
-def test_small_files_do_not_have_the_board_look_for_room_again(
+def test_small_files_need_no_new_check_of_free_space(
     board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -412,7 +410,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     os.system(f"umount '{folder}'")
 
 
-def test_without_room_nothing_is_sent(
+def test_nothing_is_sent_to_a_full_disk(
     address: SshAddress, tiny: Path, large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, sent = tmp_path / "old", count_sent(monkeypatch)
@@ -431,7 +429,7 @@ def test_without_room_nothing_is_sent(
         assert Path(board.deploy({"large": large})["large"]).read_bytes() == large.read_bytes()
 
 
-def test_a_disk_that_fills_up_meanwhile_is_named(
+def test_a_disk_that_fills_up_during_the_transfer_is_named(
     address: SshAddress, tiny: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = cache_eviction.make_room
@@ -451,7 +449,7 @@ def test_a_disk_that_fills_up_meanwhile_is_named(
     assert shutil.disk_usage(tiny).free > 2 << 20
 
 
-def test_a_full_disk_is_what_keeps_the_lock_from_being_taken(address: SshAddress, tiny: Path) -> None:
+def test_a_full_disk_is_the_reason_why_the_lock_cannot_be_taken(address: SshAddress, tiny: Path) -> None:
     with connect(replace(address, folder=str(tiny / "harness"))) as board:
         fill = tiny / "fill"
         with contextlib.suppress(OSError), fill.open("wb", buffering=0) as stream:
@@ -464,7 +462,7 @@ def test_a_full_disk_is_what_keeps_the_lock_from_being_taken(address: SshAddress
             pass
 
 
-def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
+def test_an_unchanged_data_set_is_neither_sent_nor_hashed_again(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How long that takes is measured by tests/benchmarks/redeployment.py."""
@@ -484,7 +482,7 @@ def test_of_an_unchanged_data_set_nothing_is_sent_or_hashed_again(
     assert not hashed
 
 
-def test_a_board_whose_stat_knows_no_formats_hashes_what_is_there(
+def test_files_are_hashed_if_stat_does_not_support_formats(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deployment, "_LOOK", deployment._LOOK.replace("stat -c", "false -c"))
@@ -501,7 +499,7 @@ def test_a_board_whose_stat_knows_no_formats_hashes_what_is_there(
     assert [Path(path).read_text() for path in paths.values()] == ["whole", "cut"]
 
 
-def test_what_another_session_removes_meanwhile_is_sent(
+def test_a_file_that_another_session_removes_is_sent(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "weights"

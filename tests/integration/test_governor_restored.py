@@ -81,7 +81,7 @@ def measure(board: SshBoard) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "closed"])
-def test_after_a_connection_that_is_lost_during_a_run(
+def test_governors_are_restored_after_a_lost_connection(
     address: SshAddress, paths: BoardPaths, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy = Proxy(address.port)
@@ -136,7 +136,7 @@ def start_harness(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_after_a_harness_that_is_killed_during_a_run(
+def test_governors_are_restored_after_a_killed_harness(
     server: Server, address: SshAddress, paths: BoardPaths, number: signal.Signals
 ) -> None:
     with start_harness(server, address, paths) as process:
@@ -157,7 +157,7 @@ def kill_with_its_keeper(server: Server, address: SshAddress, paths: BoardPaths)
     return path
 
 
-def test_where_the_keeper_is_killed_too_the_next_session_does_it(
+def test_the_next_session_restores_governors_after_a_killed_keeper(
     server: Server, address: SshAddress, paths: BoardPaths
 ) -> None:
     kill_with_its_keeper(server, address, paths)
@@ -166,7 +166,7 @@ def test_where_the_keeper_is_killed_too_the_next_session_does_it(
         assert sessions(address) == [Path(board.session.path)]
 
 
-def test_who_waits_for_the_lock_does_it_before_it_has_the_lock(
+def test_a_waiting_session_restores_governors_before_it_gets_the_lock(
     server: Server, address: SshAddress, paths: BoardPaths
 ) -> None:
     with connect(address, BoardPaths()) as board:
@@ -179,7 +179,7 @@ def test_who_waits_for_the_lock_does_it_before_it_has_the_lock(
             assert governors(paths) == {"ondemand"}
 
 
-def test_after_a_restart_of_the_board_there_is_nothing_to_put_back(
+def test_nothing_is_restored_after_a_restart_of_the_board(
     server: Server, address: SshAddress, paths: BoardPaths
 ) -> None:
     left = kill_with_its_keeper(server, address, paths)
@@ -190,7 +190,7 @@ def test_after_a_restart_of_the_board_there_is_nothing_to_put_back(
     assert governors(paths) == {"performance"}  # whatever it is now, it is the restarted board's own
 
 
-def test_a_script_that_hangs_does_not_keep_the_session_from_ending(
+def test_a_restore_script_that_hangs_does_not_block_the_session(
     address: SshAddress, paths: BoardPaths
 ) -> None:
     with connect(address, paths) as board, held(board, timeout=0), held_governor(board, paths):
@@ -202,7 +202,7 @@ def test_a_script_that_hangs_does_not_keep_the_session_from_ending(
     assert left.read_text() == "sleep 1000\n"
 
 
-def test_what_could_not_be_put_back_is_by_the_next_measured_run(
+def test_the_next_run_restores_governors_after_a_failure(
     address: SshAddress, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (governor, *_) = sorted(folder_of(paths).glob("sys/**/scaling_governor"))

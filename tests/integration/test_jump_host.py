@@ -49,7 +49,7 @@ def test_the_board_is_the_one_behind_the_jump_host(servers: tuple[Server, Server
     assert not jumped.is_connected
 
 
-def test_it_connects_again_after_it_was_left(servers: tuple[Server, Server]) -> None:
+def test_a_board_can_be_connected_again(servers: tuple[Server, Server]) -> None:
     gate, behind = servers
     board = through(gate.address, behind.address)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_an_unknown_host_key_of_either_is_refused(
         pass
 
 
-def test_a_jump_host_that_does_not_let_us_in_is_named(servers: tuple[Server, Server], tmp_path: Path) -> None:
+def test_a_failed_authentication_names_the_jump_host(servers: tuple[Server, Server], tmp_path: Path) -> None:
     gate, behind = servers
     make_key(tmp_path / "stranger")
     with (
@@ -102,7 +102,7 @@ def test_a_jump_host_that_does_not_let_us_in_is_named(servers: tuple[Server, Ser
         pass
 
 
-def test_a_jump_host_that_falls_silent_in_a_run_loses_the_board(
+def test_a_silent_jump_host_is_an_unreachable_board(
     servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "BEAT_SECONDS", 0.2)
@@ -120,7 +120,7 @@ def test_a_jump_host_that_falls_silent_in_a_run_loses_the_board(
         proxy.close()
 
 
-def test_a_board_that_the_jump_host_does_not_reach_is_unreachable(servers: tuple[Server, Server]) -> None:
+def test_a_board_unreachable_for_the_jump_host_is_unreachable(servers: tuple[Server, Server]) -> None:
     gate, behind = servers
     with (
         pytest.raises(BoardUnreachableError, match="connecting"),

@@ -84,7 +84,7 @@ def test_a_place_is_acquired_run_on_and_released(lab: Lab, tmp_path: Path, place
         assert hold_of(lab.place(place)).by == "nobody"
 
 
-def test_what_fails_on_the_way_releases_the_place(lab: Lab, tmp_path: Path) -> None:
+def test_a_failed_connection_releases_the_place(lab: Lab, tmp_path: Path) -> None:
     (entry,) = read_boards(boards_file(lab, tmp_path))
     with pytest.raises(ZeroDivisionError), board_of(entry):
         _ = 1 / 0
@@ -102,7 +102,7 @@ def test_a_place_without_a_network_service_is_an_error_and_released(lab: Lab, tm
     assert hold_of(lab.place("bare")).by == "nobody"
 
 
-def test_a_place_that_somebody_else_holds_is_an_error_that_names_them(lab: Lab, tmp_path: Path) -> None:
+def test_the_holder_of_a_place_is_named(lab: Lab, tmp_path: Path) -> None:
     (entry,) = read_boards(boards_file(lab, tmp_path))
     lab.client("-p", "shelf", "acquire", user="somebody")
     try:
@@ -115,7 +115,7 @@ def test_a_place_that_somebody_else_holds_is_an_error_that_names_them(lab: Lab, 
         lab.client("-p", "shelf", "release", user="somebody")
 
 
-def test_a_place_that_is_held_is_waited_for(lab: Lab, tmp_path: Path) -> None:
+def test_a_harness_waits_for_a_held_place(lab: Lab, tmp_path: Path) -> None:
     (entry,) = read_boards(boards_file(lab, tmp_path, wait=60))
     lab.client("-p", "shelf", "acquire", user="somebody")
     timer = threading.Timer(2, lab.client, ("-p", "shelf", "release"), {"user": "somebody"})
@@ -141,7 +141,7 @@ def test_two_harnesses_do_not_share_a_place(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES[:2])
-def test_what_labgrids_own_client_acquired_is_not_taken_but_can_be_unlocked(
+def test_a_place_acquired_by_labgrids_client_is_not_taken_but_can_be_unlocked(
     lab: Lab, tmp_path: Path, place: str
 ) -> None:
     (entry,) = read_boards(boards_file(lab, tmp_path, place))
@@ -174,7 +174,7 @@ def killed_harness(lab: Lab, folder: Path) -> Path:
     return file
 
 
-def test_what_a_killed_harness_left_is_shown_and_unlocked(
+def test_a_place_held_by_a_killed_harness_is_shown_and_unlocked(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(killed_harness(lab, tmp_path))

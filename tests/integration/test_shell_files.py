@@ -37,7 +37,7 @@ def connect(address: SshAddress) -> SshBoard:
     return SshBoard("shelf", load_target("host"), address)
 
 
-def test_files_go_there_and_back(
+def test_files_are_deployed_and_fetched(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program, data = tmp_path / "it's mpe", tmp_path / "a b.npy"
@@ -62,7 +62,7 @@ def test_files_go_there_and_back(
         assert board.deploy({"engine": program, "input": data}) == paths
 
 
-def test_an_upload_that_was_cut_goes_on(
+def test_an_interrupted_upload_is_resumed(
     address: SshAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "large"
@@ -97,7 +97,7 @@ def test_an_upload_that_was_cut_goes_on(
     assert sum(sent) == file.stat().st_size - arrived
 
 
-def test_a_full_disk_is_told(address: SshAddress) -> None:
+def test_a_full_disk_is_named(address: SshAddress) -> None:
     with connect(address) as board:
         pieces = (bytes(1 << 18) for _ in range(100))
         with (

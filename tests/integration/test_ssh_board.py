@@ -40,32 +40,32 @@ def connect(address: SshAddress) -> SshBoard:
     return SshBoard("shelf", load_target("host"), address)
 
 
-def test_a_program_runs_with_its_words_unchanged(board: SshBoard) -> None:
+def test_arguments_are_passed_unchanged(board: SshBoard) -> None:
     words = ["it's", "a b", "$HOME", "`id`", '"', "*", "\\", "", "-n", "ü\n2"]
     result = board.run(["printf", "[%s]", *words], timeout=20)
     assert result.stdout == "".join(f"[{word}]" for word in words)
     assert (result.status, result.stderr) == (0, "")
 
 
-def test_status_and_messages_come_back(board: SshBoard) -> None:
+def test_status_and_error_output_are_returned(board: SshBoard) -> None:
     result = board.run(["sh", "-c", "echo out; echo err >&2; exit 5"], timeout=20)
     assert (result.status, result.stdout, result.stderr) == (5, "out\n", "err\n")
     assert board.run(["sh", "-c", "kill -ABRT $$"], timeout=20).status == -6
     assert board.run(["/nowhere/mpe"], timeout=20).status == 127
 
 
-def test_much_output_comes_back_whole(board: SshBoard) -> None:
+def test_large_output_is_complete(board: SshBoard) -> None:
     result = board.run(["seq", "300000"], timeout=60)
     assert result.stdout.splitlines() == [str(number) for number in range(1, 300001)]
 
 
-def test_letters_come_back_whole_wherever_the_output_is_cut(board: SshBoard) -> None:
+def test_characters_at_the_borders_of_pieces_are_complete(board: SshBoard) -> None:
     script = r"""yes 'ü€𝄞' | head -n 30000 | tr -d '\n'; printf '\377|\303'"""
     result = board.run(["sh", "-c", script], timeout=60)
     assert result.stdout == "ü€𝄞" * 30000 + "\ufffd|\ufffd"
 
 
-def test_much_output_takes_little_of_the_processor(board: SshBoard) -> None:
+def test_large_output_takes_little_processor_time(board: SshBoard) -> None:
     begun = time.process_time()
     script = "head -c 16000000 /dev/zero | tr '\\0' 5"
     result = board.run(["sh", "-c", script], timeout=120, most_output=1 << 24)
@@ -127,7 +127,7 @@ def test_a_connection_that_falls_silent_in_a_run_is_lost(
         proxy.close()
 
 
-def test_a_file_that_is_not_there_is_named(board: SshBoard, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(board: SshBoard, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="absent"):
         board.deploy({"cfg": tmp_path / "absent"})
     with pytest.raises(HarnessError, match="there is no file /nowhere"):
@@ -135,7 +135,7 @@ def test_a_file_that_is_not_there_is_named(board: SshBoard, tmp_path: Path) -> N
     assert board.run(["true"], timeout=20).status == 0
 
 
-def test_out_of_time_the_program_and_its_children_are_killed(board: SshBoard, tmp_path: Path) -> None:
+def test_a_timeout_kills_the_program_and_its_children(board: SshBoard, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     with pytest.raises(RunTimeoutError, match=r"sh: did not end within 1 s on shelf"):
         board.run(["sh", "-c", f"sleep 60 & echo $$ $! >{pids}; wait"], timeout=1)
@@ -192,14 +192,14 @@ def test_a_revoked_host_key_is_refused(server: Server, tmp_path: Path) -> None:
         pass
 
 
-def test_a_user_who_is_not_let_in_is_an_unreachable_board(server: Server, tmp_path: Path) -> None:
+def test_a_failed_authentication_is_an_unreachable_board(server: Server, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     address = replace(server.address, key=tmp_path / "stranger")
     with pytest.raises(BoardUnreachableError, match="authentication failed"), connect(address):
         pass
 
 
-def test_a_port_where_nothing_listens_is_an_unreachable_board(server: Server) -> None:
+def test_a_closed_port_is_an_unreachable_board(server: Server) -> None:
     address = replace(server.address, port=free_port())
     with (
         pytest.raises(
@@ -210,7 +210,7 @@ def test_a_port_where_nothing_listens_is_an_unreachable_board(server: Server) ->
         pass
 
 
-def test_a_host_that_is_no_name_is_an_unreachable_board(server: Server) -> None:
+def test_an_invalid_host_name_is_an_unreachable_board(server: Server) -> None:
     with (
         pytest.raises(BoardUnreachableError, match="connecting"),
         connect(replace(server.address, host="a..b")),
@@ -231,7 +231,7 @@ def gone(process: int) -> bool:
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_program_that_prints_without_end_is_ended(server: Server, stream: str) -> None:
+def test_a_program_with_endless_output_is_killed(server: Server, stream: str) -> None:
     with connect(server.address) as board:
         words = ["sh", "-c", f"echo $$; exec yes 0123456789 >&{stream}"]
         with pytest.raises(

@@ -92,7 +92,7 @@ def test_each_bit_of_a_raspberry_pi(bit: int, reason: str, hint: str) -> None:
         assert any(reason in warning and hint in warning for warning in found.warnings)
 
 
-def test_what_was_before_the_run_or_comes_after_it_is_not_held_against_it() -> None:
+def test_throttling_before_or_after_the_run_does_not_count() -> None:
     earlier = replace(PI, throttled=0xF000F)
     quiet = sample(throttled=0xF0000)
     found = assess([quiet, quiet], earlier, replace(PI, throttled=0xF000F))
@@ -164,7 +164,7 @@ def test_a_limited_clock_is_a_warning(state: BoardState, hint: str) -> None:
     assert hint in found.warnings[0]
 
 
-def test_without_samples_nothing_is_claimed() -> None:
+def test_without_samples_throttling_is_unknown() -> None:
     found = assess([], PI, PI)
     assert (found.throttled, found.clock_median, found.hottest_celsius) == (None, None, 50)
     assert "the board was not sampled" in found.warnings[0]

@@ -153,7 +153,7 @@ def test_without_a_terminal_a_views_news_are_lines_and_bars_stay_so(
     assert view.told == ["untold"]
 
 
-def test_what_was_news_at_the_end_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_changes_of_a_view_are_logged(capsys: pytest.CaptureFixture[str]) -> None:
     view = Boards()
     with console.live(view):
         view.tell("last")

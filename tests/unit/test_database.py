@@ -32,7 +32,7 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
         yield other
 
 
-def test_a_lock_that_ends_is_waited_for(tmp_path: Path) -> None:
+def test_a_connection_waits_for_a_lock(tmp_path: Path) -> None:
     with Store(tmp_path) as store, contextlib.closing(sqlite3.connect(store.path)) as other:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False)
         other.isolation_level = None
@@ -58,7 +58,7 @@ def test_a_lock_that_does_not_end_is_named(tmp_path: Path) -> None:
         assert store.claim("cells", "k", run) is Claim.MINE
 
 
-def test_whoever_waits_gives_up_when_all_is_to_end(tmp_path: Path) -> None:
+def test_a_wait_can_be_ended_by_another_thread(tmp_path: Path) -> None:
     with Store(tmp_path) as store, contextlib.closing(sqlite3.connect(store.path)) as other:
         run = store.begin_run(sweep="s", file="s.yaml", fresh=False)
         other.isolation_level = None

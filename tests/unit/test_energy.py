@@ -85,7 +85,7 @@ def test_a_meter_that_fails_is_a_warning_with_a_hint(
         (r"printf 'five\033[31m watts'", 'warning: the command sh printed "five [31m watts"\n'),
     ],
 )
-def test_what_a_meter_that_fails_printed_is_shown_on_standard_error_alone(
+def test_output_of_a_failed_meter_is_shown_only_on_stderr(
     script: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = measured(meter(script), 0.1)
@@ -112,7 +112,7 @@ def test_a_run_too_short_for_two_readings_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("unit", ["watts", "joules"])
-def test_what_fails_meanwhile_is_raised_and_reading_ends(tmp_path: Path, unit: EnergyUnit) -> None:
+def test_an_error_of_the_program_is_raised_and_ends_the_readings(tmp_path: Path, unit: EnergyUnit) -> None:
     calls = tmp_path / "calls"
 
     def fail() -> None:
@@ -126,7 +126,7 @@ def test_what_fails_meanwhile_is_raised_and_reading_ends(tmp_path: Path, unit: E
     assert calls.read_text() == before
 
 
-def test_without_a_meter_nothing_is_said() -> None:
+def test_there_is_no_message_without_a_meter() -> None:
     assert measured(None, 0) == Metered()
 
 

@@ -80,7 +80,7 @@ def test_more_and_newer_is_no_difference() -> None:
     "facts",
     [BoardFacts(), replace(FITTING, machine=None), BoardFacts(machine="aarch64"), BoardFacts(kernel="6.1")],
 )
-def test_a_board_that_says_nothing_usable_does_not_fit(facts: BoardFacts) -> None:
+def test_a_board_without_usable_facts_does_not_fit(facts: BoardFacts) -> None:
     (found,) = mismatches(facts, load_target("pi5"))
     assert found.message.startswith("unknown: its ")
     assert found.message.endswith("cannot check whether the board fits its target")

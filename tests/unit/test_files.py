@@ -47,7 +47,7 @@ def test_a_folder_in_the_way_is_an_error_and_leaves_nothing(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_what_is_interrupted_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_write_does_not_change_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
 
@@ -81,7 +81,7 @@ def irregular(tmp_path: Path) -> Iterator[dict[str, Path]]:
 
 
 @pytest.mark.parametrize("kind", ["named pipe", "a link to one", "device", "socket"])
-def test_what_is_no_regular_file_is_refused_at_once(kind: str, irregular: dict[str, Path]) -> None:
+def test_an_irregular_file_is_refused_at_once(kind: str, irregular: dict[str, Path]) -> None:
     path = irregular[kind]
     named = kind.replace("a link to one", "named pipe")
     readers: list[Callable[[Path], object]] = [

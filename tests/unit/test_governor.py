@@ -45,7 +45,7 @@ def governors(paths: BoardPaths) -> list[str]:
     return [governor_file(paths, core).read_text().strip() for core in range(4)]
 
 
-def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -> None:
+def test_all_cores_are_held_and_restored(board: ShellBoard, paths: BoardPaths) -> None:
     with held_governor(board, paths, "performance") as held:
         assert (held.held, held.reason, held.hint) == (True, "", "")
         assert governors(paths) == ["performance"] * 4
@@ -56,7 +56,7 @@ def test_all_cores_are_held_and_put_back(board: ShellBoard, paths: BoardPaths) -
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_they_are_put_back_after_an_error(
+def test_governors_are_restored_after_an_error(
     board: ShellBoard, paths: BoardPaths, error: type[BaseException]
 ) -> None:
     def fail() -> None:
@@ -97,7 +97,7 @@ def left_held(board: ShellBoard, paths: BoardPaths, folder: Path) -> None:
     assert governors(paths) == ["performance"] * 4
 
 
-def test_what_a_lost_connection_leaves_is_put_back_by_its_script(
+def test_the_script_restores_governors_after_a_lost_connection(
     tmp_path: Path, board: ShellBoard, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left_held(board, paths, tmp_path)
@@ -106,7 +106,7 @@ def test_what_a_lost_connection_leaves_is_put_back_by_its_script(
     assert governors(paths) == BEFORE
 
 
-def test_a_later_harness_puts_back_what_one_that_died_left(
+def test_a_later_harness_restores_governors_of_one_that_died(
     tmp_path: Path, board: ShellBoard, paths: BoardPaths
 ) -> None:
     left_held(board, paths, tmp_path)
@@ -119,7 +119,7 @@ def test_a_later_harness_puts_back_what_one_that_died_left(
     assert governors(paths) == BEFORE
 
 
-def test_what_cannot_be_put_back_is_a_warning(
+def test_a_failure_to_restore_is_a_warning(
     board: ShellBoard, paths: BoardPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with held_governor(board, paths):
@@ -129,9 +129,7 @@ def test_what_cannot_be_put_back_is_a_warning(
     assert Path(board.restore_script).exists()
 
 
-def test_after_a_restart_of_the_board_nothing_is_put_back(
-    tmp_path: Path, board: ShellBoard, paths: BoardPaths
-) -> None:
+def test_a_restarted_board_is_not_restored(tmp_path: Path, board: ShellBoard, paths: BoardPaths) -> None:
     left_held(board, paths, tmp_path)
     write(folder_of(paths), {"proc/sys/kernel/random/boot_id": "another\n"})
     assert restore_governors(board, paths)
@@ -139,7 +137,7 @@ def test_after_a_restart_of_the_board_nothing_is_put_back(
     assert not Path(board.restore_script).exists()
 
 
-def test_a_script_that_was_removed_meanwhile_changes_nothing(board: ShellBoard, paths: BoardPaths) -> None:
+def test_a_removed_script_changes_nothing(board: ShellBoard, paths: BoardPaths) -> None:
     with held_governor(board, paths):
         text = Path(board.restore_script).read_text()
         gone = board.run(["sh", "-c", text, "/nowhere/undo"], timeout=20)
@@ -153,7 +151,7 @@ def test_a_board_without_governors_says_so(board: ShellBoard, tmp_path: Path) ->
         assert "has no CPU governor" in held.reason
 
 
-def test_what_this_user_may_not_set_is_told(board: ShellBoard, paths: BoardPaths) -> None:
+def test_missing_permission_is_reported(board: ShellBoard, paths: BoardPaths) -> None:
     governor_file(paths, 3).unlink()
     governor_file(paths, 3).symlink_to("/proc/sys/kernel/random/uuid")  # cannot be written, even by root
     with held_governor(board, paths) as held:
@@ -163,7 +161,7 @@ def test_what_this_user_may_not_set_is_told(board: ShellBoard, paths: BoardPaths
         assert governors(paths)[:3] == ["performance"] * 3
 
 
-def test_what_cannot_be_remembered_is_not_changed(
+def test_governors_are_not_changed_without_a_restore_script(
     board: ShellBoard, paths: BoardPaths, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a folder"
@@ -178,7 +176,7 @@ def test_what_cannot_be_remembered_is_not_changed(
     assert not list(folder.iterdir())
 
 
-def test_a_governor_that_is_none_is_not_remembered(board: ShellBoard, paths: BoardPaths) -> None:
+def test_an_invalid_governor_is_not_in_the_restore_script(board: ShellBoard, paths: BoardPaths) -> None:
     for core, name in enumerate(("$(touch executed)", "", "a;touch executed")):
         governor_file(paths, core).write_text(f"{name}\n")
     with held_governor(board, paths) as held:
@@ -209,9 +207,7 @@ def stand_in_for_sudo(board: ShellBoard, script: str) -> None:
     sudo.chmod(0o755)
 
 
-def test_sudo_is_used_only_when_it_is_asked_for(
-    board: ShellBoard, paths: BoardPaths, forbidden: Path
-) -> None:
+def test_sudo_is_used_only_if_configured(board: ShellBoard, paths: BoardPaths, forbidden: Path) -> None:
     stand_in_for_sudo(board, '[ "$1 $2" = "-n tee" ] || exit 1; rm -f "$3"; exec "$2" "$3"')
     with held_governor(board, paths) as held:
         assert not held.held
@@ -238,7 +234,7 @@ def test_sudo_is_used_only_when_it_is_asked_for(
     ],
 )
 @pytest.mark.usefixtures("forbidden")
-def test_a_sudo_that_refuses_is_told_with_its_words(
+def test_a_sudo_that_refuses_is_reported_with_its_message(
     board: ShellBoard, paths: BoardPaths, script: str, said: str
 ) -> None:
     stand_in_for_sudo(board, script)
@@ -269,7 +265,7 @@ def without_sudo(programs: Path) -> str:
 
 
 @pytest.mark.usefixtures("forbidden")
-def test_a_sudo_that_hangs_costs_a_warning(
+def test_a_sudo_that_hangs_is_a_warning(
     board: ShellBoard, paths: BoardPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(governor, "GOVERNOR_SECONDS", 0.5)

@@ -53,7 +53,7 @@ def test_a_signal_is_a_negative_status(board: HostBoard) -> None:
     assert board.run(["sh", "-c", "kill -ILL $$"], timeout=5).status == -signal.SIGILL
 
 
-def test_out_of_time_the_program_and_its_children_are_killed(board: HostBoard, tmp_path: Path) -> None:
+def test_a_timeout_kills_the_program_and_its_children(board: HostBoard, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     started = time.monotonic()
     with pytest.raises(RunTimeoutError, match=r"sh: did not end within 2 s on host"):
@@ -62,12 +62,12 @@ def test_out_of_time_the_program_and_its_children_are_killed(board: HostBoard, t
     assert wait_until_gone(int(pid.read_text()))
 
 
-def test_what_a_program_leaves_running_is_killed(board: HostBoard) -> None:
+def test_remaining_children_are_killed(board: HostBoard) -> None:
     result = board.run(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], timeout=20)
     assert (result.status, wait_until_gone(int(result.stdout))) == (0, True)
 
 
-def test_leaving_ends_what_another_thread_runs() -> None:
+def test_exit_kills_programs_of_other_threads() -> None:
     results = []
     with HostBoard(load_target("host")) as board:
         thread = threading.Thread(target=lambda: results.append(board.run(["sleep", "60"], timeout=60)))
@@ -78,7 +78,7 @@ def test_leaving_ends_what_another_thread_runs() -> None:
     assert [result.status for result in results] == [-signal.SIGKILL]
 
 
-def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+def test_programs_end_with_a_killed_harness(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with running([sys.executable, "-c", OPENED + RUNNING, str(said)]) as harness:
         while not said.exists():
@@ -91,7 +91,7 @@ def test_what_runs_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     assert wait_until(lambda: not Path(log).parent.exists())
 
 
-def test_the_folder_of_a_harness_that_is_killed_goes_also_when_nothing_runs() -> None:
+def test_the_folder_of_a_killed_harness_is_removed() -> None:
     code = f"{OPENED}print(log, flush=True)\ntime.sleep(60)"
     with running([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
@@ -160,7 +160,7 @@ def wait_until(holds: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_program_that_prints_without_end_is_ended(stream: str) -> None:
+def test_a_program_with_endless_output_is_killed(stream: str) -> None:
     with HostBoard(load_target("host")) as board:
         script = f"echo begun; while :; do echo 0123456789012345678901234567890123456789 >&{stream}; done"
         with pytest.raises(TooMuchOutputError, match="sh: printed more than 1 MB on host"):

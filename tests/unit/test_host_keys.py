@@ -37,7 +37,7 @@ def test_the_fingerprint_is_the_one_that_ssh_prints() -> None:
         ("ssh-ed25519 QUJD", "type of the key is not"),
     ],
 )
-def test_what_is_no_key_is_refused(text: str, said: str) -> None:
+def test_an_invalid_key_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_host_key(text)
 

@@ -22,7 +22,7 @@ def test_words_arrive_as_they_are_with_the_action_in_its_place(tmp_path: Path, a
     assert out.read_text() == f"a b|$HOME|*||{action}|port={action};{action}|{{other}}"
 
 
-def test_what_it_says_last_is_shown_and_its_words_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_output_is_shown_but_not_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     script = "echo first; echo 'no such outlet' >&2; exit 3"
     with pytest.raises(HarnessError, match=r"sh \(off\) failed with status 3\n") as error:
         PowerHook(command=("sh", "-c", script, "password", "{action}")).switch("off")
@@ -31,7 +31,7 @@ def test_what_it_says_last_is_shown_and_its_words_are_not(capsys: pytest.Capture
     assert "password" not in f"{error.value}{shown}"
 
 
-def test_a_command_that_says_nothing_or_no_text_fails_clearly(
+def test_a_command_without_readable_output_fails_clearly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for script, said in (("exit 1", "nothing"), (r"printf '\377\n'; exit 1", "\ufffd")):
@@ -45,7 +45,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         PowerHook(command=("/nowhere/pdu", "{action}")).switch("cycle")
 
 
-def test_out_of_time_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
+def test_a_timeout_kills_the_command_and_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = 'sleep 60 & echo $$ $! >"$0"; wait'
     started = time.monotonic()
@@ -63,7 +63,7 @@ def test_out_of_time_it_is_killed_with_what_it_started(tmp_path: Path) -> None:
     pytest.fail(f"process {child} was left behind")
 
 
-def test_what_it_leaves_running_on_purpose_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_background_process_is_not_awaited(tmp_path: Path) -> None:
     started = time.monotonic()
     PowerHook(command=("sh", "-c", "sleep 20 & exit 0", "{action}")).switch("on")
     assert time.monotonic() - started < 15

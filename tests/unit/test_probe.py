@@ -197,7 +197,7 @@ def test_a_jetson_with_two_kinds_of_core_is_what_it_says(tmp_path: Path) -> None
         ({"sys/devices/platform/soc/soc:firmware/get_throttled": "80008\n"}, {}, "firmware", "0x80008"),
     ],
 )
-def test_the_throttle_source_is_the_most_telling_there_is(
+def test_the_best_throttle_source_is_used(
     tmp_path: Path, files: dict[str, str], answers: dict[str, str], source: str, state: str
 ) -> None:
     facts = facts_of(tmp_path, PI_4 | files, ANSWERS | answers)

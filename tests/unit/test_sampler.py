@@ -166,7 +166,7 @@ def test_the_sampler_ends_when_only_its_shell_is_killed(board: ShellBoard, log: 
         os.killpg(process.pid, signal.SIGKILL)  # the program, which nobody told to end
 
 
-def test_a_log_that_cannot_be_written_stops_nothing(board: ShellBoard, tmp_path: Path) -> None:
+def test_the_program_runs_without_a_writable_log(board: ShellBoard, tmp_path: Path) -> None:
     log = str(tmp_path / "nowhere" / "log")
     result = board.run(sampled(["echo", "done"], log, BoardPaths(), 1, None), timeout=20)
     assert (result.status, result.stdout, result.stderr) == (0, "done\n", "")
@@ -218,7 +218,7 @@ def test_the_sampler_keeps_to_its_core_where_there_is_one(
 
 
 @pytest.mark.parametrize("interval", [0, -1, float("nan"), float("inf")])
-def test_an_interval_that_is_no_time_is_refused(interval: float) -> None:
+def test_an_interval_that_is_not_positive_is_refused(interval: float) -> None:
     with pytest.raises(ValueError, match="interval"):
         sampled(["true"], "log", BoardPaths(), interval, None)
 

@@ -71,7 +71,7 @@ def wait_for(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGHUP])
-def test_what_is_held_is_given_back_whatever_else_comes(
+def test_resources_are_released_despite_further_signals(
     number: signal.Signals, status: int, said: str, again: signal.Signals, tmp_path: Path
 ) -> None:
     process = start(tmp_path)
@@ -84,7 +84,7 @@ def test_what_is_held_is_given_back_whatever_else_comes(
     assert not (tmp_path / "held").exists()
 
 
-def test_ctrl_c_also_ends_the_giving_back(tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_the_release(tmp_path: Path) -> None:
     process = start(tmp_path)
     process.send_signal(signal.SIGTERM)
     wait_for(tmp_path / "ending")

@@ -104,7 +104,7 @@ def test_this_machine_itself(board: ShellBoard) -> None:
         "throttled=0x1\\nmore",
     ],
 )
-def test_what_vcgencmd_prints_may_be_no_bits(board: ShellBoard, tmp_path: Path, output: str) -> None:
+def test_invalid_output_of_vcgencmd_is_ignored(board: ShellBoard, tmp_path: Path, output: str) -> None:
     paths = raspberry_pi(tmp_path)
     Path(paths.vcgencmd).write_text(f"#!/bin/sh\nprintf '%b' '{output}'\n")
     assert read_state(board, paths).throttled is None
@@ -152,7 +152,7 @@ def test_rails_of_nvidias_driver_up_to_jetpack_4(board: ShellBoard, tmp_path: Pa
     ]
 
 
-def test_numbers_that_look_octal_are_none(board: ShellBoard, tmp_path: Path) -> None:
+def test_octal_numbers_are_invalid(board: ShellBoard, tmp_path: Path) -> None:
     paths = jetson_nano(tmp_path)
     write(folder_of(paths), {"sys/class/hwmon/hwmon1/curr1_input": "08\n"})
     assert read_state(board, paths).rails[0].value is None
@@ -176,7 +176,7 @@ def test_a_board_without_a_shell_is_named(tmp_path: Path) -> None:
     assert "POSIX shell" in raised.value.hint
 
 
-def test_values_that_cannot_be_are_not_known() -> None:
+def test_impossible_values_are_unknown() -> None:
     lines = [
         *("core\t0\t-5\t999999999999\t1500000\tondemand\t", "cooler\t99999999999\tcpu-cooler\t"),
         *("rail\t999999999999999999\tVDD_IN\t", "memory\t-5\t", "uptime\t99999999999999 1\t", "end\t"),

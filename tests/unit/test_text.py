@@ -39,7 +39,7 @@ def test_a_name_of_a_file_in_another_encoding_can_be_printed() -> None:
 
 
 @given(text=st.text())
-def test_what_a_board_says_of_itself_is_one_line_without_double_blanks(text: str) -> None:
+def test_text_of_a_board_is_one_line_without_double_blanks(text: str) -> None:
     line = one_line(text)
     assert line.isprintable()
     assert line == line.strip()
@@ -47,6 +47,6 @@ def test_what_a_board_says_of_itself_is_one_line_without_double_blanks(text: str
     assert len(line) <= 200
 
 
-def test_what_cannot_be_printed_separates_words() -> None:
+def test_unprintable_characters_separate_words() -> None:
     assert one_line("\tRaspberry Pi 4\nModel B\x1b[31m \0") == "Raspberry Pi 4 Model B [31m"
     assert one_line("x" * 300) == "x" * 200
