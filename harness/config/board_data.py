@@ -47,7 +47,7 @@ class Coefficients:
     memory: float  # times bytes over the bandwidth
     fitted_on: str = ""  # the measurements; "": this board was not measured
     median_error: float | None = None
-    error_p90: float | None = None  # that nine of ten predictions stay within
+    error_p90: float | None = None  # 90th percentile of the relative error
     like: str = ""  # the target that lends them; "": they are this board's own
 
     @property
