@@ -61,7 +61,7 @@ def test_wrong_usage_of_every_command(command: str, capsys: pytest.CaptureFixtur
         (["run", "--js"], "--matrix"),
         (["boards", "--json", "power", "desk"], "off|on|cycle"),
         (["boards", "power", "desk", "explode", "--json"], "explode"),
-        (["run", "--json", "--matrix", "sweep.yaml", "--sustained=forever"], "'forever' is no time"),
+        (["run", "--json", "--matrix", "sweep.yaml", "--sustained=forever"], "'forever' is not a time"),
     ],
 )
 def test_wrong_usage_wherever_the_option_stands(
