@@ -105,6 +105,28 @@ TEST(techniques_apply_by_kind_of_layer) {
   CHECK(choose("winograd")->algorithm().starts_with("winograd"));
 }
 
+// Copies of rows under large strides hold few values that a tap reads.
+TEST(depthwise_gives_way_to_gemm_where_it_copies_far_more_than_it_reads) {
+  ConvolutionRequest request;
+  request.shape.in = {8, 96, 96};
+  request.shape.groups = 8;
+  request.shape.kernel_y = request.shape.kernel_x = 3;
+  const std::vector<float> weights(8 * 9);
+  request.weights = weights;
+  request.bias = std::span(weights).first(8);
+  const auto algorithm_of = [&](int stride, int dilation, mpe::Shape out) {
+    request.shape.stride_y = request.shape.stride_x = stride;
+    request.shape.dilation = dilation;
+    request.shape.padding = dilation;
+    request.shape.out = out;
+    return mpe::make_convolution(request, {.isa = "", .algorithm = ""})->algorithm();
+  };
+  CHECK_EQUAL(algorithm_of(1, 1, {8, 96, 96}), "depthwise");
+  CHECK_EQUAL(algorithm_of(2, 1, {8, 48, 48}), "depthwise");
+  CHECK_EQUAL(algorithm_of(1, 36, {8, 96, 96}), "depthwise");
+  CHECK_EQUAL(algorithm_of(32, 1, {8, 3, 3}), "gemm");
+}
+
 TEST(sets_end_with_the_reference) {
   const auto sets = mpe::kernel_sets();
   CHECK_EQUAL(sets.back().name, "reference");

@@ -53,7 +53,7 @@ def test_a_lock_that_does_not_end_is_named(tmp_path: Path) -> None:
         store._database.wait_seconds = 0.1
         with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreError, match=r"results are locked by another program\n  End that program"):
+            with pytest.raises(StoreError, match=r"locked by another program\n  End that program"):
                 store.claim("cells", "k", run)
         assert store.claim("cells", "k", run) is Claim.MINE
 

@@ -112,7 +112,11 @@ class DepthwiseConvolution final : public Convolution {
     plane_width_ = to_int(geometry_.out_width + reach / stride_x);
     const std::int64_t rows = kStripBytes / (plane_width_ * stride_x * kernel_.strip_value_bytes);
     const std::int64_t fitting = (rows - strip_input_rows(1)) / stride_y + 1;
-    strip_rows_ = static_cast<int>(std::clamp<std::int64_t>(fitting, 1, geometry_.out_height));
+    // Neighbouring strips both copy the rows that they share: under a tall, dilated kernel, strips
+    // of few rows would copy each row many times.
+    const std::int64_t extent = divide_up(strip_input_rows(1), stride_y);
+    const std::int64_t chosen = 4 * fitting > extent ? fitting : extent;
+    strip_rows_ = static_cast<int>(std::clamp<std::int64_t>(chosen, 1, geometry_.out_height));
     plane_size_ = divide_up(strip_input_rows(strip_rows_), stride_y) * plane_width_;
     to_int(stride_y * stride_x * plane_size_);
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {

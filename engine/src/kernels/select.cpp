@@ -96,9 +96,17 @@ bool is_winograd(std::string_view algorithm) {
 }
 int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4; }
 
-// Every output channel reads one input channel.
-bool is_depthwise(const ConvolutionShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in.channels;
+// Every output channel reads one input channel, and the rows that the algorithm copies are worth
+// it: large strides leave out most of a copy, and large dilations surround small maps with padding.
+bool suits_depthwise(const ConvolutionShape& shape) {
+  constexpr std::int64_t kMostCopiedPerTap = 16;
+  if (shape.groups == 1 || shape.groups != shape.in.channels) return false;
+  const std::int64_t taps = std::int64_t{shape.kernel_y} * shape.kernel_x;
+  const std::int64_t outputs = std::int64_t{shape.out.height} * shape.out.width;
+  const std::int64_t stride_x = shape.stride_x;
+  const std::int64_t rows = std::int64_t{shape.out.height - 1} * shape.stride_y + shape.extent_y();
+  const std::int64_t columns = (shape.out.width + (shape.extent_x() - 1) / stride_x) * stride_x;
+  return padded_rows_fit(shape, 1) && rows * columns <= kMostCopiedPerTap * taps * outputs;
 }
 
 // What suits a shape; a wish that cannot be met is passed over.
@@ -108,7 +116,7 @@ std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view w
   if (wish == kGemv && single_pixel) return kGemv;
   if (wish == kReference) return kReference;
   if (is_winograd(wish) && suits_winograd(shape)) return wish;
-  if (is_depthwise(shape) && padded_rows_fit(shape, 1)) return kDepthwise;
+  if (suits_depthwise(shape)) return kDepthwise;
   return single_pixel ? kGemv : kGemm;
 }
 
@@ -231,7 +239,7 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
     auto convolution = make(request, {});
     if (is_winograd(convolution->algorithm())) return convolution;
   }
-  if (technique >= Technique::kChannelMajor && is_depthwise(shape))
+  if (technique >= Technique::kChannelMajor && suits_depthwise(shape))
     return make(request, kDepthwise);
   if (technique >= Technique::kChannelLast && is_pointwise(shape)) return make(request, kGemm);
   if (technique >= Technique::kIm2col) {
