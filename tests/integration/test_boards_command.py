@@ -86,7 +86,7 @@ def test_a_board_that_is_not_as_its_target_has_it_is_status_4(
     wrong, right = json.loads(capsys.readouterr().out)["boards"]
     assert (wrong["status"], right["status"]) == ("does not fit", "fits")
     mismatch = wrong["mismatches"][0]
-    assert "and later has 99.1" in mismatch["message"]
+    assert "but later has 99.1" in mismatch["message"]
     assert "Update the system" in mismatch["hint"]
     assert cli.main(["boards", "probe", "--boards", str(file)]) == 4
     assert "Update the system" in capsys.readouterr().out

@@ -155,7 +155,7 @@ def test_what_is_built_already_is_found_and_a_build_is_refused_where_cmake_would
         ("models", {"name": LINE}, "expected a name of letters"),
         ("policies", {"name": LINE}, "expected a name of letters"),
         ("policies", {"name": "p", "layers": {LINE: "int8"}}, "is not a layer"),
-        ("steps", {"name": PATH}, "with what cannot be printed"),
+        ("steps", {"name": PATH}, "which has unprintable characters"),
         ("targets", LINE, "unknown target -rf it's"),
         ("policies", LINE, "unknown policy -rf it's"),
         ("models", {"cfg": LINE}, "does not exist"),
