@@ -48,7 +48,7 @@ STATE += "zone\t48312\tcpu-thermal\t\nthrottled\t0x0\t\nload\t0.25 0.50 0.75 1/1
 ANSWERS = {
     "meminfo": STATE,
     "scaling_governor": "core performance\n" * 4,
-    'sh "$undo"': "",
+    'sh "$script"': "",
     "cat": "12.50 1800000,1800000,1800000,1800000 48312 0x0 - -\n" * 4,
 }
 AT_MOST = {"not_done": 0, "processor_seconds": 60, "peak_rss_mb": 500}

@@ -79,7 +79,7 @@ def test_an_emulated_board_computes_what_the_host_evaluated(
     )
     assert layers[0][0] == layers[0][1] > 0
     text = (sweep.parent / "results" / "report.md").read_text()
-    assert "PREDICTED: what a real board would take" in text
+    assert "PREDICTED: times of a real board" in text
 
     words = ["report", str(sweep.parent / "results"), "--layers"]
     assert cli.main([*words, "--json"]) == 0
