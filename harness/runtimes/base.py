@@ -102,7 +102,10 @@ class Command(Generic[Answer]):
 class Execution(ABC):
     """A workload on a board. What a runtime cannot do returns None."""
 
-    cores: Collection[int] = (0,)  # that its threads use
+    @property
+    def cores(self) -> Collection[int]:
+        """The cores that its threads use."""
+        return (0,)
 
     @abstractmethod
     def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:

@@ -86,7 +86,7 @@ class EngineExecution(Execution):
     options: EngineOptions
 
     @property
-    def cores(self) -> Collection[int]:  # type: ignore[override]
+    def cores(self) -> Collection[int]:
         return self.options.cores_in_use
 
     def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
