@@ -111,7 +111,8 @@ def _with_new_keys(text: str) -> str:
     if not isinstance(values, dict):
         return text
     conditions = values.get("conditions")
-    for governor in (conditions.get("governor") or ()) if isinstance(conditions, dict) else ():
+    governors = conditions.get("governor") if isinstance(conditions, dict) else None
+    for governor in governors if isinstance(governors, list) else ():
         if isinstance(governor, dict) and "cure" in governor:
             governor["hint"] = governor.pop("cure")
     return json.dumps({_RENAMED.get(key, key): value for key, value in values.items()}, sort_keys=True)
