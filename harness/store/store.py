@@ -17,9 +17,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harness import console
 from harness.database import connect
@@ -166,7 +167,8 @@ class Store(StoreReader):
         """Writes all that is known of a cell and ends its claim, in one transaction."""
         if not isinstance(outcome, CellOutcome):  # it ended before anything was measured
             outcome = CellOutcome(status=outcome.status, error=outcome.error)
-        known = {name: value for name, value in asdict(outcome.result).items() if value is not None}
+        values = msgspec.to_builtins(outcome.result)
+        known = {name: value for name, value in values.items() if value is not None}
         result = _dump(known)  # before other threads have to wait for it
         with self._transaction():
             revision = self._replace("cells", key)

@@ -364,12 +364,14 @@ def test_threads_that_load_this_machine_share_its_lock(
         (CellOutcome(status="done", layers=[LAYER, LAYER]), "UNIQUE constraint failed"),
         (CellOutcome(status="done", samples_ns=[1 << 63]), "OverflowError"),
         (done(fps=float("nan")), "not JSON compliant"),
-        (done(fps={1, 2}), "not JSON serializable"),
+        (done(fps=object()), "objects of type object is unsupported"),
         (CellOutcome(status="done", layers=[replace(LAYER, isa="\ud800")]), "surrogates not allowed"),
         (Outcome(status="failed", error="it says \ud800"), "surrogates not allowed"),
     ],
 )
-def test_what_cannot_be_stored_ends_its_own_job_alone(worker: Worker, outcome: Outcome, said: str) -> None:
+def test_an_outcome_that_cannot_be_stored_ends_only_its_job(
+    worker: Worker, outcome: Outcome, said: str
+) -> None:
     jobs = [job("a"), job("b", lambda: outcome), job("c")]
     assert worker.attempt_together(jobs) == [Claim.MINE] * 3
     kept = [worker.store.cell(key) for key in "abc"]
