@@ -87,10 +87,12 @@ def test_one_failure_causes_no_other_under_nohup(tmp_path: Path) -> None:
     assert len((tmp_path / "started").read_text().split()) == 2
 
 
-def test_what_was_started_before_goes_on() -> None:
+def test_processes_started_before_the_block_go_on() -> None:
     with running(["sleep", "60"]) as before:
         with findable_as("block"):
-            subprocess.run(["sh", "-c", "setsid sleep 61 & exit 0"], check=True)
+            # Before it executes sleep, the shell's child still has the shell's command line.
+            as_sleep = 'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'
+            subprocess.run(["sh", "-c", f"setsid sleep 61 & {as_sleep}"], check=True)
             until = time.monotonic() + 30
             while not (ended := end_what_was_started()):
                 assert time.monotonic() < until
