@@ -121,8 +121,8 @@ TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
   }
 }
 
-// Transformed weights are up to 2.25 times as large as the largest weight. Where they would be
-// infinite as halves, or what undoes their scale would be, the product takes over.
+// Transformed weights are up to 2.25 times as large as the largest weight. Where they or the
+// factors that undo their scale would be infinite as halves, the product takes over.
 TEST(transformed_weights_beyond_half_are_left_to_the_product) {
   mpe::ThreadPool pool(1);
   for (const float weight : {8000.0F, 20000.0F, 65504.0F}) {

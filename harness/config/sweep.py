@@ -55,7 +55,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices that the engine else makes itself; one set of them is one point of the sweep."""
+    """Choices that the engine otherwise makes itself; each set of them is one point of the sweep."""
 
     isa: str | None = None
     algorithm: str | None = None
@@ -77,7 +77,7 @@ class Step:
     """One of several sets of options, each compared with the one before."""
 
     name: str
-    note: str = ""  # what it adds, for whoever reads the report
+    note: str = ""  # what it adds, for the report
     options: Options = Options()
     threads: int = 1
 
@@ -110,11 +110,11 @@ class Protocol:
     reruns: int = 2  # of a cell: of rounds during which the board was throttled, and more where times drift
     # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
     count_instructions: bool = False
-    sustained: bool = False  # one long run, whose course over time is kept
+    sustained: bool = False  # one long run with a time series
 
     def sustained_for(self, seconds: float) -> Protocol:
-        """The same, but every cell is one run of so many seconds: what throttles and drifts is what is asked
-        for."""
+        """The same, but every cell is one run of so many seconds. Throttled and drifting runs are not
+        repeated: they are the result."""
         return replace(
             self,
             runs=1,

@@ -38,7 +38,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
     try:
         if not arm64_programs_run():
             missing.append(f"this machine cannot run arm64 programs: {ARM64_HINT}")
-        if client is not None and not _base_to_be_had(client, [target] if target else all_targets()):
+        if client is not None and not _base_available(client, [target] if target else all_targets()):
             missing.append(
                 "no registry has the base image, and the tools to build one are missing: "
                 "`apt-get install mmdebstrap debian-archive-keyring`"
@@ -49,7 +49,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
     return missing
 
 
-def _base_to_be_had(client: DockerClient, targets: Sequence[Target]) -> bool:
+def _base_available(client: DockerClient, targets: Sequence[Target]) -> bool:
     return shutil.which("mmdebstrap") is not None or all(
         image_present(client, target) or any(registry_has(client, base) for base in read_recipe(target).bases)
         for target in targets

@@ -38,14 +38,14 @@ def measure(
     the board, and returns the outcome.
 
     `expected` are the host's digests of the sample images. Raises HarnessError with the cause if a process
-    fails or its output is implausible, and if an int8 network computes other bits than on the host; what the
-    board fails at, such as storing the files, is a BoardFaultError.
+    fails or its output is implausible, and if an int8 network computes other bits than on the host. A
+    failure of the board, for example to store the files, is a BoardFaultError.
     """
     execution = deployed(board, cell, files, multiply_adds)
     rounds = yield from measured_in_rounds(board, execution, cell.protocol)
     benches = [each.bench for each in rounds]
     samples = [sample for each in rounds for sample in each.samples]
-    # Those of one whole run: layers add up to its time.
+    # From one round, so that the times of its layers add up.
     middle = sorted(rounds, key=lambda each: percentile(each.samples, 50))[(len(rounds) - 1) // 2]
     layers = middle.layers
     watched = [each.watched for each in rounds if each.watched]
@@ -91,7 +91,7 @@ def measure(
 def deployed(board: Board, cell: Cell, files: Files, multiply_adds: int = 0) -> Execution:
     """Brings a cell's files to a board."""
     runtime = find_runtime(cell.runtime)
-    with boards_fault(but=ConfigurationError):  # which is of a file here
+    with boards_fault(but=ConfigurationError):  # about a file on this machine
         paths = board.deploy(runtime.deployed_files(files))
     with boards_fault():
         environment = library_path(paths[library.name] for library in files.libraries)

@@ -71,9 +71,9 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
         notes.append(f"speed-up vs fp32: speed as a multiple of the same cell in fp32{sure}.")
     if any(row.accuracy_change is not None for row in others):
         pictures = {row.scores.get("images") for row in others if row.accuracy_change_interval}
-        count = f"{pictures.pop()} " if len(pictures) == 1 else ""
+        which = f"another {pictures.pop()}" if len(pictures) == 1 else "other"
         sure = (
-            f"; ± is the half-width of the 95 % interval for other {count}pictures of the same kind"
+            f"; ± is the half-width of the 95 % interval for {which} pictures of the same kind"
             if any(row.accuracy_change_interval for row in others)
             else ""
         )

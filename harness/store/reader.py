@@ -164,7 +164,7 @@ class StoreReader:
         return found
 
     def environment(self, run: int) -> dict[str, str]:
-        """Facts about the machine at the begin of a run."""
+        """Facts about the machine at the start of a run."""
         rows = self._rows(
             "SELECT name, value FROM environment WHERE run = ?", (run,), {"name": str, "value": str}
         )

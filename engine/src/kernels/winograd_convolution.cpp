@@ -118,7 +118,7 @@ class WinogradConvolution final : public Convolution {
   }
 
   // Whether the transformed weights, which may be more than twice as large as the largest weight,
-  // and what undoes their scale are within their types' range.
+  // and the factors that undo their scale are within the range of their types.
   bool holds_weights() const { return holds_weights_; }
 
   std::string_view isa() const override { return isa_; }
