@@ -249,7 +249,7 @@ class Campaign:
         self.tally.command_lines += 1
         if done.returncode != 0:
             # Files of images, unlike the library, have to be finite.
-            if done.returncode == 1 and done.stderr.startswith("mpe: ") and "finite" in done.stderr:
+            if done.returncode == 2 and done.stderr.startswith("mpe: ") and "finite" in done.stderr:
                 return
             self.tally.findings.append(f"seed {seed}: `mpe forward` fails: {done.stderr[-300:]}")
         elif json.loads(done.stdout)["digests"] != self.tally.digests[str(seed)]:
