@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+
+from msgspec import Meta
 
 from harness.boards.base import MOST_OUTPUT
 from harness.config.runtimes import RUNTIMES
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from harness.errors import HarnessError
 
 Answer = TypeVar("Answer")
+
+# A board reports these: msgspec checks their ranges where they arrive.
+Count = Annotated[int, Meta(ge=0, le=1 << 62)]
+Bytes = Annotated[int, Meta(ge=0, le=1 << 46)]  # at most 64 TiB
+Word = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +68,15 @@ class Workload:
 class LayerResult:
     """A layer of a profile: what ran, in which precision, and how long."""
 
-    index: int
-    type: str
-    precision: str  # asked for
-    executed: str  # precision
-    isa: str
-    algorithm: str
-    ns: int
-    conversion_ns: int  # of these, for converting the input between precisions
-    bytes: int  # moved
+    index: Count
+    type: Word
+    precision: Word  # asked for
+    executed: Word  # precision
+    isa: Word
+    algorithm: Word
+    ns: Count
+    conversion_ns: Count  # of these, for converting the input between precisions
+    bytes: Bytes  # moved
     predicted_ns: int | None = None  # of a real board, where the cell was emulated
 
 

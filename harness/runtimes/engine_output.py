@@ -1,57 +1,56 @@
-"""What the engine printed, as typed values: checked once, where it arrives.
+"""The engine's output as typed values, checked where it arrives.
 
-An engine runs on a board, and what comes from there is input like any other: the storage may be worn, the
-program replaced. So each value is of its type and within what can be, and all of them fit what was asked for;
-else the result is implausible, and whoever asked has no result.
+An engine runs on a board, whose storage may be worn and whose programs may have been replaced. So its output
+is input like any other: every value has its type and range, and all of them fit what was asked for. Otherwise
+the result is implausible.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Annotated, TypeVar
 
+import msgspec
+from msgspec import Meta
+
+from harness.config.darknet_cfg import PRECISIONS
 from harness.errors import CellsFailedError
-from harness.runtimes.base import BenchResult, LayerResult
+from harness.runtimes.base import BenchResult, Bytes, Count, LayerResult
 from harness.text import printable
 
-_PRECISIONS = ("fp32", "fp16", "int8")
-_MOST_BYTES = 1 << 46  # 64 TiB: more than any machine has
-_MOST_COUNT = 1 << 62
-_SHORTEST_NS = 100  # about what it takes to read a clock twice
-_MULTIPLY_ADDS_A_NS = (
-    4000  # of one thread: several times what any core reaches, also with Winograd's algorithm
-)
-_MOST_OBJECTS = 20_000  # an object a layer, and few lists
-_WORD = re.compile(r"[!-~]{1,64}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-# Clocks differ a little, and the engine starts before its samples: a lie is larger than this.
-_CLOCKS_DIFFER, _SLACK_SECONDS = 1.5, 10.0
+_SHORTEST_NS = 100  # about the time of reading a clock twice
+# Of one thread: several times the peak of any core, also with Winograd's algorithm.
+_MULTIPLY_ADDS_PER_NS = 4000
+# Clocks differ a little, and the engine starts before its samples.
+_CLOCK_RATIO, _SLACK_SECONDS = 1.5, 10.0
 
-# An array of samples takes most bytes where these are short; one of a microsecond has four digits.
-_BYTES_A_SECOND = 5_000_000
+# Samples of a microsecond, each four digits and a comma, take the most bytes per second.
+_BYTES_PER_SECOND = 5_000_000
 _FIXED_BYTES = 1 << 20
 _LONGEST_OUTPUT = 256 << 20
+_LONGEST_ERROR = 160  # characters
+_WORD = r"\A[!-~]{1,64}\Z"  # printable ASCII without spaces
+
+Printed = TypeVar("Printed")
 
 
 class ImplausibleResultError(CellsFailedError):
-    """A program on a board said what cannot be."""
+    """A program on a board printed something that cannot be true."""
 
     def __init__(self, command: str, what: str) -> None:
         super().__init__(
             f"implausible result: {command}: {what}",
-            hint="Check the board's storage and memory, and what runs there in the engine's place.",
+            hint="Check the board's storage and memory, and which program runs there as the engine.",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedLayer:
-    """A layer as the cfg has it."""
+    """A layer of the cfg."""
 
     type: str
     precision: str = ""  # empty: any
@@ -59,217 +58,151 @@ class AskedLayer:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What `mpe bench` was asked for, and so what its answer has to fit."""
+    """The request to `mpe bench` that its output has to fit."""
 
     runs: int
     min_seconds: float = 0.0
     threads: int = 1
     multiply_adds: int = 0  # of one inference
-    layers: Sequence[AskedLayer] | None = None  # None: not known here
+    layers: Sequence[AskedLayer] | None = None  # None: unknown
 
     @property
     def shortest_ns(self) -> int:
-        """What no inference can be faster than."""
-        return max(_SHORTEST_NS, self.multiply_adds // (_MULTIPLY_ADDS_A_NS * self.threads))
+        """No inference is faster."""
+        return max(_SHORTEST_NS, self.multiply_adds // (_MULTIPLY_ADDS_PER_NS * self.threads))
 
     @property
     def most_output(self) -> int:
-        """Bytes that an answer may have."""
-        needed = _FIXED_BYTES + 20 * self.runs + int(_BYTES_A_SECOND * self.min_seconds)
+        """The limit of the output in bytes."""
+        needed = _FIXED_BYTES + 20 * self.runs + int(_BYTES_PER_SECOND * self.min_seconds)
         return min(needed, _LONGEST_OUTPUT)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    samples_ns: Annotated[list[Count], Meta(min_length=1)]
+    arena_bytes: Bytes
+    weight_bytes: Bytes
+    peak_rss_bytes: Bytes | None = None
+    instructions: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
+    threads: Annotated[int, Meta(ge=1)]
+    isa: Annotated[str, Meta(pattern=_WORD)]
+    layers: list[LayerResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Digests:
+    digests: list[Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]]  # SHA-256
+
+
+_BENCH = msgspec.json.Decoder(_Bench)
+_DIGESTS = msgspec.json.Decoder(_Digests)
+
+
 def read_bench(text: str, asked: Asked, command: str, *, seconds: float = math.inf) -> BenchResult:
-    """What `mpe bench` printed, which ran for so many `seconds`; `command` is what it is called in errors.
+    """The output of `mpe bench`, which ran for so many `seconds`; `command` is its name in errors.
 
     Raises ImplausibleResultError.
     """
-    said = _Fields(read_json(text, command), None, command)
-    samples = said.numbers("samples_ns", least=asked.shortest_ns)
-    _check_samples(samples, asked, seconds, said)
-    longest = max(samples)
-    layers = [_layer(fields, place, longest) for place, fields in enumerate(said.objects("layers"))]
-    if asked.layers is not None:
-        _check_layers(layers, asked.layers, said)
+    bench = _decoded(text, _BENCH, command)
+    wrong = _wrong_samples(bench.samples_ns, asked, seconds) or _wrong_layers(bench, asked.layers)
+    if bench.threads > asked.threads:
+        wrong = wrong or f"threads is {bench.threads}, but {asked.threads} were asked for"
+    if wrong:
+        raise ImplausibleResultError(command, wrong)
     return BenchResult(
-        samples_ns=samples,
-        arena_bytes=said.whole("arena_bytes", most=_MOST_BYTES),
-        weight_bytes=said.whole("weight_bytes", most=_MOST_BYTES),
-        peak_rss_bytes=said.whole("peak_rss_bytes", most=_MOST_BYTES, optional=True) or None,
-        instructions=said.whole("instructions", least=1, optional=True),
-        threads=said.whole("threads", least=1, most=asked.threads),
-        isa=said.word("isa"),
-        layers=layers,
+        samples_ns=bench.samples_ns,
+        arena_bytes=bench.arena_bytes,
+        weight_bytes=bench.weight_bytes,
+        peak_rss_bytes=bench.peak_rss_bytes or None,
+        instructions=bench.instructions,
+        threads=bench.threads,
+        isa=bench.isa,
+        layers=bench.layers,
     )
 
 
 def read_digests(text: str, images: int | None, command: str) -> list[str]:
-    """What `mpe forward --digest` printed of so many images (None: not known), a digest each.
+    """The output of `mpe forward --digest` for this many images (None: unknown), one digest for each.
 
     Raises ImplausibleResultError.
     """
-    said = _Fields(read_json(text, command), None, command)
-    digests = said.items("digests")
+    digests = _decoded(text, _DIGESTS, command).digests
     if not digests or (images is not None and len(digests) != images):
-        said.fail(f"{len(digests)} digests of {images or 'some'} images")
-    for place, digest in enumerate(digests):
-        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            said.fail(f"digests[{place}] is {_shown(digest)}, and no SHA-256")
+        raise ImplausibleResultError(command, f"{len(digests)} digests of {images or 'some'} images")
     return digests
 
 
-def read_json(text: str, command: str) -> dict[str, Any]:
-    """The object that a program printed. Raises ImplausibleResultError for everything that is none, and for
-    what JSON has no values for: NaN, infinite numbers, keys that stand twice."""
-
-    def fail(what: str) -> NoReturn:
-        raise ImplausibleResultError(command, what)
-
-    def constant(word: str) -> NoReturn:
-        fail(f"its output holds {word}, which is no number")
-
-    def real(digits: str) -> float:
-        value = float(digits)
-        return (
-            value if math.isfinite(value) else fail(f"its output holds {_shown(digits)}, which is too large")
-        )
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            fail(f"its output has the key {_shown(twice)} twice")
-        return found
-
-    if text.count("{") + text.count("[") > _MOST_OBJECTS:  # before any of them takes memory
-        fail(f"its output holds more than {_MOST_OBJECTS} objects and lists")
+def _decoded(text: str, decoder: msgspec.json.Decoder[Printed], command: str) -> Printed:
+    """Raises ImplausibleResultError."""
     try:
-        data = json.loads(text, parse_constant=constant, parse_float=real, object_pairs_hook=unique)
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        where = path.strip(".`")
+        what = f"{where}: {what}" if where else f"its output: {what}"
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        what = f"its output is not JSON: {error}" if text.strip() else "it printed nothing"
     except RecursionError:
-        fail("its output is nested too deeply")
-    except json.JSONDecodeError as error:
-        fail(f"its output is no JSON: {error}" if text.strip() else "it printed nothing")
-    except ValueError:  # of Python's limit for digits
-        fail("its output holds a number of more than 4,300 digits")
-    if not isinstance(data, dict):
-        fail(f"its output is {_shown(data)}, and no JSON object")
-    return data
+        what = "its output is nested too deeply"
+    shown = printable(what)
+    cut = shown if len(shown) <= _LONGEST_ERROR else f"{shown[:_LONGEST_ERROR]} …"
+    raise ImplausibleResultError(command, cut)
 
 
-class _Fields:
-    """The fields of an object, each read with its type and range. Sentences are made for errors alone: a
-    sweep reads hundreds of thousands of fields."""
-
-    __slots__ = ("_command", "_fields", "_place")
-
-    def __init__(self, fields: Mapping[str, Any], place: tuple[str, int] | None, command: str) -> None:
-        self._fields = fields
-        self._place = place  # key and index of a list; None for the whole
-        self._command = command
-
-    def fail(self, what: str) -> NoReturn:
-        raise ImplausibleResultError(self._command, what)
-
-    def _refused(self, key: str, wanted: str) -> ImplausibleResultError:
-        name = f"{self._place[0]}[{self._place[1]}].{key}" if self._place else key
-        if key not in self._fields:
-            return ImplausibleResultError(self._command, f"{name} is missing: {wanted} was expected")
-        shown = _shown(self._fields[key])
-        return ImplausibleResultError(self._command, f"{name} is {shown}, and not {wanted}")
-
-    def whole(self, key: str, *, least: int = 0, most: int = _MOST_COUNT, optional: bool = False) -> Any:
-        """An integer; with `optional` also None, for null or a key that is not there."""
-        value = self._fields.get(key)
-        if type(value) is int and least <= value <= most:
-            return value
-        if optional and value is None:
-            return None
-        raise self._refused(key, f"a whole number from {least} to {most}")
-
-    def word(self, key: str, words: Sequence[str] | None = None) -> str:
-        """A word of printable ASCII, one of `words` if these are given."""
-        value = self._fields.get(key)
-        if isinstance(value, str) and (value in words if words else _is_word(value)):
-            return value
-        raise self._refused(key, f"one of {', '.join(words)}" if words else "a word")
-
-    def items(self, key: str) -> list[Any]:
-        value = self._fields.get(key)
-        if isinstance(value, list):
-            return value
-        raise self._refused(key, "a list")
-
-    def numbers(self, key: str, *, least: int) -> list[int]:
-        """Integers, at least one."""
-        values = self.items(key)
-        if not values:
-            self.fail(f"{key} is empty")
-        for place, value in enumerate(values):
-            if type(value) is not int or not least <= value <= _MOST_COUNT:
-                self.fail(f"{key}[{place}] is {_shown(value)}, and not a whole number from {least}")
-        return values
-
-    def objects(self, key: str) -> list[_Fields]:
-        found = []
-        for place, value in enumerate(self.items(key)):
-            if not isinstance(value, dict):
-                self.fail(f"{key}[{place}] is {_shown(value)}, and no object")
-            found.append(_Fields(value, (key, place), self._command))
-        return found
-
-
-@lru_cache(maxsize=1024)  # kinds, instruction sets and algorithms are few
-def _is_word(text: str) -> bool:
-    return _WORD.fullmatch(text) is not None
-
-
-def _check_samples(samples: Sequence[int], asked: Asked, seconds: float, said: _Fields) -> None:
-    count, measured = len(samples), sum(samples) / 1e9
+def _wrong_samples(samples: Sequence[int], asked: Asked, seconds: float) -> str:
+    """The first error; "" without one."""
+    count, measured, shortest = len(samples), sum(samples) / 1e9, min(samples)
+    if shortest < asked.shortest_ns:
+        place = samples.index(shortest)
+        return f"samples_ns[{place}] is {shortest}: no inference is faster than {asked.shortest_ns} ns"
     if count < asked.runs:
-        said.fail(f"{count} samples, and {asked.runs} runs were asked for")
-    # The engine ends with the first run after both: so all but the last two were within the time.
+        return f"{count} samples, but {asked.runs} runs were asked for"
+    # The engine stops after the first run that fulfils both, so all but the last two are within the time.
     if count > asked.runs and sum(samples[:-2]) / 1e9 > asked.min_seconds:
-        said.fail(f"{count} samples, where {asked.runs} runs in {asked.min_seconds:g} s were asked for")
-    if measured > _CLOCKS_DIFFER * seconds + _SLACK_SECONDS:
-        said.fail(f"samples of {measured:.4g} s, and it ran for {seconds:.4g} s")
+        return f"{count} samples, but {asked.runs} runs in {asked.min_seconds:g} s were asked for"
+    if measured > _CLOCK_RATIO * seconds + _SLACK_SECONDS:
+        return f"samples of {measured:.4g} s, but it ran for {seconds:.4g} s"
+    return ""
 
 
-def _layer(fields: _Fields, place: int, longest_ns: int) -> LayerResult:
-    # Of equal indices, or in another order, times would be another layer's.
-    index = fields.whole("index", least=place, most=place)
-    nanoseconds = fields.whole("ns", most=longest_ns)
-    return LayerResult(
-        index=index,
-        type=fields.word("type"),
-        precision=fields.word("precision", _PRECISIONS),
-        executed=fields.word("executed", _PRECISIONS),
-        isa=fields.word("isa"),
-        algorithm=fields.word("algorithm"),
-        ns=nanoseconds,
-        conversion_ns=fields.whole("conversion_ns", most=nanoseconds),
-        bytes=fields.whole("bytes", most=_MOST_BYTES),
-    )
+@lru_cache(
+    maxsize=1024
+)  # few words, in hundreds of thousands of layers: types with patterns take much longer
+def _wrong_words(kind: str, precision: str, executed: str, isa: str, algorithm: str) -> str:
+    """The first error; "" without one."""
+    words = {"type": kind, "precision": precision, "executed": executed, "isa": isa, "algorithm": algorithm}
+    for name, word in words.items():
+        if not re.search(_WORD, word):
+            return f'{name} is "{printable(word)}": expected a word of printable ASCII'
+    for name in ("precision", "executed"):
+        if words[name] not in PRECISIONS:
+            return f'{name} is "{words[name]}": expected one of {", ".join(PRECISIONS)}'
+    return ""
 
 
-def _check_layers(layers: Sequence[LayerResult], asked: Sequence[AskedLayer], said: _Fields) -> None:
-    if len(layers) != len(asked):
-        said.fail(f"{len(layers)} layers, and the cfg has {len(asked)}")
-    for layer, wanted in zip(layers, asked, strict=True):
+def _wrong_layers(bench: _Bench, asked: Sequence[AskedLayer] | None) -> str:
+    """The first error; "" without one."""
+    longest = max(bench.samples_ns)
+    for place, layer in enumerate(bench.layers):
+        if layer.index != place:  # its time would be another layer's
+            return f"layers[{place}].index is {layer.index}"
+        if layer.ns > longest:
+            return f"layers[{place}].ns is {layer.ns}, but an inference took at most {longest}"
+        if layer.conversion_ns > layer.ns:
+            return f"layers[{place}].conversion_ns is {layer.conversion_ns}, but ns is {layer.ns}"
+        if layer.predicted_ns is not None:
+            return f"layers[{place}].predicted_ns: a board does not predict"
+        words = (layer.type, layer.precision, layer.executed, layer.isa, layer.algorithm)
+        if wrong := _wrong_words(*words):
+            return f"layers[{place}].{wrong}"
+    if asked is None:
+        return ""
+    if len(bench.layers) != len(asked):
+        return f"{len(bench.layers)} layers, but the cfg has {len(asked)}"
+    for layer, wanted in zip(bench.layers, asked, strict=True):
         if layer.type != wanted.type:
-            said.fail(f"layers[{layer.index}] is {layer.type}, and {wanted.type} in the cfg")
+            return f"layers[{layer.index}] is {layer.type}, but {wanted.type} in the cfg"
         if wanted.precision and layer.precision != wanted.precision:
-            said.fail(
-                f"layers[{layer.index}] has precision {layer.precision}, and {wanted.precision} in the cfg"
-            )
-
-
-def _shown(value: object) -> str:
-    """A value as an error may show it: short, on one line."""
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, int) and abs(value) >= 10**20:
-        return "a number of more than 20 digits"
-    text = json.dumps(value)  # with what is no letter as an escape
-    return printable(text if len(text) <= 40 else f"{text[:40]} …")
+            return f"layers[{layer.index}] has precision {layer.precision}, but {wanted.precision} in the cfg"
+    return ""

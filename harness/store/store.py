@@ -17,6 +17,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from harness.store.views import make_views, views_are_current
 
 __all__ = ["FILE_NAME", "Claim", "PlannedCell", "Run", "Store", "Table"]
 
+_layer_values = attrgetter(*LAYER_COLUMNS)
 CLOSING_SECONDS = 1.0  # that closing waits for another process
 
 
@@ -182,7 +184,7 @@ class Store(StoreReader):
             )
             self._database.executemany(
                 _insert("layers", ("revision", *LAYER_COLUMNS)),
-                [(revision, *vars(layer).values()) for layer in outcome.layers],
+                [(revision, *_layer_values(layer)) for layer in outcome.layers],
             )
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:

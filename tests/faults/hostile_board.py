@@ -213,9 +213,8 @@ class Trial:
             mode = lying.get(name)
             right = row["status"] == ("failed" if mode else "done")
             if mode:
-                right = (
-                    right and bool(re.search(mode.cause, row["error"])) and "unexpected" not in row["error"]
-                )
+                right = right and bool(re.search(mode.cause, row["error"]))
+                right = right and not row["error"].startswith("unexpected")  # exception: a bug in harness
                 right = right and not row["pareto_optimal"] and len(row["error"]) < 2000
                 self.tally.told[mode.name] = self.tally.told.get(mode.name, True) and right
             self._count(

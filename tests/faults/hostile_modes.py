@@ -85,37 +85,73 @@ def _no_text(_: str) -> str:
 
 
 SAID = "implausible result: mpe {} on .*: "
-_SAMPLES, _NUMBER = "samples_ns", "not a whole number"
+_SAMPLES, _INT = "samples_ns", r"samples_ns\[[01]\]: Expected `int`"
 MODES = [
     Mode(name="nothing", what="prints nothing", cause="it printed nothing", answer=_replaced("")),
-    Mode(name="html", what="prints a web page", cause="no JSON", answer=_replaced("<html>502</html>")),
-    Mode(name="bytes", what="prints 100 kB of random bytes", cause="no JSON", answer=_no_text),
+    Mode(name="html", what="prints a web page", cause="not JSON", answer=_replaced("<html>502</html>")),
+    Mode(name="bytes", what="prints 100 kB of random bytes", cause="not JSON", answer=_no_text),
     Mode(
-        name="truncated", what="breaks off in the middle", cause="no JSON", answer=lambda t: t[: len(t) // 2]
+        name="truncated", what="breaks off in the middle", cause="not JSON", answer=lambda t: t[: len(t) // 2]
     ),
-    Mode(name="list", what="a list instead of an object", cause="no JSON object", answer=lambda t: f"[{t}]"),
-    Mode(name="nan", what="arena_bytes is NaN", cause="holds NaN", answer=_placed("NaN")),
-    Mode(name="infinity", what="arena_bytes is -Infinity", cause="holds -Inf", answer=_placed("-Infinity")),
-    Mode(name="1e999", what="arena_bytes is 1e999", cause="too large", answer=_placed("1e999")),
-    Mode(name="digits", what="a number of 5,000 digits", cause="4,300 digits", answer=_placed("9" * 5000)),
-    Mode(name="deep", what="9,000 lists in each other", cause="too deeply", answer=_placed("[" * 9000)),
     Mode(
-        name="objects", what="30,000 objects", cause="more than 20000", answer=_placed("[" + "{}," * 30_000)
+        name="list", what="a list instead of an object", cause="Expected `object`", answer=lambda t: f"[{t}]"
     ),
-    Mode(name="twice", what="a key stands twice", cause="twice", answer=_placed('1, "arena_bytes":2')),
-    Mode(name="no_samples", what="no key samples_ns", cause="is missing", answer=_without(_SAMPLES)),
-    Mode(name="no_layers", what="no key layers", cause="layers is missing", answer=_without("layers")),
-    Mode(name="empty", what="an empty list of samples", cause="is empty", answer=_changed(samples_ns=[])),
-    Mode(name="texts", what="samples as texts", cause=_NUMBER, answer=_changed(samples_ns=["9000", "9000"])),
-    Mode(name="booleans", what="samples as true", cause=_NUMBER, answer=_changed(samples_ns=[True, True])),
-    Mode(name="zero", what="a sample of 0 ns", cause="is 0, and", answer=_changed(samples_ns=[0, 10**6])),
+    Mode(name="nan", what="arena_bytes is NaN", cause="not JSON", answer=_placed("NaN")),
+    Mode(name="infinity", what="arena_bytes is -Infinity", cause="not JSON", answer=_placed("-Infinity")),
     Mode(
-        name="negative", what="a sample of -5 ns", cause="is -5, and", answer=_changed(samples_ns=[-5, 10**6])
+        name="1e999",
+        what="arena_bytes is 1e999",
+        cause="arena_bytes: Number out of range",
+        answer=_placed("1e999"),
     ),
-    Mode(name="instant", what="samples of 1 ns", cause="is 1, and", answer=_changed(samples_ns=[1, 1])),
     Mode(
-        name="int64", what="a sample of 2^63 ns", cause=_NUMBER, answer=_changed(samples_ns=[10**6, 1 << 63])
+        name="digits",
+        what="a number of 5,000 digits",
+        cause="arena_bytes: Integer value out of range",
+        answer=_placed("9" * 5000),
     ),
+    Mode(
+        name="deep",
+        what="9,000 lists in each other",
+        cause="arena_bytes: Expected `int`, got `array`",
+        answer=_placed("[" * 9000),
+    ),
+    Mode(
+        name="objects",
+        what="30,000 objects",
+        cause="arena_bytes: Expected `int`, got `array`",
+        answer=_placed("[" + "{}," * 30_000),
+    ),
+    Mode(
+        name="no_samples", what="no key samples_ns", cause="missing required field", answer=_without(_SAMPLES)
+    ),
+    Mode(
+        name="no_layers",
+        what="no key layers",
+        cause="missing required field `layers`",
+        answer=_without("layers"),
+    ),
+    Mode(
+        name="empty", what="an empty list of samples", cause="of length >= 1", answer=_changed(samples_ns=[])
+    ),
+    Mode(name="texts", what="samples as texts", cause=_INT, answer=_changed(samples_ns=["9000", "9000"])),
+    Mode(name="booleans", what="samples as true", cause=_INT, answer=_changed(samples_ns=[True, True])),
+    Mode(
+        name="zero",
+        what="a sample of 0 ns",
+        cause="is 0: no inference",
+        answer=_changed(samples_ns=[0, 10**6]),
+    ),
+    Mode(
+        name="negative",
+        what="a sample of -5 ns",
+        cause="Expected `int` >= 0",
+        answer=_changed(samples_ns=[-5, 10**6]),
+    ),
+    Mode(
+        name="instant", what="samples of 1 ns", cause="is 1: no inference", answer=_changed(samples_ns=[1, 1])
+    ),
+    Mode(name="int64", what="a sample of 2^63 ns", cause=_INT, answer=_changed(samples_ns=[10**6, 1 << 63])),
     Mode(
         name="ages",
         what="samples of a day",
@@ -128,7 +164,7 @@ MODES = [
         cause=r"printed more than \d+ MB|3000001 samples",
         answer=_changed(samples_ns=[10**6] * 3_000_001),
     ),
-    Mode(name="too_few", what="one sample", cause="1 samples, and 2", answer=_changed(samples_ns=[10**6])),
+    Mode(name="too_few", what="one sample", cause="1 samples, but 2", answer=_changed(samples_ns=[10**6])),
     Mode(
         name="repeated",
         what="each layer has index 0",
@@ -153,7 +189,7 @@ MODES = [
     Mode(
         name="no_row",
         what="a layer is a text",
-        cause="and no object",
+        cause="Expected `object`",
         answer=_layers(lambda rows: [*rows[:-1], "layer"]),
     ),
     Mode(
@@ -162,12 +198,27 @@ MODES = [
         cause=r"layers\[0\]\.ns is",
         answer=_layers(lambda rows: [rows[0] | {"ns": 10**15}, *rows[1:]]),
     ),
-    Mode(name="surrogate", what="half a character in a text", cause="isa is", answer=_changed(isa="\ud800")),
     Mode(
-        name="escape", what="a text that colours terminals", cause="isa is", answer=_changed(isa="\x1b[31m")
+        name="surrogate",
+        what="half a character in a text",
+        cause="is not JSON",
+        answer=_changed(isa="\ud800"),
     ),
-    Mode(name="minus", what="arena_bytes is -1", cause="arena_bytes is -1", answer=_placed("-1")),
-    Mode(name="enormous", what="arena_bytes is 2^60", cause="arena_bytes is", answer=_placed(str(1 << 60))),
+    Mode(
+        name="escape",
+        what="a text that colours terminals",
+        cause="isa: Expected",
+        answer=_changed(isa="\x1b[31m"),
+    ),
+    Mode(
+        name="minus", what="arena_bytes is -1", cause="arena_bytes: Expected `int` >= 0", answer=_placed("-1")
+    ),
+    Mode(
+        name="enormous",
+        what="arena_bytes is 2^60",
+        cause="arena_bytes: Expected `int` <=",
+        answer=_placed(str(1 << 60)),
+    ),
     Mode(
         name="text", what="peak_rss_bytes is a text", cause="peak_rss", answer=_changed(peak_rss_bytes="much")
     ),
@@ -187,7 +238,7 @@ MODES = [
     Mode(
         name="no_hash",
         what="digests that are no hashes",
-        cause="no SHA-256",
+        cause="digests.0.: Expected",
         answer=_changed(digests=["../../etc", "passwd"]),
         command="forward",
     ),

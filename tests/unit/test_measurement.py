@@ -395,17 +395,17 @@ def test_float_may_differ_from_the_host(cell: Cell, files: Files) -> None:
         (Completed(status=1, stdout="", stderr="mpe: w: truncated\n"), ConfigurationError, "w: truncated"),
         (Completed(status=-4, stdout="", stderr=""), TargetMismatchError, "lacks an instruction"),
         (Completed(status=-9, stdout="", stderr=""), HarnessError, "SIGKILL"),
-        ("not JSON", ImplausibleResultError, "mpe bench on fake: its output is no JSON"),
-        (BENCH | {"samples_ns": []}, ImplausibleResultError, "samples_ns is empty"),
+        ("not JSON", ImplausibleResultError, "mpe bench on fake: its output is not JSON"),
+        (BENCH | {"samples_ns": []}, ImplausibleResultError, "samples_ns: Expected `array` of length >= 1"),
         (
             BENCH | {"layers": [ROW, ROW | {"index": 1}]},
             ImplausibleResultError,
-            "2 layers, and the cfg has 1",
+            "2 layers, but the cfg has 1",
         ),
         (
             BENCH | {"samples_ns": [10**14, 10**14]},
             ImplausibleResultError,
-            "samples of 2e[+]05 s, and it ran for",
+            "samples of 2e[+]05 s, but it ran for",
         ),
     ],
 )
@@ -488,7 +488,7 @@ def test_a_folder_from_which_no_library_can_be_loaded_is_the_boards_fault(cell: 
 
 
 def test_a_board_without_digests_fails(cell: Cell, files: Files) -> None:
-    with pytest.raises(HarnessError, match="digests is missing"):
+    with pytest.raises(HarnessError, match="missing required field `digests`"):
         measured(ScriptedBoard(forward={}), cell, files)
 
 
