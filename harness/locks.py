@@ -26,13 +26,17 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 
 def lock_file(name: str) -> Path:
-    return cache_directory() / "locks" / name
+    return _folder() / name
+
+
+def _folder() -> Path:
+    return cache_directory() / "locks"
 
 
 @contextlib.contextmanager
 def measuring(stop: threading.Event | None = None) -> Iterator[None]:
     """Waits until no other harness work runs on this machine, and excludes such work while the block runs."""
-    with _locked("machine", stop):
+    with _locked(lock_file("machine"), stop):
         yield
 
 
@@ -76,17 +80,18 @@ def _unshare(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def using(board: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Excludes other measurements on a board."""
+def using(board: str, stop: threading.Event | None = None, folder: Path | None = None) -> Iterator[None]:
+    """Excludes other measurements on a board. `folder` is that of the lock files, for callers that take locks
+    repeatedly."""
     # A board's name may contain a slash, or be longer than a file name.
     name = hashlib.sha256(board.encode()).hexdigest()[:32]
-    with _locked(f"board-{name}", stop):
+    with _locked((folder or _folder()) / f"board-{name}", stop):
         yield
 
 
 @contextlib.contextmanager
-def _locked(name: str, stop: threading.Event | None) -> Iterator[None]:
-    handle = _open(lock_file(name))
+def _locked(path: Path, stop: threading.Event | None) -> Iterator[None]:
+    handle = _open(path)
     try:
         _wait(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB), stop or threading.Event())
         yield

@@ -114,7 +114,7 @@ class Worker:
     def _alone(self, job: Job) -> contextlib.AbstractContextManager[None]:
         """The lock that jobs hold during all their turns."""
         if job.board:
-            return using(job.board, self.stop)
+            return using(job.board, self.stop, self._machine.parent)
         return (measuring if job.alone else loading)(self.stop)
 
     @contextlib.contextmanager

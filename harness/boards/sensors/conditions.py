@@ -214,7 +214,8 @@ def hottest_celsius(sample: Sample, state: BoardState) -> float | None:
     """The hottest core's temperature; from tegrastats if no zone shows one."""
     found = state.hottest(sample.temperatures)
     if found is None and sample.tegrastats:
-        found = hottest_of(list(sample.tegrastats.temperatures.items()))
+        zones = sample.tegrastats.temperatures
+        found = hottest_of(tuple(zones), list(zones.values()))
     return found
 
 

@@ -132,10 +132,10 @@ class BoardState:
 
     def hottest(self, millidegrees: Sequence[int | None]) -> float | None:
         """The hottest core's temperature among readings of this board's zones, in degrees Celsius."""
-        labels = [zone.label for zone in self.zones]
+        labels = tuple([zone.label for zone in self.zones])
         if len(labels) != len(millidegrees):  # zones have changed since
-            labels = [""] * len(millidegrees)
-        return hottest_of(list(zip(labels, millidegrees, strict=True)))
+            labels = ("",) * len(millidegrees)
+        return hottest_of(labels, millidegrees)
 
     @property
     def core_coolers(self) -> tuple[int, ...]:
@@ -153,18 +153,21 @@ class BoardState:
         return tuple(name for name, present in found.items() if present)
 
 
-def hottest_of(zones: Sequence[tuple[str, int | None]]) -> float | None:
-    """The highest temperature of the cores in degrees Celsius, from labels and millidegrees; of all zones if
-    no label is a core's."""
-    for near in (*_NEAR_CORES, ""):
-        known = [
-            value
-            for label, value in zones
-            if value is not None and value in _PLAUSIBLE and near in label.lower()
-        ]
+def hottest_of(labels: tuple[str, ...], millidegrees: Sequence[int | None]) -> float | None:
+    """The highest temperature of the cores in degrees Celsius; of all zones if no label is a core's."""
+    for places in _by_distance(labels):
+        values = [millidegrees[place] for place in places]
+        known = [value for value in values if value is not None and value in _PLAUSIBLE]
         if known:
             return max(known) / 1000
     return None
+
+
+@lru_cache(256)  # a board keeps its zones
+def _by_distance(labels: tuple[str, ...]) -> list[list[int]]:
+    """The indices of the zones by each word of _NEAR_CORES, and of all."""
+    words = (*_NEAR_CORES, "")
+    return [[place for place, label in enumerate(labels) if word in label.lower()] for word in words]
 
 
 def read_state(board: Board, paths: BoardPaths | None = None) -> BoardState:
