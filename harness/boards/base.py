@@ -37,15 +37,24 @@ class RunEndedError(CellsFailedError):
 class RunTimeoutError(RunEndedError):
     """A process on a board exceeded its timeout; it and its children were killed."""
 
+    def __init__(self, argv: Sequence[str], board: str, timeout: float) -> None:
+        super().__init__(f"{_program(argv)}: did not end within {timeout:g} s on {board}")
+
 
 class TooMuchOutputError(RunEndedError):
     """A process on a board printed too much; it and its children were killed."""
 
-    def __init__(self, program: str, board: str, most_output: int) -> None:
+    def __init__(self, argv: Sequence[str], board: str, most_output: int) -> None:
         super().__init__(
-            f"{program}: printed more than {most_output >> 20} MB on {board}",
+            f"{_program(argv)}: printed more than {most_output >> 20} MB on {board}",
             hint="Run it on the board by hand to see its output.",
         )
+
+
+def _program(argv: Sequence[str]) -> str:
+    """The name of a program; of a shell script its $0."""
+    name = argv[3] if list(argv[:2]) == ["sh", "-c"] and len(argv) > 3 else argv[0]
+    return printable(PurePosixPath(name).name)
 
 
 def library_path(libraries: Iterable[str]) -> dict[str, str]:

@@ -99,9 +99,9 @@ class HostBoard:
             try:
                 stdout, stderr = _printed(process, timeout, most_output)
             except subprocess.TimeoutExpired:
-                raise RunTimeoutError(f"{argv[0]}: did not end within {timeout:g} s on {self.name}") from None
+                raise RunTimeoutError(argv, self.name, timeout) from None
             except _FloodedError:
-                raise TooMuchOutputError(argv[0], self.name, most_output) from None
+                raise TooMuchOutputError(argv, self.name, most_output) from None
             finally:
                 if process.returncode is None:  # timeout, interrupt, or too much output
                     kill_group(group)

@@ -224,7 +224,10 @@ MODES = [
     ),
     Mode(name="threads", what="64 threads were used", cause="threads is 64", answer=_changed(threads=64)),
     Mode(
-        name="flood", what="prints without end", cause="printed more than", answer=_flooding(1, b"1," * PIECE)
+        name="flood",
+        what="prints without end",
+        cause="mpe: printed more than",
+        answer=_flooding(1, b"1," * PIECE),
     ),
     Mode(
         name="flood_errors",
@@ -233,7 +236,7 @@ MODES = [
         answer=_flooding(2, b"mpe: no\n" * PIECE),
     ),
     Mode(name="complains", what="an error message of 0.5 MB", cause="disk on fire", answer=_complaining),
-    Mode(name="hangs", what="never ends", cause="did not end within", answer=_hanging),
+    Mode(name="hangs", what="never ends", cause="mpe: did not end within", answer=_hanging),
     Mode(name="crashes", what="ends by SIGABRT", cause="SIGABRT", answer=_crashing),
     Mode(
         name="no_hash",

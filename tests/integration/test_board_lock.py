@@ -272,7 +272,7 @@ def slow(board: SshBoard, command: str) -> Callable[..., Completed]:
 
     def run(argv: Sequence[str], **options: Any) -> Completed:
         if any(command in word for word in argv):
-            raise RunTimeoutError("sh: did not end within 60 s on shelf")
+            raise RunTimeoutError(["sh"], "shelf", 60)
         return original(argv, **options)
 
     return run

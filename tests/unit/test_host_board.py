@@ -17,6 +17,8 @@ from started_processes import running
 
 from harness.boards.base import RunTimeoutError, TooMuchOutputError
 from harness.boards.host import HostBoard
+from harness.boards.paths import BoardPaths
+from harness.boards.sensors.sampler import sampled
 from harness.config.targets import load_target
 from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
 
@@ -166,3 +168,13 @@ def test_a_program_with_endless_output_is_killed(stream: str) -> None:
         with pytest.raises(TooMuchOutputError, match="sh: printed more than 1 MB on host"):
             board.run(["sh", "-c", script], timeout=60, most_output=1 << 20)
         assert board.run(["echo", "still there"], timeout=60).stdout == "still there\n"
+
+
+def test_an_error_names_the_sampled_program(tmp_path: Path) -> None:
+    words = sampled(["/usr/bin/yes"], str(tmp_path / "log"), BoardPaths(), 1, None)
+    with HostBoard(load_target("host")) as board:
+        with pytest.raises(TooMuchOutputError, match=r"^yes: printed more than 1 MB on host"):
+            board.run(words, timeout=60, most_output=1 << 20)
+        words = sampled(["/bin/sleep", "60"], str(tmp_path / "log"), BoardPaths(), 1, None)
+        with pytest.raises(RunTimeoutError, match=r"^sleep: did not end within 0\.2 s on host"):
+            board.run(words, timeout=0.2)

@@ -447,14 +447,14 @@ class BrokenBoard(ScriptedBoard):
     ("what", "error", "kind"),
     [
         ("deploy", HarnessError("no room", hint="Free some."), BoardFaultError),
-        ("deploy", RunTimeoutError("sha256sum did not end"), BoardFaultError),
+        ("deploy", RunTimeoutError(["sha256sum"], "fake", 1), BoardFaultError),
         ("deploy", BoardRefusedError("another host key"), BoardRefusedError),
         ("deploy", ConfigurationError("net.weights: cannot be read"), ConfigurationError),
         ("engine", HarnessError("it was not started"), BoardFaultError),
         ("engine", BoardUnreachableError("gone"), BoardUnreachableError),
-        ("engine", RunTimeoutError("mpe did not end"), RunTimeoutError),
+        ("engine", RunTimeoutError(["mpe"], "fake", 1), RunTimeoutError),
         ("sensors", HarnessError("its shell did not say"), BoardFaultError),
-        ("sensors", RunTimeoutError("sh did not end"), BoardFaultError),
+        ("sensors", RunTimeoutError(["sh"], "fake", 1), BoardFaultError),
     ],
 )
 def test_what_the_board_does_not_do_is_its_own_fault(

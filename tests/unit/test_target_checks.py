@@ -165,7 +165,7 @@ def test_a_program_that_does_not_end_well(board: Desk, status: int, stderr: str,
 
 
 def test_a_program_that_hangs_does_not_fit(board: Desk) -> None:
-    board.answers["half_precision"] = RunTimeoutError("half_precision: did not end within 300 s on desk")
+    board.answers["half_precision"] = RunTimeoutError(["half_precision"], "desk", 300)
     with board, pytest.raises(TargetMismatchError, match="did not end within"):
         run_check(check_named("half precision"), board.target, board)
 

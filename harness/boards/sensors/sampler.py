@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from harness.boards.base import Board
 from harness.boards.paths import BoardPaths
@@ -122,7 +123,7 @@ def sampled(
         f"{whole_seconds}" if whole_seconds == interval_seconds else f"{max(interval_seconds, 0.001):.3f}"
     )
     return [
-        *("sh", "-c", _WRAPPER, "sh", log, mask),
+        *("sh", "-c", _WRAPPER, PurePosixPath(argv[0]).name, log, mask),  # $0 names the program in errors
         *(interval, f"{whole_seconds}", f"{math.ceil(1000 * interval_seconds)}", _LOOP),
         *(*paths.arguments, paths.tegrastats, *argv),
     ]

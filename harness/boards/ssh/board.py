@@ -165,12 +165,10 @@ class SshBoard:
             result, late = error.result, True
         if late:
             self._end(argv, result.stdout)
-            raise RunTimeoutError(
-                f"{printable(PurePosixPath(argv[0]).name)}: did not end within {timeout:g} s on {self._shown}"
-            )
+            raise RunTimeoutError(argv, self._shown, timeout)
         if result.flooded:
             self._end(argv, result.stdout)
-            raise TooMuchOutputError(printable(PurePosixPath(argv[0]).name), self._shown, most_output)
+            raise TooMuchOutputError(argv, self._shown, most_output)
         group, stdout = split_pid(result.stdout)
         ended = completed(result.exited, stdout, result.stderr)
         # When the board ends a session, for example a silent one, it kills the session's programs.
