@@ -87,8 +87,23 @@ def _make(
 
 
 def _donors() -> dict[str, tuple[str, BoardData]]:
-    """All names of a target that ships -> its main name and its board, if it has one."""
-    return {each: (target.name, target.board) for each, target in _by_name().items() if target.board}
+    """All names of a target that ships -> its main name and its board, if it has one that borrows nothing."""
+    documents = [read_document(path) for path in _shipped()]
+    lenders = [_SHAPE.read(document) for document in documents if not _borrows(document)]
+    return {
+        each: (target.name, target.board)
+        for target in lenders
+        if target.board
+        for each in (target.name, *target.aliases)
+    }
+
+
+def _borrows(document: Node) -> bool:
+    """Whether a target has coefficients of another one. Reading these before the others would never end."""
+    board = document.entries.get("board")
+    return board is not None and any(
+        value.kind == "text" for key, value in board.entries.items() if key.startswith("coefficients")
+    )
 
 
 BOARD_SHAPE = board_shape(_donors)
@@ -194,9 +209,13 @@ def json_schema() -> Schema:
     return document_schema("harness targets file", _SHAPE)
 
 
+def _shipped() -> list[Path]:
+    return list(resource("toolchains", "targets").glob("*.yaml"))
+
+
 def all_targets() -> list[Target]:
     """The targets that ship: the host first, then by name."""
-    targets = [read_target(path) for path in resource("toolchains", "targets").glob("*.yaml")]
+    targets = [read_target(path) for path in _shipped()]
     return sorted(targets, key=lambda target: (not target.is_host, target.name))
 
 

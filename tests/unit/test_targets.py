@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from harness.config import targets
 from harness.config.targets import all_targets, host_architecture, load_target
 from harness.errors import ConfigurationError
+from harness.resources import resource
 
 TARGET = 'description: a board\narchitecture: aarch64\ncpu: cortex-a55\nglibc: "2.31"\n'
 
@@ -85,3 +88,20 @@ def test_a_machine_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(ConfigurationError, match="riscv64"):
         host_architecture()
+
+
+def test_a_target_that_ships_may_borrow_coefficients_but_lends_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "targets"
+    shutil.copytree(resource("toolchains", "targets"), shipped)
+    own = (shipped / "pi5.yaml").read_text().partition("  coefficients:")[0]
+    (shipped / "borrower.yaml").write_text(own + "  coefficients: like pi5\n")
+    monkeypatch.setattr(targets, "resource", lambda *_: shipped)
+    board = load_target("borrower").board
+    assert board is not None
+    assert board.coefficients is not None
+    assert board.coefficients.like == "pi5"
+    (tmp_path / "other.yaml").write_text(own + "  coefficients: like borrower\n")
+    with pytest.raises(ConfigurationError, match="no coefficients of borrower to borrow"):
+        load_target(str(tmp_path / "other.yaml"))
