@@ -32,7 +32,7 @@ def properties(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any
 
 def test_the_page_is_what_the_generator_writes() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert page(text) == text, "run python -m tools.configuration_tables"
+    assert page(text) == text, "run .venv/bin/python -m tools.configuration_tables"
 
 
 def test_a_page_without_a_place_for_the_tables_is_an_error() -> None:
