@@ -162,6 +162,12 @@ def _run(engine: Path, target: Target, emulator: Emulator, arguments: list[str])
         )
     if "version `GLIBC_" in done.stderr:
         raise _LoaderTooOldError(done.stderr.strip().splitlines()[-1])
+    if "unable to find CPU model" in done.stderr:
+        raise BuildError(
+            f"{target.name}: QEMU does not know the core {target.qemu_cpu or target.cpu}",
+            hint="Set qemu_cpu in the target's file to a core with the same instructions; "
+            "`qemu-aarch64 -cpu help` lists the known ones.",
+        )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise BuildError(f"{target.name}: the new engine fails its self-test: {shown}: {last}")

@@ -113,7 +113,10 @@ class _Like:
 def _cache(node: Node, *, kib: int, ways: int, shared: bool = False) -> Cache:
     sets, rest = divmod(kib * 1024, ways * LINE_BYTES)
     if rest or sets & (sets - 1):
-        raise node.error(f"a cache of {kib} KiB in {ways} ways has {kib * 1024 / ways / LINE_BYTES:g} sets")
+        raise node.error(
+            f"a cache of {kib} KiB in {ways} ways has {kib * 1024 / ways / LINE_BYTES:g} sets, "
+            "which is not a power of two"
+        )
     return Cache(kib=kib, ways=ways, shared=shared)
 
 

@@ -6,7 +6,7 @@ as-is                                 the cfg's own keys
 {each: int8, default: fp32}           one policy per layer: this one in int8, the others in fp32
 {each: int8, layers: 100-129}         the same for some of the layers
 
-The option --policy of other commands takes all but the last two.
+The option --policy of other commands takes the forms that give one policy.
 """
 
 from __future__ import annotations
@@ -155,27 +155,6 @@ def _make_each(
 
 
 _NAME = Text(expected="a name of letters, digits and . _ - +", pattern=r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_NAMED = Record(
-    what="a policy",
-    fields={
-        "name": Field(shape=_NAME, help="name in reports", required=True, example="mixed"),
-        "default": Field(
-            shape=_PRECISION_OR_AS_IS,
-            help="precision of the layers that `layers` does not name; as-is keeps the cfg's own keys",
-            default="fp32",
-            example="int8",
-        ),
-        "quantize": _QUANTIZE,
-        "layers": Field(
-            shape=_LAYERS,
-            help="precisions by layer: by index (12), range (3-7), name (convolutional_12), kind "
-            f"({', '.join(KINDS)}) or place ({', '.join(PLACES)}); the last entry that names a layer counts",
-            example={"first": "fp32", "3-5": {"precision": "int8", "quantize": 1}},
-        ),
-    },
-    make=_make_policy,
-)
-_GIVEN = replace(_NAMED, fields={**_NAMED.fields, "name": replace(_NAMED.fields["name"], required=False)})
 _EACH: Record[PolicyEntry] = Record(
     what="a one-layer-at-a-time policy",
     fields={
@@ -203,10 +182,31 @@ _EACH: Record[PolicyEntry] = Record(
     },
     make=_make_each,
 )
-
-
-# Kinds of entry that give several policies, by the key that tells them apart.
+# Kinds of entry that are mappings, by the key that tells them apart.
 _KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH}
+
+_NAMED = Record(
+    what="a policy",
+    fields={
+        "name": Field(shape=_NAME, help="name in reports", required=True, example="mixed"),
+        "default": Field(
+            shape=_PRECISION_OR_AS_IS,
+            help="precision of the layers that `layers` does not name; as-is keeps the cfg's own keys",
+            default="fp32",
+            example="int8",
+        ),
+        "quantize": _QUANTIZE,
+        "layers": Field(
+            shape=_LAYERS,
+            help="precisions by layer: by index (12), range (3-7), name (convolutional_12), kind "
+            f"({', '.join(KINDS)}) or place ({', '.join(PLACES)}); the last entry that names a layer counts",
+            example={"first": "fp32", "3-5": {"precision": "int8", "quantize": 1}},
+        ),
+    },
+    make=_make_policy,
+    also=tuple(_KINDS),
+)
+_GIVEN = replace(_NAMED, fields={**_NAMED.fields, "name": replace(_NAMED.fields["name"], required=False)})
 
 
 def _kind_of(node: Node) -> str | None:
@@ -242,10 +242,14 @@ def read_policy(text: str) -> Policy:
     node = read_document(Path(text[1:])) if text.startswith("@") else parse_document(text, "--policy")
     if node.kind != "mapping":
         return BUILT_IN[PolicyShape.word.read(node)]
-    if kind := _kind_of(node):
+    kind = _kind_of(node)
+    if kind is None:
+        return _GIVEN.read(node)
+    entry = _KINDS[kind].read(node)
+    if not isinstance(entry, Policy):
         raise node.error(
             f"{kind} gives several policies, and this option takes one",
             hint="`harness run` measures all of them; here name the layers: {layers: {5: int8}}.",
             key=kind,
         )
-    return _GIVEN.read(node)
+    return entry

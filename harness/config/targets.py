@@ -86,6 +86,11 @@ def _make(
     )
 
 
+def image_names() -> list[str]:
+    """The folders below device_images/ that describe an image."""
+    return sorted(path.parent.name for path in resource("device_images").glob("*/image.yaml"))
+
+
 def _donors() -> dict[str, tuple[str, BoardData]]:
     """All names of a target that ships -> its main name and its board, if it has one that borrows nothing."""
     documents = [read_document(path) for path in _shipped()]
@@ -185,7 +190,7 @@ _SHAPE: Record[Target] = Record(
             example="bazel-2.12.0.yaml",
         ),
         "image": Field(
-            shape=Text(expected="a folder's name"),
+            shape=Choice(what="image", names=image_names),
             help="folder below device_images/ that describes the target's Docker image",
             example="pi4",
         ),

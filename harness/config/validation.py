@@ -246,6 +246,7 @@ class Record(Generic[T]):
     defaults: type | None = None  # a dataclass; its defaults hold where a key is absent
     misnomers: Mapping[str, str] = field(default_factory=dict)  # key that people try -> hint
     renamed: Mapping[str, str] = field(default_factory=dict)  # deprecated key -> current key
+    also: Sequence[str] = ()  # keys of other records for the same place, to suggest for misspelt ones
 
     def read(self, node: Node) -> T:
         _expect(node, ("mapping",), f"{self.what}: a mapping with {', '.join(self.fields)}")
@@ -253,7 +254,9 @@ class Record(Generic[T]):
         for written, value in node.entries.items():
             key = self._current_name(node, written)
             if key not in self.fields:
-                hint = self.misnomers.get(_plain(key)) or _sentence(suggestion(key, self.fields))
+                hint = self.misnomers.get(_plain(key)) or _sentence(
+                    suggestion(key, [*self.fields, *self.also])
+                )
                 raise node.error(f"unknown key {key} in {self.what}", hint=hint, key=key)
             values[key] = self.fields[key].shape.read(value)
         for key, known in self.fields.items():

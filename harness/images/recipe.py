@@ -111,14 +111,7 @@ def read_recipe(target: Target, *, building: bool = False) -> Recipe:
             f"the target {target.name} has no image",
             hint="Images are for emulated arm64 targets, such as pi4.",
         )
-    file = resource("device_images", target.image, "image.yaml")
-    if Path(target.image).name != target.image or not file.is_file():
-        known = sorted(path.parent.name for path in resource("device_images").glob("*/image.yaml"))
-        raise ConfigurationError(
-            f"the target {target.name} needs the image {target.image}, which does not exist",
-            hint=f"Set `image` in its file to one of {', '.join(known)}.",
-        )
-    sheet = _SHAPE.read(read_document(file))
+    sheet = _SHAPE.read(read_document(resource("device_images", target.image, "image.yaml")))
     debian = read_debian()
     bases, packages = sheet.bases, sheet.packages
     if building:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def test_a_target_that_ships_may_borrow_coefficients_but_lends_none(
     shutil.copytree(resource("toolchains", "targets"), shipped)
     own = (shipped / "pi5.yaml").read_text().partition("  coefficients:")[0]
     (shipped / "borrower.yaml").write_text(own + "  coefficients: like pi5\n")
-    monkeypatch.setattr(targets, "resource", lambda *_: shipped)
+    monkeypatch.setattr(targets, "_shipped", lambda: list(shipped.glob("*.yaml")))
     board = load_target("borrower").board
     assert board is not None
     assert board.coefficients is not None
@@ -105,3 +106,11 @@ def test_a_target_that_ships_may_borrow_coefficients_but_lends_none(
     (tmp_path / "other.yaml").write_text(own + "  coefficients: like borrower\n")
     with pytest.raises(ConfigurationError, match="no coefficients of borrower to borrow"):
         load_target(str(tmp_path / "other.yaml"))
+
+
+@pytest.mark.parametrize("image", ["pi6", "../pi4", "/"])
+def test_an_unknown_image_is_an_error(tmp_path: Path, image: str) -> None:
+    own = resource("toolchains", "targets", "pi5.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(re.sub("(?m)^image: .*$", f"image: {image}", own))
+    with pytest.raises(ConfigurationError, match=f"mine.yaml:[0-9]+: unknown image {image}"):
+        load_target(str(tmp_path / "mine.yaml"))

@@ -166,7 +166,7 @@ def _warnings(
 ) -> Iterator[str]:
     """Other conditions that affect the results, each with its hint."""
     if not samples:
-        yield "the board was not sampled: make the working folder on the board writable"
+        yield "the board was not sampled: its working folder is not writable, or the run was too short"
     why, hint = (f"; {held.reason}", held.hint) if held and held.hint else ("", by_hand(STEADY))
     for governor in sorted({*before.governors, *after.governors} - {STEADY}):
         yield f"the governor is {governor}, which changes the clock or keeps it low{why}: {hint}"
