@@ -23,9 +23,9 @@ Left = Callable[[str], tuple[int, float]]  # as Backlog.left
 
 
 class State(enum.StrEnum):
-    """What a board can be doing."""
+    """The states of a board."""
 
-    IDLE = "idle"  # other boards may still give cells back
+    IDLE = "idle"  # other boards may still return cells
     OPENING = "opening"
     WAITING = "waiting for its turn"  # something else is measured on it or on this machine
     MEASURING = "measuring"
@@ -68,16 +68,14 @@ class Timings:
         mean_cost, mean_seconds = self.cost / self.cells, self.seconds / self.cells
         variance = self.cost_squared / self.cells - mean_cost**2
         slope = 0.0
-        if variance > 1e-9 * mean_cost**2:  # else the costs are the same but for rounding
+        if variance > 1e-9 * mean_cost**2:  # otherwise the costs differ only by rounding
             slope = (self.cost_seconds / self.cells - mean_cost * mean_seconds) / variance
-            slope = min(
-                max(slope, 0.0), mean_seconds / mean_cost
-            )  # no part of a cell takes less than no time
+            slope = min(max(slope, 0.0), mean_seconds / mean_cost)  # no part of a cell takes negative time
         return cells * (mean_seconds - slope * mean_cost) + slope * cost
 
 
 class Activity(NamedTuple):
-    """What a board is doing, and what it has done."""
+    """The state of a board, and counts of its work so far."""
 
     since: float  # of time.monotonic
     state: State = State.IDLE
@@ -131,7 +129,7 @@ class BoardStatus:
                             return outcome
                         seconds += self._spend(time.monotonic() - began)
                         yield
-                except (BoardUnreachableError, Interrupted):  # the board's fault, or nobody's
+                except (BoardUnreachableError, Interrupted):  # not the job's fault: not counted as failed
                     raise
                 except Exception:
                     self._count("failed", cost, seconds + time.monotonic() - began)

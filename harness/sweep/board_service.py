@@ -19,12 +19,12 @@ from harness.sweep.preparation import Boards
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.worker import POLL_SECONDS, Job, Worker
 
-POWER_CYCLE_AFTER = 3  # failures of a board, one after another
+POWER_CYCLE_AFTER = 3  # consecutive failures of a board
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardService:
-    """What all boards of a sweep share."""
+    """Serves the boards of a sweep. Several threads may call `serve`, each with its own board."""
 
     worker: Worker
     boards: Boards
@@ -76,12 +76,12 @@ class BoardService:
     def _try_again(
         self, board_status: BoardStatus, task: Task[Keyed], error: HarnessError, *, begun: bool
     ) -> bool:
-        """Waits until a failed board may be tried again; False: never, or the sweep has ended.
+        """Waits until a failed board may be tried again. False if it is quarantined or the sweep has ended.
 
-        Whatever is wrong with it, as a full disk there: its cells may go to others meanwhile.
+        Other boards may measure its cells meanwhile.
         """
         self.boards.drop(board_status.name)
-        busy = isinstance(error, BoardBusyError)  # which no cell is to blame for, and no power cycle helps
+        busy = isinstance(error, BoardBusyError)  # no cell is the cause, and a power cycle does not help
         lasting = isinstance(error, (BoardRefusedError, ConfigurationError, BuildError))
         pause = self.schedule.lost(task, board_status.name, error, begun=begun and not busy, lasting=lasting)
         if pause is None:

@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
         "memory": memory,
         "governor": next(iter(_lines(governor)), "unknown"),
         "load": " ".join(f"{value:.2f}" for value in os.getloadavg()),
-        "llvm": str(find_llvm() or "none"),  # whose models of cores predictions use
+        "llvm": str(find_llvm() or "none"),  # predictions use its core models
         "virtual": "yes" if any("hypervisor" in line for line in _lines(Path("/proc/cpuinfo"))) else "no",
     }
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from harness.measure.cell import Cell
     from harness.measure.spec import CellSpec
 
-# Multiply-adds a second: of this machine and of QEMU as measured on a server of 2024; of a board what its
-# vectors take in a cycle, times the share that the engine reaches (docs/performance.md).
+# Multiply-adds per second. Those of this machine and of QEMU were measured on a server of 2024. A board's are
+# those of its vector units per cycle, times the share that the engine reaches (docs/performance.md).
 _HOST_RATE, _EMULATED_RATE = 24e9, 0.15e9
 _SHARE_OF_PEAK, _SHARE_OF_CORES = 0.6, 0.8
 # Seconds around the inferences: of a round here and on a board, of a cell on an emulated board, of a picture.

@@ -47,7 +47,7 @@ class SweepInputs:
         Raises ConfigurationError with the file and line of an error.
         """
         info = self._info(model.cfg)
-        # The engine counts the larger header, whose number of images seen has 64 bits instead of 32.
+        # The engine counts the larger header: its number of seen images has 64 bits instead of 32.
         expected = int(info["weights_bytes"])
         found = model.weights.stat().st_size
         if found not in (expected, expected - 4):
@@ -61,11 +61,11 @@ class SweepInputs:
             from harness.accuracy.model import load_model
 
             loaded = load_model(self.host, model.cfg, model.weights)
-            if not loaded.outputs.detects:  # of a detector the cfg alone has told how many classes there are
+            if not loaded.outputs.detects:  # the cfg of a detector has the number of classes
                 read_dataset(model.dataset, classes=loaded.classes, labels=model.labels)
 
     def multiply_adds(self, model: Model) -> int:
-        """Of one image."""
+        """Multiply-adds of a model for one image."""
         return self._multiply_adds(model.cfg)
 
     def _count_multiply_adds(self, cfg: Path) -> int:

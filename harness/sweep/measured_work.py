@@ -1,7 +1,6 @@
 """The measured times of a sweep's cells and the work of each, to fit a board's coefficients.
 
-The times are those that a real board was measured with; the work is found by running the same cells on an
-emulated board.
+The times come from a real board; the work is found by running the same cells on an emulated board.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 def measured_work(
     sweep: Sweep, store: Store, target: Target, predictor: Predictor
 ) -> Mapping[int, Sequence[Measurement]]:
-    """By number of threads. Raises ConfigurationError if the last run measured nothing on such a board."""
+    """Measured work by number of threads. Raises ConfigurationError if the last run measured nothing on a
+    real board of the target."""
     measured = _measured(sweep, store, target)
     host = find_runtime("engine").prepare(load_target("host"), Build())
     inputs = SweepInputs(sweep, store, host)

@@ -1,4 +1,4 @@
-"""What a sweep needs before its first cell: programs of runtimes, and open boards."""
+"""Prepares a sweep: builds the programs of its runtimes and opens its boards."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Request = tuple[str, str, Build]  # runtime, target and toolchain
 Programs = Mapping[Request, Program | HarnessError]
 OWN = ("engine", HOST, Build())  # evaluates accuracy
-OPENING_SECONDS = 3.0  # that closing waits for boards that are just being opened
+OPENING_SECONDS = 3.0  # closing waits this long for boards that are just being opened
 
 
 def prepare_programs(
     wanted: Iterable[tuple[str, Target, Build]], worker: Worker, algorithms: Collection[str | None] = ()
 ) -> Programs:
-    """Prepares the engine of this machine, and every runtime for every target, at once, able to run
-    `algorithms`. A target's error is its result.
+    """Prepares the engine of this machine, and every runtime for every target, in parallel. The programs can
+    run `algorithms`. If a program cannot be built, its value is the error.
 
     Raises the error if the engine of this machine cannot be built.
     """
@@ -60,7 +60,7 @@ def prepare_programs(
 
 
 class Boards:
-    """The boards of a sweep, opened in the background and by name; all are closed at the end."""
+    """The boards of a sweep by name. They are opened in the background and closed at the end."""
 
     def __init__(self, worker: Worker, open_board: Callable[[str], Board]) -> None:
         self._worker = worker
@@ -84,11 +84,11 @@ class Boards:
                 return
             future: Future[Board] = Future()
             self._boards[name] = future
-        # A daemon: when the sweep fails meanwhile, nobody waits for an image.
+        # A daemon: if the sweep fails meanwhile, the process does not wait for an image.
         threading.Thread(target=self._enter, args=(name, future), daemon=True).start()
 
     def get(self, name: str) -> Board:
-        """The open board. Raises what went wrong with opening it."""
+        """The open board; waits for it. Raises the error if it could not be opened."""
         self.open(name)
         with self._lock:
             if self._closed:
@@ -104,11 +104,11 @@ class Boards:
             future.result().__exit__(BoardUnreachableError, None, None)
 
     def close(self, cause: type[BaseException] | None = None) -> None:
-        """Closes the boards that are open, at once, as one that has fallen silent takes its time. Each is
-        told the `cause` where something was cut short. Those that are just being opened have some seconds to
-        be closed as well; whoever waits for one that takes longer gets Interrupted.
+        """Closes the open boards in parallel, because a board that no longer answers takes long. Each board's
+        `__exit__` gets `cause`, the type of the exception that ended the sweep. Waits OPENING_SECONDS for
+        boards that are just being opened; after that, callers that wait for them get Interrupted.
 
-        Raises what went wrong with one of them when all have been tried.
+        Raises the error of one board if some could not be closed, after all have been tried.
         """
         with self._lock:
             futures = list(self._boards.values())
@@ -127,9 +127,8 @@ class Boards:
     def _enter(self, name: str, future: Future[Board]) -> None:
         try:
             board = self._open_board(name)
-            # Only an emulated board loads this machine, as its image is built here. Who opens another one may
-            # wait long for somebody else, and who waits must not keep this machine from a measurement: that
-            # may be what the other one waits for.
+            # Only an emulated board loads this machine: its image is built here. Other boards are opened
+            # without the machine's lock: another process may hold the board while it waits for the machine.
             with loading(self._worker.stop) if board.emulated else contextlib.nullcontext():
                 board.__enter__()
             with self._lock:
@@ -138,6 +137,6 @@ class Boards:
                     return
             board.__exit__(None, None, None)
             raise Interrupted
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the board
+        except BaseException as error:  # noqa: BLE001 - `get` raises it
             with contextlib.suppress(InvalidStateError):
                 future.set_exception(error)

@@ -50,7 +50,7 @@ class Finished(NamedTuple):
     """A finished run."""
 
     run: int  # its number in the store
-    not_repeated: int  # cells of a fresh run that could not be measured again, and have their earlier results
+    not_repeated: int  # cells of a fresh run that could not be measured again and keep their earlier results
 
 
 def run_sweep(
@@ -64,9 +64,9 @@ def run_sweep(
 ) -> Finished:
     """Measures the missing cells of a sweep and stores the results in `folder`.
 
-    With `fresh` everything counts as missing; the view that `watch` makes of all boards is shown meanwhile.
-    Raises HarnessError where nothing can be measured at all; cells that fail are kept with their cause, and
-    the sweep goes on.
+    With `fresh` all cells count as missing. `watch` makes the view of all boards that is shown meanwhile.
+    Raises HarnessError if nothing can be measured at all. If a cell fails, its error is stored and the sweep
+    continues.
     """
     with Store(folder) as store:
         run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=environment())
@@ -135,7 +135,7 @@ class _Execution:
         self._plan(keys, accuracies)
         self._note_artifacts(programs)
         impossible = self._give_up(keys, programs)
-        # By key: cells that come to the same are measured once.
+        # By key: cells with the same key are measured once.
         pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
         evaluations = {
             job.key: job for job, key in zip(accuracies, keys, strict=True) if job and key not in impossible
@@ -157,7 +157,7 @@ class _Execution:
         return missing
 
     def _possible_targets(self) -> list[Target]:
-        """The targets with cells that can be measured, or that were measured before."""
+        """The targets that can be measured, or that have results."""
         wanted = []
         for target in self.sweep.targets:
             measured = self.store.has_results(target.name)
@@ -166,7 +166,7 @@ class _Execution:
                 wanted.append(target)
                 if not measured:
                     for board in self.fleet.boards(target):
-                        self.boards.open(board)  # an image may take minutes: meanwhile the engine is built
+                        self.boards.open(board)  # in the background: building an image takes minutes
         return wanted
 
     def _skip_all(self) -> None:
@@ -223,7 +223,7 @@ class _Execution:
         self.store.add_artifacts(self.run, hashes)
 
     def _give_up(self, keys: Sequence[str], programs: Programs) -> set[str]:
-        """Stores why some cells cannot be measured, and returns their keys. Earlier results are kept."""
+        """Stores why some cells cannot be measured, and returns their keys. Keeps earlier results."""
         impossible = set()
         for cell, key in zip(self.cells, keys, strict=True):
             program = programs.get((cell.runtime, cell.target.name, cell.build))
@@ -244,7 +244,7 @@ class _Execution:
         return {key: item for (key, item), ended in zip(items.items(), settled, strict=True) if not ended}
 
     def _settle(self, jobs: Iterable[Job]) -> None:
-        """Does the jobs that others depend on, one after another."""
+        """Does jobs that other jobs depend on, one after another."""
         if open_jobs := self._unsettled("evaluations", {job.key: job for job in jobs}):
             with console.progress("preparing", total=len(open_jobs)) as bar:
 
@@ -314,7 +314,7 @@ class _Execution:
                     if not all(future.done() for future in futures):
                         self.worker.stop.set()
                         self.store.hurry()
-                        self.boards.close(Interrupted)  # ends what runs there
+                        self.boards.close(Interrupted)  # ends the processes there
             for future in futures:
                 future.result()
 

@@ -1,10 +1,10 @@
-"""Which board measures which cell next: the longest first, one at a time on a board.
+"""Decides which board measures which cell next: the longest first, one at a time on a board.
 
-A cell may run on any board of its target. A board that fails gives its cell back and is tried again after a
-pause, each time a longer one; when it goes on failing it is quarantined, and its cells go to the others. Of
-what is left it takes first what it has not failed with, for others to have the rest. A cell is given up when
-too many boards vanished with it, as it may be what breaks them, or when all that are left fail with it.
-Cells that are measured in turns are one task.
+A cell may run on any board of its target. A board that fails returns its cell and is tried again after a
+pause, each time a longer one. If it keeps failing, it is quarantined and the other boards get its cells. A
+board takes cells that it has not failed with first and leaves the others to other boards. A cell is given up
+if too many boards vanished while they measured it, because it may crash them, or if all remaining boards fail
+with it. Cells that take turns on a board are one task.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Item = TypeVar("Item")
 # Seconds between attempts to reach a board, which is quarantined after the last. A Raspberry Pi takes half a
 # minute to start.
 PAUSES = (2.0, 5.0, 15.0, 30.0, 60.0)
-LOSSES = 3  # of one cell: boards that vanished with it, or times that it failed on all that are left
+LOSSES = 3  # a cell is given up after this many vanished boards, or failures on all remaining boards
 
 
 @dataclass(eq=False)
 class Task(Generic[Item]):
-    """Cells that one board measures in turns."""
+    """Cells that take turns on one board."""
 
     items: Sequence[Item]
     target: str
-    cost: float  # of the same unit in all tasks; longer ones are taken first
-    losses: Counter[str] = field(default_factory=Counter)  # by the boards that failed while they had it
-    vanished: set[str] = field(default_factory=set)  # of these, those that were gone: a cell may be the cause
+    cost: float  # in the same unit for all tasks; the most expensive task is taken first
+    losses: Counter[str] = field(default_factory=Counter)  # number of failures during the task, by board
+    vanished: set[str] = field(default_factory=set)  # boards that became unreachable: a cell may be the cause
 
     def single(self) -> list[Task[Item]]:
         """One task per cell."""
@@ -48,14 +48,14 @@ class Task(Generic[Item]):
         ]
 
     def is_hopeless(self, boards: Iterable[str]) -> bool:
-        """Whether none of the boards that are left is to be lost with it, or bothered, any more."""
+        """Whether to give up the task. `boards`: the remaining boards of its target."""
         losses = [self.losses[board] for board in boards]
         return len(self.vanished) >= LOSSES or (all(losses) and sum(losses) >= LOSSES)
 
 
 @dataclass
 class _Queue(Generic[Item]):
-    """The tasks of one target. `left` counts those that have not ended, also where a board has them."""
+    """The tasks of one target. `left` counts those that have not ended, including those on a board."""
 
     ready: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
     later: list[tuple[float, int, Task[Item]]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Queue(Generic[Item]):
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def pop(self, board: str) -> Task[Item]:
-        """The longest of the ready tasks that the board has not failed with, else of all."""
+        """The longest ready task that the board has not failed with; without one, the longest of all."""
         passed = []
         while self.ready and board in self.ready[0][2].losses:
             passed.append(heapq.heappop(self.ready))
@@ -75,10 +75,11 @@ class _Queue(Generic[Item]):
 
 
 class Schedule(Generic[Item]):
-    """The tasks of a sweep and the boards for them. Boards call from threads of their own.
+    """The tasks of a sweep and their boards. Each board has its own thread, which calls the methods.
 
-    `boards` maps the name of each board to its target, `pauses` to the seconds between attempts to reach it,
-    if not PAUSES. `abandon` is told of every task that no board will measure any more, with the reason.
+    `boards` maps the name of each board to its target. `pauses` maps it to the seconds between attempts to
+    reach the board; the default is PAUSES. `abandon` is called with every task that no board will measure any
+    more, and with the reason.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Schedule(Generic[Item]):
         self._pauses = dict(pauses or {})
         self._abandon = abandon
         self._boards = dict(boards)
-        self._failures: dict[str, int] = {}  # of each board, one after another
+        self._failures: dict[str, int] = {}  # consecutive failures of each board
         self._numbers = itertools.count()  # keeps tasks of the same length in their order
         self._queues: dict[str, _Queue[Item]] = {}
         for board, target in boards.items():
@@ -104,9 +105,9 @@ class Schedule(Generic[Item]):
             heapq.heapify(queue.ready)
 
     def take(self, board: str, stop: threading.Event) -> Task[Item] | None:
-        """The next task for a board; waits while others may still give theirs back.
+        """The next task for a board; waits while other boards may return theirs.
 
-        None when there is no more. Raises Interrupted when asked to stop.
+        None if no tasks are left. Raises Interrupted when asked to stop.
         """
         queue = self._queues[self._boards[board]]
         with queue.changed:
@@ -119,14 +120,13 @@ class Schedule(Generic[Item]):
                     heapq.heappush(queue.ready, (-task.cost, number, task))
                 if queue.ready:
                     return queue.pop(board)
-                # Not for ever: nobody wakes a board that waits when the sweep is stopped.
+                # With a time-out: stopping the sweep does not wake a waiting board.
                 due = queue.later[0][0] - now if queue.later else 0.5
                 queue.changed.wait(min(max(due, 0.01), 0.5))
         return None
 
     def rest(self, board: str, seconds: float, stop: threading.Event) -> bool:
-        """Waits before a board is tried again, no longer than there is anything left for it; False when asked
-        to stop."""
+        """Waits before a board is tried again, as long as its target has tasks. False when asked to stop."""
         queue = self._queues[self._boards[board]]
         until = time.monotonic() + seconds
         with queue.changed:
@@ -135,20 +135,20 @@ class Schedule(Generic[Item]):
         return not stop.is_set()
 
     def done(self, task: Task[Item], board: str) -> None:
-        """A task has ended, and its board has shown that it works."""
+        """Notes that a task has ended and that its board works."""
         self.works(board)
         self._end(task)
 
     def works(self, board: str) -> None:
-        """A board has measured something: its failures before that count no more."""
+        """Notes that a board has measured something, which resets its failures."""
         self._failures.pop(board, None)
 
     def failures(self, board: str) -> int:
-        """Of a board, one after another, since it last measured something."""
+        """Consecutive failures of a board since it last measured something."""
         return self._failures.get(board, 0)
 
     def postpone(self, task: Task[Item], seconds: float) -> None:
-        """Another process has the task at the moment: to be looked at again."""
+        """Returns a task that another process has claimed, to be tried again after `seconds`."""
         queue = self._queues[task.target]
         with queue.changed:
             heapq.heappush(queue.later, (time.monotonic() + seconds, next(self._numbers), task))
@@ -156,10 +156,11 @@ class Schedule(Generic[Item]):
     def lost(
         self, task: Task[Item], board: str, error: HarnessError, *, begun: bool, lasting: bool = False
     ) -> float | None:
-        """A board failed; `begun`: while it worked on the task; `lasting`: in a way that does not pass. Where
-        the board is gone one of the task's cells may be the cause: each is for itself from now on.
+        """Notes that a board failed, and returns its task. `begun`: it failed while it worked on the task.
+        `lasting`: trying again is useless. If the board vanished, one of the task's cells may be the cause;
+        each cell becomes a task of its own.
 
-        Returns the seconds after which to try the board again, or None: it is quarantined.
+        Returns the seconds after which to try the board again, or None if it is quarantined.
         """
         failures = self._failures[board] = self._failures.get(board, 0) + 1
         queue = self._queues[task.target]

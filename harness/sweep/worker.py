@@ -1,4 +1,4 @@
-"""Jobs that several sweeps may share: each is claimed, done once, and stored with its result."""
+"""Does jobs that several sweeps may share: claims each, does it once, and stores its result."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Job:
     key: str
     perform: Callable[[], Work]
     kind: str = ""  # of an evaluation
-    alone: bool = False  # measures this machine: nothing else may load it
-    board: str = ""  # measures this device: nothing else may run there
-    # Held during each of its turns, as the device's own lock. That it cannot be had is the device's fault.
+    alone: bool = False  # it measures this machine: nothing else may load it
+    board: str = ""  # it measures this device: nothing else may run there
+    # A lock for each of its turns, such as the device's own. A failure to get it counts as the device's
+    # fault.
     turn: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 def at_once(perform: Callable[[], Outcome]) -> Callable[[], Work]:
-    """Work without turns."""
+    """Work in a single turn."""
 
     def work() -> Work:
         yield from ()
@@ -56,9 +57,9 @@ class Worker:
         self._machine = lock_file("machine")
 
     def work(self, jobs: Iterable[Job], advance: Callable[[Job], None]) -> None:
-        """Settles every job, or waits until another process that has claimed it does so.
+        """Settles every job, or waits until the process that has claimed it settles it.
 
-        `advance` is told of every job that is. Returns early when asked to stop.
+        `advance` is called with every settled job. Returns early when asked to stop.
         """
         waiting = list(jobs)
         while waiting:
@@ -77,17 +78,16 @@ class Worker:
             waiting = busy
 
     def attempt(self, job: Job) -> Claim:
-        """Does a job, unless it is settled or another process has claimed it, and says which. Raises as
-        `attempt_together` does."""
+        """Does a job, unless it is settled or another process has claimed it; returns which of the three was
+        the case. Raises as `attempt_together` does."""
         return self.attempt_together([job])[0]
 
     def attempt_together(self, jobs: Sequence[Job]) -> list[Claim]:
-        """Does jobs that need the same board, or all of them none, in turns: each until it yields, again and
-        again, in rounds that another one begins each time. Those that are settled, or that another process
-        has claimed, are left out; says which.
+        """Does jobs that need the same board, or jobs that need none. They take turns: each runs until it
+        yields. Every round begins with another job. Skips jobs that are settled or claimed by another
+        process; returns the claim of each job.
 
-        Raises BoardUnreachableError where the board failed, which is not the jobs' fault, and Interrupted
-        when asked to stop.
+        Raises BoardUnreachableError if the board failed, and Interrupted when asked to stop.
         """
         if self.stop.is_set():
             raise Interrupted
@@ -96,7 +96,7 @@ class Worker:
         settled = self.store.settled_together(wanted, self.run)
         missing = [place for place, ended in enumerate(settled) if not ended]
         if missing:
-            # The lock first, then the claim: who waits for the lock does not keep a job from others.
+            # The lock before the claim: a process that waits for the lock must not block jobs.
             with self._alone(jobs[missing[0]]):
                 got = self.store.claim_together([wanted[place] for place in missing], self.run)
                 for place, claim in zip(missing, got, strict=True):
@@ -105,7 +105,7 @@ class Worker:
         return claims
 
     def give_up(self, job: Job, error: HarnessError) -> None:
-        """Stores why a job was never done, unless another process does it or it has an earlier result."""
+        """Stores the reason why a job was never done, unless another process does it or it has a result."""
         if self.store.status(job.table, job.key) == "done":
             return
         if self.store.claim(job.table, job.key, self.run) is Claim.MINE:
@@ -121,9 +121,10 @@ class Worker:
     def _turn(self, job: Job) -> Iterator[None]:
         """The locks of one turn of a job.
 
-        The device before the machine: a device may be another harness's for an hour, in which this machine
-        can be measured. Nobody waits for somebody who waits for him: all take a board's file, the device and
-        the machine in this order, who measures the machine takes nothing else, and the others share it.
+        The device comes before the machine: another harness may hold a device for an hour, in which this
+        machine can be measured. There is no deadlock: all jobs lock a board's file, the device and the
+        machine in this order, and jobs that measure the machine lock only the machine. The other jobs share
+        the machine's lock.
         """
         with (
             boards_fault(),
@@ -144,12 +145,13 @@ class Worker:
                     if outcome is None:
                         continue
                     if self.stop.is_set() and outcome.status != "done":
-                        # What fails while everything is being stopped has most likely failed because of that.
+                        # It most likely failed because the sweep is being stopped.
                         raise Interrupted
                     self._keep(job, outcome)
                     del running[job.key]
                 if running:
-                    # Another one begins the next round: none always runs on a board that the same one heated.
+                    # Another job begins the next round: no job should always follow the same one, which
+                    # heats the board.
                     first = next(iter(running))
                     running[first] = running.pop(first)
         except BoardUnreachableError:
@@ -159,7 +161,7 @@ class Worker:
         finally:
             for _, work in running.values():
                 work.close()
-            # Claims that cannot be given up now count for nothing once this process has ended.
+            # Claims that cannot be released now become void when this process ends.
             with contextlib.suppress(StoreError) if self.stop.is_set() else contextlib.nullcontext():
                 for job, _ in running.values():
                     self.store.release(job.key)
@@ -169,7 +171,7 @@ class Worker:
             self._complete(job, outcome)
         except HarnessError:
             raise
-        except Exception as error:  # noqa: BLE001 - what cannot be stored is this result's fault alone
+        except Exception as error:  # noqa: BLE001 - one bad result must not end the sweep
             if self.debug:
                 console.log(traceback.format_exc())
             reason = f"implausible result, cannot be stored: {type(error).__name__}: {error}"
@@ -185,8 +187,8 @@ class Worker:
             self.store.complete_evaluation(self.run, job.key, job.kind, outcome)
 
     def _advance(self, work: Work) -> Outcome | None:
-        """Goes on until the work yields (None), ends or fails. Raises BoardUnreachableError alone, which is
-        not the work's fault."""
+        """Continues the work until it yields (returns None), ends or fails. A failure is an Outcome, except
+        BoardUnreachableError, which passes."""
         try:
             next(work)
         except StopIteration as end:
@@ -194,7 +196,7 @@ class Worker:
             return outcome
         except BoardUnreachableError:
             raise
-        except Exception as error:  # noqa: BLE001 - one cell's fault must not cost a night's sweep
+        except Exception as error:  # noqa: BLE001 - one failed cell must not end the sweep
             if self.debug:
                 console.log(traceback.format_exc())
             known = explained(error)
