@@ -1,9 +1,9 @@
-"""Locks between harness processes: this machine is quiet while it measures, a board runs one measurement.
+"""Locks between harness processes: a measurement on this machine runs alone, a board runs one measurement.
 
-A measurement on this machine runs alone; other heavy work runs in parallel at other times. The lock files are
-shared by all harness processes of this user. The kernel releases a lock when its process ends for any reason.
+Other heavy work on this machine runs in parallel, but never during a measurement. All harness processes of
+this user share the lock files. The kernel releases a lock when its process ends for any reason.
 
-`filelock` has neither shared locks nor a wait that a threading.Event ends, so these use flock directly.
+These locks use flock directly: `filelock` has no shared locks, and a threading.Event cannot end its wait.
 """
 
 from __future__ import annotations
@@ -35,15 +35,21 @@ def _folder() -> Path:
 
 @contextlib.contextmanager
 def measuring(stop: threading.Event | None = None) -> Iterator[None]:
-    """Waits until no other harness work runs on this machine, and excludes such work while the block runs."""
+    """Waits until no other harness work runs on this machine, and excludes such work while the block runs.
+
+    Raises Interrupted if `stop` is set while it waits.
+    """
     with _locked(lock_file("machine"), stop):
         yield
 
 
 @contextlib.contextmanager
 def loading(stop: threading.Event | None = None, path: Path | None = None) -> Iterator[None]:
-    """For work that must not run during a measurement on this machine. `path` is the machine's lock file, for
-    callers that take the lock repeatedly."""
+    """Excludes measurements on this machine while the block runs. Several such blocks may run in parallel.
+
+    `path` is the machine's lock file, for callers that take the lock repeatedly. Raises Interrupted if `stop`
+    is set while it waits.
+    """
     path = path or lock_file("machine")
     _wait(lambda: _share(path), stop or threading.Event())
     try:
@@ -52,8 +58,8 @@ def loading(stop: threading.Event | None = None, path: Path | None = None) -> It
         _unshare(path)
 
 
-# Threads share one lock for parallel work: hundreds of boards take it in every round.
-_shared: dict[Path, tuple[int, int]] = {}  # descriptor, and how many threads have it
+# The threads of a process share one lock, because hundreds of boards take it in every round.
+_shared: dict[Path, tuple[int, int]] = {}  # descriptor, and number of threads that hold the lock
 _guard = threading.Lock()
 
 
@@ -81,8 +87,11 @@ def _unshare(path: Path) -> None:
 
 @contextlib.contextmanager
 def using(board: str, stop: threading.Event | None = None, folder: Path | None = None) -> Iterator[None]:
-    """Excludes other measurements on a board. `folder` is that of the lock files, for callers that take locks
-    repeatedly."""
+    """Excludes other measurements on a board while the block runs.
+
+    `folder` contains the lock files, for callers that take locks repeatedly. Raises Interrupted if `stop` is
+    set while it waits.
+    """
     # A board's name may contain a slash, or be longer than a file name.
     name = hashlib.sha256(board.encode()).hexdigest()[:32]
     with _locked((folder or _folder()) / f"board-{name}", stop):

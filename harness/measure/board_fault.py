@@ -7,7 +7,7 @@ from types import TracebackType
 from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 
 
-class boards_fault:  # noqa: N801 - it is for `with`; one of contextlib's costs several times as much
+class boards_fault:  # noqa: N801 - for `with`; a function with contextlib would be several times as slow
     """Turns errors in the block into BoardFaultError, except errors of the kinds in `but`: another board may
     measure the cell, and this board should not get the next one."""
 

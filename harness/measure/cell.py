@@ -60,16 +60,16 @@ class Inputs:
     engine: str
     weights: str
     calibration: str = ""
-    libraries: str = ""  # that the engine loads
+    libraries: str = ""  # those that the engine loads
     samples: str = ""  # the images whose outputs are compared by digest
-    machine: str = ""  # what the host is, where the host measures
+    machine: str = ""  # the host's processor, if the host measures
     prediction: str = ""  # what an emulated board's prediction depends on, besides the profile
 
 
 def cell_key(cell: Cell, inputs: Inputs) -> str:
     """The hash of everything that determines a cell's result.
 
-    Names of models and policies are not part of it: two policies that come to the same cfg share a result.
+    Names of models and policies are not part of it: two policies that give the same cfg share a result.
     """
     return fingerprint.of_values(
         {

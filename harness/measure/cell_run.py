@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def measure(
     board: Board, cell: Cell, files: Files, expected: Sequence[str] = (), *, multiply_adds: int = 0
 ) -> CellWork:
-    """Runs a cell's processes on a board, each a fresh one; yields between rounds, when other cells may have
-    the board, and returns the outcome.
+    """Runs a cell's processes on a board. Yields between rounds, when other cells may use the board; returns
+    the outcome.
 
     `expected` are the host's digests of the sample images. Raises HarnessError with the cause if a process
     fails or its output is implausible, and if an int8 network computes other bits than on the host. A

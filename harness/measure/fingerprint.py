@@ -1,4 +1,4 @@
-"""Hashes of what goes into a result."""
+"""Hashes of the inputs of a result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness.file_digest import file_digest
 
 
 def of_text(text: str) -> str:
-    """SHA-256 of a text. Latin-1 text of a cfg gives the hash of its UTF-8 form, which is as unique."""
+    """SHA-256 of a text in UTF-8, in hex. A cfg is read as Latin-1, so its hash is not that of the file."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def of_values(values: Mapping[str, object]) -> str:
-    """SHA-256 of a mapping of JSON values, whatever the order of its keys."""
+    """SHA-256 of a mapping of JSON values; the order of its keys does not matter."""
     return of_text(json.dumps(values, sort_keys=True, allow_nan=False))
 
 

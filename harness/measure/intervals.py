@@ -1,4 +1,4 @@
-"""Between which times the percentiles of a cell's samples are, and how far its speed is to be trusted."""
+"""Confidence intervals of the percentiles of a cell's samples, of its speed, and of ratios of speeds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from harness.measure.statistics import positive, ranked
 if TYPE_CHECKING:
     import numpy as np
 
-_RESAMPLES = 400  # tell a standard error to 4 %
+_RESAMPLES = 400  # give a standard error to 4 %
 _MOST_BLOCKS = 200
 _MOST_RANKS = 2000
-_LEAST_FREEDOM = 2  # with one, Student's interval is 12.7 standard errors to either side: it says nothing
+_LEAST_FREEDOM = 2  # with 1, Student's interval is useless: 12.7 standard errors to either side
 
 
 @dataclass(frozen=True)
 class MeanTime:
-    """The logarithm of a cell's mean time, its standard error, and the degrees of freedom behind that."""
+    """The logarithm of a cell's mean time, its standard error, and the error's degrees of freedom."""
 
     log: float
     error: float
@@ -31,29 +31,31 @@ class MeanTime:
 def percentile_intervals(
     rounds: Sequence[Sequence[float]], percents: Sequence[float]
 ) -> list[tuple[float, float] | None]:
-    """The confidence interval, at 95 %, of each of these percentiles of all samples together. Rounds are
-    fresh processes; the samples of each are in their order.
+    """The 95 % confidence interval of each of these percentiles over the samples of all rounds. Each round is
+    a fresh process; its samples are in the order of measurement.
 
-    Processes differ by more than varies within them (their memory lies elsewhere), so that several rounds are
-    as many observations, whatever they hold. The interval is then Student's, from how the rounds' percentiles
-    scatter (Georges, Buytaert and Eeckhout, Statistically Rigorous Java Performance Evaluation, OOPSLA 2007;
-    Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013). Bootstraps of rounds, and of
-    blocks within them, are too narrow for three rounds, which can be drawn in ten ways only, or, widened by
-    Student's distribution, too wide.
+    Processes differ from each other by more than their samples differ (for example, their memory lies
+    elsewhere). So each of several rounds counts as one observation, regardless of its number of samples. The
+    interval is Student's, from the scatter of the rounds' percentiles (Georges, Buytaert and Eeckhout,
+    Statistically Rigorous Java Performance Evaluation, OOPSLA 2007; Kalibera and Jones, Rigorous Benchmarking
+    in Reasonable Time, ISMM 2013). A bootstrap of rounds and of blocks within them is not used: for three
+    rounds, which can be drawn in only ten ways, its intervals are too narrow, and too wide if Student's
+    distribution widens them.
 
-    Of one round, blocks of successive samples are drawn with replacement, since neighbours correlate: a block
-    bootstrap. Their length grows with the cube root of the number of samples and with the correlation of
-    neighbours, as is best for the variance of an autoregressive process of first order (Carlstein, The Use of
-    Subseries Values for Estimating the Variance of a General Statistic from a Stationary Sequence, Annals of
-    Statistics 14, 1986). There are 200 blocks at most, and 2000 ranks are told apart: that bounds the time of
-    long series. As few blocks vary too little, their standard error is corrected and Student's distribution
-    taken (Hesterberg, What Teachers Should Know about the Bootstrap, The American Statistician 69, 2015). How
-    the next process differs one cannot tell.
+    For one round the interval is from a block bootstrap: blocks of successive samples are drawn with
+    replacement, because neighbours correlate. The blocks' length grows with the cube root of the number of
+    samples and with the correlation of neighbours, which is optimal for the variance of an autoregressive
+    process of first order (Carlstein, The Use of Subseries Values for Estimating the Variance of a General
+    Statistic from a Stationary Sequence, Annals of Statistics 14, 1986). At most 200 blocks and 2000 ranks
+    are distinguished, which bounds the time for long series. A bootstrap of few blocks varies too little, so
+    its standard error is corrected and Student's distribution is used (Hesterberg, What Teachers Should Know
+    about the Bootstrap, The American Statistician 69, 2015). The interval of one round does not cover the
+    differences between processes.
 
-    Percentiles are compared by their logarithms, as times are positive and seldom symmetrical. None: too few
-    rounds or samples, as `why_no_interval` says.
+    The logarithms of percentiles are used, because times are positive and seldom symmetrical. An interval is
+    None if there are too few rounds or samples; `why_no_interval` gives the reason.
 
-    Raises ValueError where there is no round, or one has no samples or some that are not finite and positive.
+    Raises ValueError if there are no rounds, a round has no samples, or a sample is not finite and positive.
     """
     import numpy as np
 
@@ -77,7 +79,7 @@ def percentile_intervals(
 
 
 def why_no_interval(rounds: Sequence[Sequence[float]], percent: float) -> str | None:
-    """Why `percentile_intervals` has none of a percentile; None where it has one."""
+    """The reason why `percentile_intervals` has no interval for a percentile; None if it has one."""
     if 1 < len(rounds) <= _LEAST_FREEDOM:
         return f"too few rounds: {len(rounds)}, at least {_LEAST_FREEDOM + 1} are needed"
     count = sum(map(len, rounds))
@@ -86,8 +88,9 @@ def why_no_interval(rounds: Sequence[Sequence[float]], percent: float) -> str | 
 
 
 def mean_time(rounds: Sequence[Sequence[float]]) -> MeanTime | None:
-    """How far the mean time of all samples is to be trusted: from how the means of rounds scatter, or those
-    of blocks of one round. None: too few rounds or samples. Raises ValueError as percentile_intervals does.
+    """The mean time of all samples with its standard error. The error comes from the scatter of the rounds'
+    means; with a single round, from the means of blocks. None if there are too few rounds or samples. Raises
+    ValueError as `percentile_intervals` does.
     """
     import numpy as np
 
@@ -108,15 +111,15 @@ def mean_time(rounds: Sequence[Sequence[float]]) -> MeanTime | None:
 
 
 def speed_interval(time: MeanTime) -> tuple[float, float]:
-    """Between which frequencies the frequency of a mean time is, at 95 %; per unit of that time."""
+    """The 95 % confidence interval of a speed, the inverse of a mean time, per unit of that time."""
     reach = _student(time.freedom) * time.error
     return math.exp(-time.log - reach), math.exp(-time.log + reach)
 
 
 def ratio_interval(time: MeanTime, other: MeanTime) -> tuple[float, float]:
-    """Between which numbers it is, at 95 %, how many times as fast the first one is as the other: Welch's
-    interval (The Generalization of "Student's" Problem when Several Different Population Variances are
-    Involved, Biometrika 34, 1947) of the difference of logarithms."""
+    """The 95 % confidence interval of the speed of the first divided by the speed of the other: Welch's
+    interval for the difference of logarithms (The Generalization of "Student's" Problem when Several
+    Different Population Variances are Involved, Biometrika 34, 1947)."""
     ratio = other.log - time.log
     parts = [time.error**2, other.error**2]
     if not sum(parts):
@@ -127,7 +130,7 @@ def ratio_interval(time: MeanTime, other: MeanTime) -> tuple[float, float]:
 
 
 def _least_samples(percent: float) -> int:
-    """So many that one is expected beyond the percentile: 10 for p90, 100 for p99."""
+    """The number of samples with one expected beyond the percentile: 10 for p90, 100 for p99."""
     return math.ceil(100 / (100 - percent))
 
 
@@ -143,10 +146,10 @@ def _errors_between(ordered: Sequence[np.ndarray], percents: Sequence[float]) ->
 def _errors_within(
     values: np.ndarray, ordered: np.ndarray, blocks: int, percents: Sequence[float]
 ) -> np.ndarray:
-    """The same from one series, by a bootstrap of so many blocks."""
+    """The same from one series, by a bootstrap of this many blocks."""
     import numpy as np
 
-    # What is drawn has as many samples up to each rank as its blocks have together.
+    # The number of samples up to each rank in a resample is the sum over its blocks.
     count = len(values)
     step = math.ceil(count / _MOST_RANKS)
     ranks = math.ceil(count / step)
@@ -167,9 +170,9 @@ def _errors_within(
     return errors
 
 
-@lru_cache(16)  # cells of a sweep have about as many samples
+@lru_cache(16)  # most cells of a sweep have about equally many samples
 def _draws(blocks: int) -> np.ndarray:
-    """How often each of so many blocks is in each resample."""
+    """How often each block is in each resample, float64 [_RESAMPLES, blocks]; always the same draws."""
     import numpy as np
 
     draws = np.random.default_rng(0).multinomial(blocks, [1 / blocks] * blocks, size=_RESAMPLES)
@@ -177,10 +180,10 @@ def _draws(blocks: int) -> np.ndarray:
 
 
 def _block_length(values: np.ndarray) -> int:
-    """How many successive samples are drawn together; at most a quarter of them."""
+    """The number of successive samples in a block; at most a quarter of all samples."""
     import numpy as np
 
-    # Ranks, as one far outlier would hide all correlation.
+    # The correlation of ranks: a single far outlier would hide that of the values.
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64)
     ranks -= ranks.mean()
     total = float(ranks @ ranks)
@@ -191,8 +194,9 @@ def _block_length(values: np.ndarray) -> int:
 
 
 def _student(freedom: int) -> float:
-    """The 97.5th percentile of Student's distribution; from three degrees of freedom on, to 0.005, by the
-    expansion of Cornish and Fisher (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5)."""
+    """The 97.5th percentile of Student's distribution. From three degrees of freedom on, it comes from the
+    expansion of Cornish and Fisher, with an error below 0.005 (Abramowitz and Stegun, Handbook of
+    Mathematical Functions, 26.7.5)."""
     if freedom <= 2:
         return (12.7062, 4.3027)[freedom - 1]
     inverse = 1 / freedom

@@ -1,4 +1,4 @@
-"""What came out of a cell, as it is stored and reported. Units are in the names."""
+"""The result of a cell, as it is stored and reported. Units are in the names."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class CellResult:
     p50_ms: float | None = None
     p90_ms: float | None = None
     p99_ms: float | None = None
-    rounds: Sequence[int] | None = None  # samples of each process; None: taken as of one process
-    board: str | None = None  # the device, of those of the target
+    rounds: Sequence[int] | None = None  # number of samples of each process; None: one process
+    board: str | None = None  # the name of the device
     throttled: bool | None = None
-    attempts: int | None = None  # runs until one was not throttled, in the round that took most
+    attempts: int | None = None  # runs until one was not throttled; the maximum over all rounds
     time_series: Sequence[TimePoint] | None = None  # of a sustained run
     conditions: CellConditions | None = None
     wall_seconds: float | None = None  # all turns of the cell together
@@ -53,12 +53,12 @@ class CellResult:
     isa: str | None = None
     conversion_ms: float | None = None  # of p50_ms, for converting between precisions
     instructions: int | None = None
-    instructions_isa: str | None = None  # with which an emulator counted them on the host
+    instructions_isa: str | None = None  # the instruction set that the emulator executed
     instructions_unavailable_reason: str | None = None
     predicted_ms: float | None = None  # of a real board, from the emulated run
     predicted_low_ms: float | None = None  # 90 % of measured times are expected between this time
     predicted_high_ms: float | None = None  # and this time
-    prediction_error: float | None = None  # the fraction of which that interval is made
+    prediction_error: float | None = None  # the fraction of the prediction that makes this interval
     prediction_validated: bool | None = None  # whether that error was found on this kind of board
     prediction_coefficients_of: str | None = None  # the target that they are borrowed from, if they are
     prediction_unavailable_reason: str | None = None
@@ -93,5 +93,5 @@ class EvaluationOutcome(Outcome):
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-Work = Generator[None, None, Outcome]  # yields where another job may have its turn
+Work = Generator[None, None, Outcome]  # yields when another job may have its turn
 CellWork = Generator[None, None, CellOutcome]

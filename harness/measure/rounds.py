@@ -1,4 +1,4 @@
-"""The processes that a cell's samples come from, and their results."""
+"""Runs the processes of a cell, which give its samples."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def run_command(board: Board, command: Command[Answer], timeout: float) -> Answe
 
 
 def output(completed: Completed, command: Command[Any]) -> str:
-    """What a command printed. Raises the error that it ended with."""
+    """The output of a command. Raises the error that it ended with."""
     if completed.status != 0:
         with boards_fault() if completed.status in CANNOT_EXECUTE else nullcontext():
             raise command.failure(completed.status, completed.stderr)

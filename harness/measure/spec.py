@@ -21,11 +21,11 @@ class CellSpec:
     options: str
     emulated: bool
     step: str = ""  # of a sweep of steps
-    note: str = field(default="", compare=False)  # what the step adds
+    note: str = field(default="", compare=False)  # the effect of the step, in the sweep file's words
 
     @property
     def name(self) -> str:
-        """For messages: without control characters, which names in a sweep file may hold."""
+        """The name for messages. Control characters, which names in a sweep file may have, are escaped."""
         return printable(f"{self.target}{' (emulated)' if self.emulated else ''} {self.name_on_target}")
 
     @property

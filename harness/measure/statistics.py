@@ -1,4 +1,4 @@
-"""What the raw samples of a cell say."""
+"""Evaluates the raw samples of a cell: percentiles, throughput, drift and outliers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-SIGNIFICANT = 0.01  # a drift is taken for real below this probability that there is none
-_NOTABLE = 0.04  # and matters from this change on, as a fraction of the median: one of 5 % is found
-_ENOUGH_ROUNDS = 6  # of fewer, no order is that improbable
-_DRIFT_BINS = 200  # pairs of samples grow with the square of their number
+SIGNIFICANT = 0.01  # a drift is significant below this p-value ...
+_NOTABLE = 0.04  # ... and from this change on, a fraction of the median; a drift of 5 % is thus found
+_ENOUGH_ROUNDS = 6  # with fewer rounds, no order of them has a p-value below SIGNIFICANT
+_DRIFT_BINS = 200  # bounds the number of pairs of samples
 _OUTLYING = 3.5  # Iglewicz and Hoaglin's limit for the modified z-score
 
 
@@ -30,14 +30,17 @@ class Timing:
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
-    """The percentile by linear interpolation between the closest ranks (Hyndman and Fan's type 7)."""
+    """The percentile by linear interpolation between the closest ranks (Hyndman and Fan's type 7).
+
+    `percent` is from 0 to 100. Raises ValueError if there are no samples.
+    """
     if not samples:
         raise ValueError("no samples")
     return ranked(sorted(samples), percent)
 
 
 def ranked(ordered: Sequence[float] | np.ndarray, percent: float) -> float:
-    """The same of samples that are there in ascending order."""
+    """The same for samples in ascending order; there must be at least one."""
     position = (len(ordered) - 1) * percent / 100
     below = int(position)
     above = min(below + 1, len(ordered) - 1)
@@ -45,7 +48,7 @@ def ranked(ordered: Sequence[float] | np.ndarray, percent: float) -> float:
 
 
 def timing(samples_ns: Sequence[int]) -> Timing:
-    """Summarises samples, each the nanoseconds of one frame. Raises ValueError where they hold no time."""
+    """Summarises frame times in nanoseconds. Raises ValueError if there are none or one is not positive."""
     if not samples_ns or min(samples_ns) <= 0:
         raise ValueError("a sample must be longer than nothing")
     return Timing(
@@ -58,29 +61,29 @@ def timing(samples_ns: Sequence[int]) -> Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """How times rise or fall from the begin of a round to its end, or from the first round to the last."""
+    """The trend of times from the begin of a round to its end, or from the first round to the last."""
 
     change: float  # as a fraction of the median; 0.05: the end takes 5 % longer
-    p_value: float  # the probability of such a trend, or a stronger one, where there is none
-    significant: bool  # improbable by chance, and 4 % at least
+    p_value: float  # two-sided, of Mann's and Kendall's test
+    significant: bool  # p_value < SIGNIFICANT, and a change of at least 4 %
 
 
 def drift(rounds: Sequence[Sequence[float]]) -> Drift:
-    """The trend of samples within their rounds or that from round to round, whichever is the clearer.
+    """The trend of samples within their rounds, or the trend from round to round if it is clearer.
 
-    Rounds are fresh processes, whose levels differ without any trend. So the score of Mann's and Kendall's
-    test is taken in each, corrected for ties, and scores and variances are added (Hirsch, Slack and Smith,
-    Techniques of Trend Analysis for Monthly Water Quality Data, Water Resources Research 18, 1982: months are
-    what rounds are here); the slope is Theil's and Sen's, the median over all pairs within rounds, as a
-    fraction of the round's median (Gilbert, Statistical Methods for Environmental Pollution Monitoring, 1987,
-    chapters 16 and 17). Six rounds and more also are a series of their medians; the order of fewer is never
-    improbable enough.
+    Each round is a fresh process. The levels of processes differ without any trend. So the score of Mann's
+    and Kendall's test, corrected for ties, is computed in each round, and scores and variances are added.
+    Hirsch, Slack and Smith do the same with months instead of rounds (Techniques of Trend Analysis for
+    Monthly Water Quality Data, Water Resources Research 18, 1982). The slope is Theil's and Sen's: the median
+    over all pairs within rounds, as a fraction of the round's median (Gilbert, Statistical Methods for
+    Environmental Pollution Monitoring, 1987, chapters 16 and 17). From six rounds on, the medians of the
+    rounds are tested as a series too; the order of fewer rounds is never significant.
 
-    Long runs are first summarised by medians of equally many successive samples. That also takes away most of
-    the correlation of neighbours, for which the test does not allow; what is left makes it find trends too
-    often.
+    Long rounds are first reduced to medians of bins of successive samples. This also removes most of the
+    correlation of neighbours. The test assumes independent samples, so the remaining correlation makes it
+    find trends too often.
 
-    Raises ValueError where there is no round, or one has no samples or some that are not finite and positive.
+    Raises ValueError if there are no rounds, a round has no samples, or a sample is not finite and positive.
     """
     import numpy as np
 
@@ -93,24 +96,24 @@ def drift(rounds: Sequence[Sequence[float]]) -> Drift:
 
 
 def outliers(samples: Sequence[float]) -> list[int]:
-    """The places of samples whose modified z-score is above 3.5 in size.
+    """The indices of outliers: samples with a modified z-score above 3.5 or below -3.5.
 
-    Their distance from the median is compared with the median of all such distances, or where that is
-    nothing, as half of the samples are the same, with their mean (Iglewicz and Hoaglin, How to Detect and
-    Handle Outliers, 1993). Raises ValueError where the samples are none or not finite.
+    The score compares a sample's distance from the median with the median of all these distances. If that is
+    0, because half of the samples are equal, it compares with their mean (Iglewicz and Hoaglin, How to Detect
+    and Handle Outliers, 1993). Raises ValueError if there are no samples or one is not finite.
     """
     import numpy as np
 
     values = _finite(samples)
     distances = np.abs(values - np.median(values))
-    # Either estimates the standard deviation where the samples are normal.
+    # Both estimate the standard deviation of normal samples.
     spread = float(np.median(distances)) / 0.6745 or float(np.mean(distances)) * 1.253314
     return [int(place) for place in np.flatnonzero(distances > _OUTLYING * spread)]
 
 
 def positive(rounds: Sequence[Sequence[float]]) -> list[np.ndarray]:
-    """Rounds as arrays. Raises ValueError where there are none, or one has no samples or some that are not
-    finite and positive."""
+    """Rounds as arrays. Raises ValueError if there is no round, if a round has no samples, or if a sample is
+    not finite and positive."""
     series = [_finite(samples) for samples in rounds]
     if not series or min(values.min() for values in series) <= 0:
         raise ValueError("no samples, or one that is not longer than nothing")
@@ -127,14 +130,14 @@ def _finite(samples: Sequence[float]) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> float:
-    """Of finite numbers; `np.median`, which looks for others, takes several times as long for a few."""
+    """The median of finite numbers; for few of them several times as fast as `np.median`."""
     import numpy as np
 
     return ranked(np.sort(values), 50)
 
 
 def _binned(values: np.ndarray, size: int) -> np.ndarray:
-    """Medians of so many successive samples each."""
+    """The medians of bins of `size` successive samples."""
     import numpy as np
 
     if size == 1:
@@ -145,7 +148,7 @@ def _binned(values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _trend(series: Sequence[np.ndarray]) -> Drift:
-    """What series, each with a level of its own, have in common."""
+    """The common trend of several series with different levels."""
     import numpy as np
 
     series = [points / _median(points) for points in series if len(points) > 1]
@@ -162,9 +165,10 @@ def _trend(series: Sequence[np.ndarray]) -> Drift:
     )
 
 
-@lru_cache(4)  # cells of a sweep have as many samples
+@lru_cache(4)  # most cells of a sweep have equally many samples
 def _all_pairs(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The places of either of a pair within series that follow each other, and how far they are apart."""
+    """All pairs of points within series of these lengths: the indices of the earlier and of the later points
+    in the concatenated series, and the distances between them."""
     import numpy as np
 
     pairs = [np.triu_indices(count, 1) for count in counts]
@@ -178,17 +182,17 @@ def _all_pairs(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 def _mann_kendall(score: int, variance: float) -> float:
     """The two-sided probability of a score, by the normal approximation corrected for continuity."""
-    if variance <= 0:  # all are the same
+    if variance <= 0:  # all samples are equal
         return 1.0
     return math.erfc(max(abs(score) - 1, 0) / math.sqrt(2 * variance))
 
 
 def _variance(points: np.ndarray) -> float:
-    """Of the score of a series without trend."""
+    """The variance of the score of a series without trend."""
     ties = Counter(points.tolist()).values()
     return (_pairs(len(points)) - sum(_pairs(count) for count in ties)) / 18
 
 
 def _pairs(count: int) -> int:
-    """What so many distinct values add to 18 times the score's variance, and so many equal ones take away."""
+    """n(n-1)(2n+5): added to 18 times the score's variance for n values, subtracted for n equal ones."""
     return count * (count - 1) * (2 * count + 5)

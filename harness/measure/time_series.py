@@ -1,4 +1,4 @@
-"""How speed, clock and heat go over one long run."""
+"""Computes the speed, clock and temperature over one long run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PARTS = 60
 def time_series(
     frames_ns: Sequence[int], sensors: Sequence[Sample], before: BoardState, parts: int = PARTS
 ) -> list[TimePoint]:
-    """The run in parts that take equally long, up to whole frames; `before` says what the sensors are.
+    """Splits a run into parts of equal duration, rounded to whole frames. `before` describes the sensors.
 
-    Sensors are read from before the first frame on, while the program starts; their last reading is taken to
-    be as late as the last frame, after which the engine does little.
+    Sensor readings begin before the first frame, while the program starts. The last reading is assumed to be
+    at the end of the last frame, because the engine does little after it.
     """
     ends = list(accumulate(frames_ns))
     if not ends:

@@ -1,4 +1,5 @@
-"""A program on a board under known conditions: cool, its governor held, watched, and again if throttled."""
+"""Runs a program on a board under known conditions: on a cool board, with a fixed governor and recorded
+sensors, and again if the board was throttled."""
 
 from __future__ import annotations
 
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from harness.config.sweep import Protocol
 
 INTERVAL_SECONDS = 0.25
-MOST_SAMPLES = 4000  # of a run whose length is known
+MOST_SAMPLES = 4000  # for a run of known length
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """A run and its conditions. Of repeated runs the last one."""
+    """A run and its conditions; the last one if it was repeated."""
 
     completed: Completed
     conditions: Conditions
     cooling: Cooling
     governor: HeldGovernor
     attempts: int
-    seconds: float  # that it took, by this machine's clock
+    seconds: float  # its duration, by this machine's clock
     samples: Sequence[Sample]  # of the board's sensors during the run
-    before: BoardState  # says what these are
+    before: BoardState  # describes the sensors
 
 
 def conditions_of(runs: Sequence[Watched]) -> CellConditions | None:
@@ -66,8 +67,8 @@ def run_watched(
     """Runs `argv`, which uses these cores, to its end under the protocol's conditions, and again while it is
     throttled, at most `reruns` times. `log` is a file on the board that is free to use; it is removed.
 
-    What fails is not run again: its status is the caller's to judge. Raises RunEndedError as `Board.run`
-    does, and BoardFaultError where anything but `argv` fails.
+    A run that fails is not repeated: the caller judges its status. Raises RunEndedError as `Board.run` does,
+    and BoardFaultError if anything but `argv` fails.
     """
     core = _another_core(board, cores)
     interval = max(INTERVAL_SECONDS, protocol.min_seconds / MOST_SAMPLES)
@@ -107,6 +108,6 @@ def run_watched(
 
 
 def _another_core(board: Board, used: Collection[int]) -> int | None:
-    """For the sampler: the last one that is not used; None where all are."""
+    """The core for the sampler: the last unused one; None if all are used."""
     count = board.target.board.cores if board.target.board else 1
     return max(set(range(count)) - set(used), default=None)

@@ -1,11 +1,11 @@
-"""Who works on what, in a way that survives SIGKILL.
+"""Owners of claims: each is a process with a locked file, so that claims of killed processes are recognised.
 
-Every process that claims cells holds a lock on a file of its own in the results folder. The kernel drops
-the lock the moment the process is gone, so a dead owner is known at once: no heartbeat, no time-out, and no
-process number that another process may have got since.
+Every process that claims cells holds a lock on its own file in the results folder. The kernel releases the
+lock when the process ends for any reason, also after SIGKILL. So a dead owner is recognised at once, without
+heartbeats, time-outs or process numbers, which the kernel reuses.
 
-A file is made and locked, and others are looked at and removed, within transactions of the store, which
-exclude each other: nobody sees one that is not locked yet.
+Files are created, checked and removed only within transactions of the store. Transactions exclude each
+other, so no process sees a file between its creation and its lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 class Owner:
-    """This process as an owner of claims, for as long as it lives or until it is closed."""
+    """This process as an owner of claims, until it is closed or the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Owner:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             os.write(self._handle, f"{os.getpid()}\n".encode())
-        except OSError:  # as where the disk is full
+        except OSError:  # for example, the disk is full
             self.close()
             raise
 
@@ -45,7 +45,7 @@ def is_alive(folder: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        # Shared, so that two processes that look at once do not take each other for the owner.
+        # Shared: two processes that check at the same time must not take each other for the owner.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -55,7 +55,7 @@ def is_alive(folder: Path, name: str) -> bool:
 
 
 def remove_dead(folder: Path) -> None:
-    """Deletes the files of owners that are gone."""
+    """Deletes the files of dead owners."""
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             if not is_alive(folder, path.name):

@@ -19,7 +19,7 @@ from harness.store.schema import FILE_NAME, VERSION
 from harness.store.store import Store
 from harness.temporary import temporary_folder
 
-_LOG = f"{FILE_NAME}-wal"  # what SQLite has not written into the file itself yet
+_LOG = f"{FILE_NAME}-wal"  # changes that SQLite has not written into the database file yet
 
 
 @contextlib.contextmanager
@@ -69,8 +69,8 @@ def _nothing(folder: Path) -> ConfigurationError:
 
 
 def _opened(folder: Path) -> RetryingConnection | None:
-    """The database, for reading alone. None where only a copy of it can be read: it has to be converted, or
-    what its log holds has to be taken over first, for which SQLite needs to write a file beside it."""
+    """The database, opened read-only. None if only a copy can be read, because it must be converted, or
+    because SQLite must apply its log first and cannot write files beside it."""
     path, log = folder / FILE_NAME, folder / _LOG
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
@@ -80,11 +80,11 @@ def _opened(folder: Path) -> RetryingConnection | None:
             raise
     if log.exists() and log.stat().st_size:
         return None
-    return _current(folder, f"{address}&immutable=1")  # nobody has it open
+    return _current(folder, f"{address}&immutable=1")  # no process has it open
 
 
 def _current(folder: Path, address: str) -> RetryingConnection | None:
-    """The database, if it has the format of today."""
+    """The database, if it has the current format."""
     database = connect(address, uri=True)
     with contextlib.ExitStack() as stack:
         stack.callback(database.close)

@@ -101,7 +101,7 @@ class StoreReader:
         return Outcome(status=status, error=error), self._object(result)
 
     def _name(self, key: str) -> str:
-        """Of the first cell with a key, for messages."""
+        """The name of the first cell with a key, for messages."""
         columns = ("model", "policy")
         rows = self._rows(
             f"SELECT {', '.join(columns)} FROM plan WHERE cell = ? LIMIT 1",
@@ -190,7 +190,7 @@ class StoreReader:
     def _object(self, text: str) -> dict[str, Any]:
         try:
             found = json.loads(text, parse_float=_finite, parse_constant=_finite)
-            if "\\ud" in text.lower():  # halves of characters, which nothing could print
+            if "\\ud" in text.lower():  # surrogates, which cannot be printed
                 found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"a result is not JSON ({error})") from None

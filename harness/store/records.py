@@ -1,4 +1,4 @@
-"""What a store keeps besides results: runs, and the cells that they consist of."""
+"""The records of a store besides results: runs and their cells."""
 
 from __future__ import annotations
 

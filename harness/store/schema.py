@@ -1,4 +1,4 @@
-"""The tables of a store, and how those of an older harness become these."""
+"""The tables of a store, and the conversion of tables of older versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREATE TABLE runs (
   id INTEGER PRIMARY KEY, sweep TEXT NOT NULL, file TEXT NOT NULL, started REAL NOT NULL, finished REAL,
   baseline INTEGER NOT NULL, fresh INTEGER NOT NULL
 );
--- What a run consists of, in the report's order.
+-- The cells of a run, in the report's order.
 CREATE TABLE plan (
   run INTEGER NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, cell TEXT NOT NULL, accuracy TEXT,
   model TEXT NOT NULL, policy TEXT NOT NULL, target TEXT NOT NULL, runtime TEXT NOT NULL,
@@ -26,14 +26,14 @@ CREATE TABLE plan (
 CREATE TABLE environment (
   run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, name)
 ) WITHOUT ROWID;
--- The hash of every file that went into a run.
+-- The hash of every input file of a run.
 CREATE TABLE artifacts (
   run INTEGER NOT NULL REFERENCES runs(id), name TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (run, name)
 ) WITHOUT ROWID;
 CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID;
 """
-# A revision is the key of what belongs to a result: all of it is written at the end of its table, so that a
-# result changes few pages of the file, however many there are.
+# Samples and layers have the revision of their result as key: they are appended to their tables, so that
+# writing a result changes few pages of the file.
 _RESULTS = """
 CREATE TABLE cells (
   revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT NOT NULL, error TEXT NOT NULL,
@@ -49,14 +49,14 @@ CREATE TABLE layers (
   algorithm TEXT NOT NULL, ns INTEGER NOT NULL, conversion_ns INTEGER NOT NULL, bytes INTEGER NOT NULL,
   predicted_ns INTEGER, PRIMARY KEY (revision, "index")
 ) WITHOUT ROWID;
--- What is computed once on the host: calibrations, accuracies, the digests boards are compared with.
+-- Results that are computed once on the host: calibrations, accuracies, and digests to compare boards with.
 CREATE TABLE evaluations (
   revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, status TEXT NOT NULL,
   error TEXT NOT NULL, result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
 );
 """
 _KEPT = ("cells", "samples", "layers", "evaluations")
-# Format 4 had the keys of results as keys of what belongs to them.
+# In format 4, samples and layers had the key of their result instead of its revision.
 _FROM_4 = f"""
 {"".join(f"ALTER TABLE {table} RENAME TO old_{table};" for table in _KEPT)}
 {_RESULTS}
@@ -89,12 +89,12 @@ UPGRADES = {
     0: _RUNS + _RESULTS,
     4: f"{_FROM_4};{_RENAME_KEYS}",
     5: _FROM_5,
-}  # by the format that they begin with
+}  # by the format that they convert
 
 
 def upgrade(database: sqlite3.Connection, version: int) -> None:
-    """Makes the tables of an empty database (`version` 0), or of an older format, those of VERSION, within
-    the transaction that is open."""
+    """Creates the tables of VERSION in an empty database (`version` 0), or converts those of an older format.
+    Runs within the open transaction."""
     if version != VERSION:
         database.create_function("with_new_keys", 1, _with_new_keys, deterministic=True)
         for statement in UPGRADES[version].split(";"):
@@ -119,8 +119,7 @@ def _with_new_keys(text: str) -> str:
 
 
 def missing_columns(database: sqlite3.Connection, version: int) -> list[str]:
-    """What a database of a format lacks, each as table.column; of an older format that is looked at for whole
-    tables alone."""
+    """The missing columns of a database, as table.column; for older formats only missing tables."""
     found = _columns(database)
     if version == VERSION:
         return sorted(_all_columns() - found)

@@ -1,12 +1,12 @@
-"""The results of a sweep: one SQLite file that several processes may use at once and that survives SIGKILL.
+"""The results of a sweep: one SQLite file. Several processes may use it at once, and it survives SIGKILL.
 
-A result has a key: the hash of everything that determines it. Who works on a result claims its key first; the
-result and the end of the claim are one transaction, so that a result is there whole or not at all. A claim
-whose owner is gone counts for nothing (harness/store/owners.py).
+The key of a result is the hash of everything that determines it. A process claims the key before it works on
+the result. It writes the result and removes the claim in one transaction, so that a result is complete or
+absent. Claims of dead owners are void (harness/store/owners.py).
 
-Every result gets a revision when it is written. A run remembers the last revision before it began: what it
-finds with a later one was done by another process in the meantime, and is not done again even where the run
-is to do everything afresh.
+Every result gets a revision when it is written. A run stores the last revision before its start. Another
+process wrote the results with later revisions in the meantime; a run does not repeat these, even with
+`--fresh`.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from harness.store.views import make_views, views_are_current
 __all__ = ["FILE_NAME", "Claim", "PlannedCell", "Run", "Store", "Table"]
 
 _layer_values = attrgetter(*LAYER_COLUMNS)
-CLOSING_SECONDS = 1.0  # that closing waits for another process
+CLOSING_SECONDS = 1.0  # closing waits this long for another process
 
 
 class Claim(enum.Enum):
-    """What came of an attempt to take up a piece of work."""
+    """The result of an attempt to claim a piece of work."""
 
     MINE = enum.auto()
     BUSY = enum.auto()  # a living process works on it
-    SETTLED = enum.auto()  # there is nothing left to do
+    SETTLED = enum.auto()  # it is done already
 
 
 class Store(StoreReader):
-    """The store of one results folder, which is made where it is missing. Its methods may be called from any
-    thread. The database may be another `file` than the folder's, as a copy of it."""
+    """The store of one results folder, which is created if missing. Its methods may be called from any
+    thread. `file`: the database, if it is not the folder's own but, for example, a copy."""
 
     def __init__(self, folder: Path, *, file: Path | None = None) -> None:
         with store_errors(folder):
@@ -58,7 +58,7 @@ class Store(StoreReader):
         super().__init__(folder, database)
         self._owners = folder / "owners"
         self._owner: Owner | None = None
-        self._durable: bool | None = None  # whether the next transaction is; not known yet
+        self._durable: bool | None = None  # the current setting of SQLite; None: unknown
         try:
             with store_errors(folder):
                 self._open()
@@ -72,15 +72,15 @@ class Store(StoreReader):
         self.close()
 
     def hurry(self) -> None:
-        """From now on no lock of another process is waited for: what meets one raises StoreError at once."""
+        """From now on, statements do not wait for locks of other processes but raise StoreError at once."""
         self._database.hurry()
 
     def close(self) -> None:
-        """Gives up this process's claims, and clears away what dead processes left."""
+        """Removes the claims of this process, and the claims and files of dead processes."""
         with self._lock:
             try:
                 if self._owner:
-                    # Without it the claims count for nothing, even where there is no room to remove them.
+                    # Without the owner the claims are void, even if a full disk prevents their removal.
                     self._owner.close()
                     self._owner = None
                     self._database.wait_seconds = CLOSING_SECONDS
@@ -104,7 +104,7 @@ class Store(StoreReader):
         fresh: bool,
         environment: Mapping[str, str] | None = None,
     ) -> Run:
-        """Notes that a sweep begins."""
+        """Records the start of a sweep."""
         with self._transaction():
             baseline = self._last_revision()
             run = self._database.execute(
@@ -119,7 +119,7 @@ class Store(StoreReader):
         return Run(id=run, baseline=baseline, fresh=fresh)
 
     def plan(self, run: Run, cells: Sequence[PlannedCell]) -> None:
-        """Notes which cells a run consists of."""
+        """Records the cells of a run."""
         with self._transaction():
             self._database.executemany(
                 _insert("plan", ("run", "position", "cell", "accuracy", *SPEC_COLUMNS)),
@@ -130,12 +130,12 @@ class Store(StoreReader):
             )
 
     def finish_run(self, run: Run) -> None:
-        """Notes that a sweep came to its end."""
+        """Records the end of a sweep."""
         with self._transaction():
             self._database.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), run.id))
 
     def add_artifacts(self, run: Run, hashes: Mapping[str, str]) -> None:
-        """Notes the hashes of the files that go into a run."""
+        """Records the hashes of the input files of a run."""
         with self._transaction():
             self._database.executemany(
                 "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?)",
@@ -143,7 +143,7 @@ class Store(StoreReader):
             )
 
     def settled(self, table: Table, key: str, run: Run) -> bool:
-        """Whether nothing is left to do for a key in this run."""
+        """Whether a key has a result that this run does not have to repeat."""
         return self.settled_together([(table, key)], run)[0]
 
     def settled_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[bool]:
@@ -152,26 +152,26 @@ class Store(StoreReader):
             return [self._settled(table, key, run) for table, key in work]
 
     def claim(self, table: Table, key: str, run: Run) -> Claim:
-        """Tries to take up the work for a key. Claims of dead owners are taken over."""
+        """Tries to claim the work for a key. Takes over claims of dead owners."""
         return self.claim_together([(table, key)], run)[0]
 
     def claim_together(self, work: Sequence[tuple[Table, str]], run: Run) -> list[Claim]:
-        """The same for several keys in one transaction, each for itself."""
+        """The same for several keys in one transaction. Some may succeed while others fail."""
         with self._transaction(durable=False):
             return [self._claim(table, key, run) for table, key in work]
 
     def release(self, key: str) -> None:
-        """Gives up a claim without a result."""
+        """Removes a claim without a result."""
         with self._transaction(durable=False):
             self._release(key)
 
     def complete_cell(self, run: Run, key: str, outcome: Outcome) -> None:
-        """Writes all that is known of a cell and ends its claim, in one transaction."""
+        """Writes a cell's outcome with samples and layers, and removes its claim, in one transaction."""
         if not isinstance(outcome, CellOutcome):  # it ended before anything was measured
             outcome = CellOutcome(status=outcome.status, error=outcome.error)
         values = msgspec.to_builtins(outcome.result)
         known = {name: value for name, value in values.items() if value is not None}
-        result = _dump(known)  # before other threads have to wait for it
+        result = _dump(known)  # outside the transaction, which blocks other threads
         with self._transaction():
             revision = self._replace("cells", key)
             self._database.execute(
@@ -188,7 +188,7 @@ class Store(StoreReader):
             )
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
-        """The same for a computation on the host."""
+        """The same for a computation on the host; `kind` is the kind of the evaluation."""
         result = _dump(outcome.values if isinstance(outcome, EvaluationOutcome) else {})
         with self._transaction():
             revision = self._replace("evaluations", key)
@@ -221,7 +221,7 @@ class Store(StoreReader):
         self._database.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def _replace(self, table: Table, key: str) -> int:
-        """Removes the claim and all that is known of a key; the revision of what is written instead."""
+        """Removes the claim and the result of a key. Returns the revision of the new result."""
         revision = self._last_revision() + 1
         self._release(key)
         self._database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
@@ -236,8 +236,8 @@ class Store(StoreReader):
 
     @contextlib.contextmanager
     def _transaction(self, *, durable: bool = True) -> Iterator[None]:
-        """What is done in the block is done whole or not at all, and then survives the end of this process;
-        where `durable`, also a power cut. After that no claim counts: its owner is gone."""
+        """Commits the statements of the block, or rolls them back after an exception. If `durable`, a commit
+        also survives a power cut. Claims need not: after a power cut their owners are dead."""
         with self._access():
             if durable is not self._durable:
                 self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -247,7 +247,7 @@ class Store(StoreReader):
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
-                if self._database.in_transaction:  # SQLite may have ended it, as where the disk is full
+                if self._database.in_transaction:  # SQLite ends it on some errors, such as a full disk
                     self._database.execute("ROLLBACK")
                 raise
 
@@ -260,7 +260,7 @@ class Store(StoreReader):
         self._database.execute("PRAGMA foreign_keys = ON")
 
     def _convert(self) -> None:
-        """Makes what is there that of today's format; another process may have done so meanwhile."""
+        """Converts the tables to the current format, unless another process has done so meanwhile."""
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
         shown = console.progress(f"converting results of format {version}", None)
         with shown if 0 < version < VERSION else contextlib.nullcontext():

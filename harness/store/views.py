@@ -63,7 +63,7 @@ def views_are_current(database: sqlite3.Connection) -> bool:
 
 
 def make_views(database: sqlite3.Connection) -> None:
-    """Makes them, in place of an earlier version's, within the transaction that is open."""
+    """Creates the views, or replaces those of an earlier version. Runs within the open transaction."""
     for name, statement in _STATEMENTS.items():
         database.execute(f"DROP VIEW IF EXISTS {name}")
         database.execute(statement)
