@@ -45,7 +45,7 @@ class Coefficients:
 
     compute: float  # times cycles over the clock
     memory: float  # times bytes over the bandwidth
-    fitted_on: str = ""  # the measurements; "": this board was not measured
+    fitted_on: str = ""  # description of the measurements; "": this board was not measured
     median_error: float | None = None
     error_p90: float | None = None  # 90th percentile of the relative error
     like: str = ""  # the target that lends them; "": they are this board's own
@@ -62,7 +62,7 @@ class BoardData:
 
     cores: int
     clock_hz: float
-    copy_bytes_per_second: float  # a large memcpy by one core, in bytes copied
+    copy_bytes_per_second: float  # copied bytes of a large memcpy by one core
     caches: tuple[Cache, ...]  # from the core outwards, at most three
     midr: int  # the core's main identification register
     core_model: str  # file in toolchains/cores/ with the costs of instructions

@@ -19,7 +19,7 @@ _WORD = re.compile(r'"([^"]*)"')
 _COMMENT = re.compile(r"//[^\n]*")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # other letters stay, as in the engine
 _LONGEST_QUOTE = 60  # characters
-_LONGEST_WORD = 40  # that a suggestion is looked for
+_LONGEST_WORD = 40  # characters; longer words get no suggestion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class CfgKeys:
     layers: dict[str, tuple[str, ...]]  # by the section's full name
 
     def check_section(self, name: str) -> str:
-        """What is wrong with the name of a section after [net]; "" if nothing is."""
+        """The error in the name of a section after [net]; "" if there is none."""
         if name in self.full_names:
             return ""
         near = nearest(name, self.full_names)
@@ -39,7 +39,7 @@ class CfgKeys:
         return f"is not a section this engine knows; {known}"
 
     def unknown_key(self, section: str, keys: Iterable[str]) -> tuple[str, str] | None:
-        """The first of a section's keys that it cannot have, and what is wrong with it. `section`: a full
+        """The first of the keys that such a section cannot have, with an error message. `section`: a full
         name, or "net"."""
         known = self.net if section == "net" else self.layers[section]
         for key in keys:
@@ -77,7 +77,7 @@ def quoted(text: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that takes the fewest single-letter edits, whatever their case; "" if all are too far.
+    """The known word with the fewest single-letter edits, ignoring case; "" if all are too different.
 
     The engine's rule (engine/src/io/text.cpp).
     """

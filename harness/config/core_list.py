@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST_CORES = 1024  # that Linux's cpu_set_t holds
+MOST_CORES = 1024  # the size of Linux's cpu_set_t
 _LIST = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
 
 

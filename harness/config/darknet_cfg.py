@@ -1,8 +1,7 @@
-"""Parses a Darknet cfg as far as policies need it: layers, their kinds, and their inputs.
+"""Parses the parts of a Darknet cfg that policies need: layers, their kinds, and their inputs.
 
-Lines, sections and the names of keys are checked in the engine's words; values are checked by the engine
-alone, when it loads the cfg. Numbers are read as C's atoi reads them, and spaces inside a line do not count,
-as in Darknet.
+Errors in lines, sections and names of keys have the engine's words. Values are checked only by the engine,
+when it loads the cfg. As in Darknet, numbers are read as by C's atoi, and spaces inside a line are ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A `[header]` with its options as written, without spaces. The first of equal keys counts,
+    """A `[header]` with its options as written, without spaces. If a key is repeated, the first one counts,
     as in Darknet and in the engine."""
 
     name: str  # in full: convolutional, also where the cfg has [conv]
@@ -135,7 +134,7 @@ def read_cfg(path: Path) -> DarknetCfg:
         ) from None
     except OSError as error:
         raise file_error(path, error) from error
-    # Latin-1 keeps every byte, so that what a policy does not touch stays as it is.
+    # Latin-1 keeps every byte, so that a policy changes only its own lines.
     return parse_cfg(raw.decode("latin-1"), str(path))
 
 
@@ -252,7 +251,7 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
             size = section.integer("size", 1)
             pointwise = groups == 1 and size == 1
             filters = section.integer("filters", 1)
-            # A bias of each filter, with batch normalisation three more numbers.
+            # Each filter has a bias and, with batch normalisation, three more numbers.
             normalised = section.integer("batch_normalize", 0) or section.integer("cbn", 0)
             parameters = filters * (channels // groups * size**2 + (4 if normalised else 1))
             channels = filters

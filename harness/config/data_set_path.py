@@ -22,7 +22,7 @@ def split_of(path: Path) -> tuple[Path, str]:
 
 
 def with_split(path: Path, split: str) -> Path:
-    """A `data.yaml` with the split to use, in place of the one that it names, if any."""
+    """The path of a `data.yaml` with this split; replaces a split in the path."""
     file, _ = split_of(path)
     return file.with_name(f"{file.name}:{split}")
 

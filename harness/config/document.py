@@ -1,7 +1,7 @@
 """YAML documents with the line number of every value.
 
 Scalars follow YAML 1.2's core schema: `1e-3` is a number, `on`, `12:30` and `2024-01-01` are
-text. Anchors and aliases are refused: a configuration is read top to bottom, and a document cannot blow up.
+text. Anchors and aliases are refused: they are hard to read, and can expand a small document enormously.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def parse_document(text: str, file: str) -> Node:
         raise ConfigurationError(
             f"{file}:{line}: the character U+{ord(strange.group()):04X} is not allowed in YAML"
         )
-    # libyaml is many times as fast, where PyYAML was built with it. It refuses the two halves that JSON
-    # writes for some characters, and has other messages: so the parser written in Python has the last word.
+    # libyaml, if PyYAML was built with it, is many times as fast. But it refuses the surrogate pairs that
+    # JSON may contain, and has other messages. So if it fails, the parser written in Python decides.
     if yaml.__with_libyaml__:
         with contextlib.suppress(yaml.YAMLError):
             return _Builder(text, file, yaml.CSafeLoader).document()
@@ -149,7 +149,7 @@ _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # YAML 1.1's line breaks
 
 
 class _Builder:
-    """Makes the nodes of a document from a parser's events, and stops at what no configuration holds."""
+    """Makes the nodes of a document from a parser's events. Refuses constructs that no configuration uses."""
 
     def __init__(self, text: str, file: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
@@ -174,7 +174,7 @@ class _Builder:
         return ConfigurationError(f"{self._file}:{self._line(event)}: {message}")
 
     def _line(self, event: Any) -> int:
-        # libyaml places what is missing after `?` on the line behind the text.
+        # libyaml places a missing value after `?` on the line behind the text.
         return min(int(event.start_mark.line) + 1, self._lines)
 
     def _check(self, event: Any) -> None:
@@ -253,7 +253,7 @@ class _Builder:
 
 
 def _characters(text: str, file: str, line: int) -> str:
-    """Joins the halves of characters that are written as JSON writes them, `\\ud83d\\ude00`."""
+    """Joins surrogate pairs, which JSON writes for some characters: `\\ud83d\\ude00`."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """Recognises kinds of file by their content, for errors where a Darknet cfg or Darknet weights are expected.
 
-Names are not looked at: a renamed ONNX model is recognised. Unknown content passes; whoever reads the file
+Names are ignored: a renamed ONNX model is recognised. Unknown content passes, because the reader of the file
 checks it.
 """
 
@@ -25,7 +25,7 @@ _SWAPPED = "Are the cfg and the weights swapped?"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: its name with an article, and a hint for where another kind is expected."""
+    """A kind of file: its name with an article, and a hint for errors that expect another kind."""
 
     name: str
     hint: str = _NO_MODEL
@@ -65,7 +65,7 @@ _MAGIC: Sequence[tuple[int, bytes, Kind]] = (
     (0, b"\x7fELF", Kind("a program or library (ELF)")),
     (0, b"SQLite format 3\0", Kind("an SQLite database")),
 )
-# Matched at the beginning of the file; in the first one the length of a JSON header comes before it.
+# Matched at the beginning of the file. In the first format, the length of a JSON header comes first.
 _PATTERNS: Sequence[tuple[re.Pattern[bytes], Kind]] = tuple(
     (re.compile(pattern, re.DOTALL), kind)
     for pattern, kind in (

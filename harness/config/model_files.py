@@ -10,7 +10,7 @@ from harness.config.file_kind import expect_weights
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
 
-# Three numbers of a version and how many images the network has seen, in 32 or in 64 bits.
+# Three numbers of a version, and the number of images in training, of 32 or 64 bits.
 HEADERS = (16, 20)
 _PARAMETER = 4  # bytes
 _LARGEST_CALIBRATION = 64 << 20  # bytes

@@ -1,6 +1,6 @@
 """Counts the multiply-adds of a network from its cfg alone, for estimates before an engine is built.
 
-Reports have the count of the engine (`mpe info`).
+Reports contain the engine's count (`mpe info`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def multiply_adds(cfg: DarknetCfg) -> int:
 
 
 def _input(layer: Layer, cfg: DarknetCfg, sizes: Sequence[Size]) -> tuple[int, int]:
-    """Channels and pixels of what a layer reads."""
+    """The channels and pixels of a layer's input."""
     source = layer.inputs[0]
     height, width = cfg.input_size[1:] if source == NETWORK_INPUT else sizes[source]
     return (cfg.input_size[0] if source == NETWORK_INPUT else cfg.layers[source].channels), height * width

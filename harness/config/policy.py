@@ -1,8 +1,8 @@
-"""Policies: a precision per layer. Applied to a cfg, a policy gives a cfg again, which `mpe` runs by hand.
+"""Policies: a precision per layer. A policy applied to a cfg gives another cfg, which `mpe` can run by hand.
 
 Layers are named by index (`12`), range (`3-7`), name (`convolutional_12`), kind (`convolutional`,
 `connected`, `depthwise`, `pointwise`) or place (`first`, `last`, `heads`); indices count from 0 as `mpe info`
-prints them. Of several rules that name the same layer the last one counts.
+prints them. If several rules name the same layer, the last one counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PolicyEntry(Protocol):
     def name(self) -> str: ...
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules whose selectors have to name layers."""
+        """The rules with selectors that must name layers."""
         ...
 
     def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
@@ -231,8 +231,8 @@ def applied(policy: Policy, cfg: DarknetCfg) -> DarknetCfg:
 
 @dataclass(frozen=True, kw_only=True)
 class Int8Use:
-    """Whether a cfg has int8 layers, whether one of them converts with recorded ranges, and whether all
-    layers with weights are int8 and do so."""
+    """Whether a cfg has int8 layers, whether one of them uses recorded ranges, and whether all layers with
+    weights are int8 and use recorded ranges."""
 
     any: bool
     static: bool
@@ -240,7 +240,7 @@ class Int8Use:
 
 
 def int8_use(cfg: DarknetCfg) -> Int8Use:
-    """What the int8 layers of a cfg need from a calibration file."""
+    """The use of int8 in a cfg, which decides whether it needs a calibration file."""
     static = [layer.precision == "int8" and not layer.quantize for layer in cfg.weighted]
     return Int8Use(
         any=any(layer.precision == "int8" for layer in cfg.weighted),
@@ -263,8 +263,8 @@ def in_fp32_where_static(cfg_text: str) -> str:
 def expand(entries: Iterable[PolicyEntry], cfg: DarknetCfg) -> tuple[Policy, ...]:
     """All policies of a sweep for one network, each checked against its layers.
 
-    A rule about a kind of layer this network has none of is left out: another model of the sweep may have it.
-    What several entries give, as for a layer in two ranges, is one policy.
+    A rule for a kind of layer that this network lacks is left out: another model of the sweep may have it.
+    Equal policies from several entries, for example for a layer in two ranges, are one policy.
     """
     policies: dict[str, Policy] = {}
     for entry in entries:

@@ -70,7 +70,7 @@ _LAYERS = MappingOf(
     item=Either(
         short=Then(
             shape=_PRECISION_OR_AS_IS,
-            make=lambda _node, precision: (precision, None),  # whether to quantize is the policy's choice
+            make=lambda _node, precision: (precision, None),  # the policy decides whether to quantize
         ),
         long=Record(
             what="a layer's precision",

@@ -1,4 +1,4 @@
-"""Random weights of the right size for a cfg: for timing, where the trained ones cannot be had."""
+"""Random weights of the right size for a cfg: for timing without the trained weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEED = 1  # of the weights that sweeps write
 
 
 def random_weights_file(cfg: Path) -> Path:
-    """Where a sweep keeps the random weights of a cfg, by what is in it."""
+    """The path of a sweep's random weights for a cfg; it depends on the cfg's content."""
     with open_regular(cfg) as stream:
         data = stream.read()
     key = hashlib.sha256(b"random weights 1\0" + data).hexdigest()[:16]

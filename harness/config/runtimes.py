@@ -1,4 +1,4 @@
-"""The runtimes that a sweep may name. A new one is a class in a file of its own, and a line here."""
+"""The runtimes of sweeps. A new runtime needs a class in its own file and a line here."""
 
 from __future__ import annotations
 

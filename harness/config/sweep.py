@@ -24,12 +24,12 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A network, its weights, and what its accuracy is measured on."""
+    """A network, its weights, and the data set for its accuracy."""
 
     name: str
     cfg: Path
     weights: Path
-    random_weights: bool = False  # which are written where `weights` says, when they are needed
+    random_weights: bool = False  # they are written to `weights` when needed
     calibration: Path | Calibration = Calibration()
     dataset: Path | None = None
     labels: Path | None = None  # WordNet ids in output order, of classifiers
@@ -44,8 +44,8 @@ class Model:
 
     @property
     def calibration_dataset(self) -> Path | None:
-        """The pictures that automatic calibration sees, if any: the model's own data set where no other is
-        named. Of a `data.yaml` it then is the split `train`, if that is there."""
+        """The pictures for automatic calibration, if any. The default is the model's own data set; of a
+        `data.yaml`, its split `train`, if it exists."""
         if not isinstance(self.calibration, Calibration):
             return None
         if self.calibration.dataset is None and self.dataset is not None:
@@ -55,7 +55,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices that the engine otherwise makes itself; each set of them is one point of the sweep."""
+    """Choices that the engine makes itself by default. Each set of options is a point of the sweep."""
 
     isa: str | None = None
     algorithm: str | None = None
@@ -67,7 +67,7 @@ class Options:
 
     @property
     def name(self) -> str:
-        """For example `isa=avx2 prefer=memory tune`; empty where nothing is chosen."""
+        """For example `isa=avx2 prefer=memory tune`; empty without choices."""
         chosen = {key: value for key, value in vars(self).items() if value is not None}
         return " ".join(key if value is True else f"{key}={value}" for key, value in chosen.items())
 
@@ -77,7 +77,7 @@ class Step:
     """One of several sets of options, each compared with the one before."""
 
     name: str
-    note: str = ""  # what it adds, for the report
+    note: str = ""  # a description for the report
     options: Options = Options()
     threads: int = 1
 
@@ -105,16 +105,16 @@ class Protocol:
     min_seconds: float = 0.5
     rounds: int = 3
     timeout: float = 600.0  # seconds for one process on the board
-    cool_below: float = 65.0  # degrees Celsius that a board is let cool down to before
-    cool_seconds: float = 300.0  # but no longer than this
-    reruns: int = 2  # of a cell: of rounds during which the board was throttled, and more where times drift
-    # On this machine, if its processor's counter is out of reach: under an emulator, which takes minutes.
+    cool_below: float = 65.0  # degrees Celsius; a hotter board cools down before a run
+    cool_seconds: float = 300.0  # the longest wait for that
+    reruns: int = 2  # repeated rounds of a cell, if the board was throttled or times drift
+    # On this machine, if its processor's counter is not available: under an emulator, which takes minutes.
     count_instructions: bool = False
     sustained: bool = False  # one long run with a time series
 
     def sustained_for(self, seconds: float) -> Protocol:
-        """The same, but every cell is one run of so many seconds. Throttled and drifting runs are not
-        repeated: they are the result."""
+        """The same protocol, but every cell is one run of `seconds`. Throttled and drifting runs are not
+        repeated, because throttling and drift are the result."""
         return replace(
             self,
             runs=1,
@@ -135,7 +135,7 @@ class EmulatedProtocol(Protocol):
     min_seconds: float = 0.0
     rounds: int = 1
     timeout: float = 1800.0
-    images: int = 4  # of each model, whose outputs are compared with the host's by digest
+    images: int = 4  # sample images per model; digests of their outputs are compared with the host's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,10 +175,10 @@ class Variant:
 
 
 def variants(sweep: Sweep) -> tuple[Variant, ...]:
-    """Every policy of a sweep applied to every model, models outermost.
+    """Every policy of a sweep applied to every model, ordered by model.
 
-    Raises ConfigurationError where a policy names a layer that a model does not have, and where int8 layers
-    need recorded ranges and there is neither a calibration file nor a data set to record them on.
+    Raises ConfigurationError if a policy names a layer that a model does not have, or if int8 layers need
+    recorded ranges but the model has neither a calibration file nor a data set to record them on.
     """
     check_kinds(sweep.policies, [model.network for model in sweep.models])
     return tuple(

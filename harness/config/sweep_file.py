@@ -19,7 +19,7 @@ Instead of threads and options, steps compare sets of them one after the other:
       - {name: plain loops, algorithm: plain}
       - {name: everything, threads: 2, note: as the engine chooses}
 
-`MATRIX` below is the one definition: it reads a file into the dataclasses and gives the JSON schema.
+`MATRIX` below is the only definition: it reads a file into the dataclasses and gives the JSON schema.
 """
 
 from __future__ import annotations

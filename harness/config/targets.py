@@ -38,7 +38,7 @@ class Target:
     architecture: Architecture
     cpu: str | None = None  # the core
     qemu_cpu: str | None = None  # QEMU's name of the core that executes the same instructions
-    features: tuple[str, ...] = ()  # what the core can do, of FEATURES
+    features: tuple[str, ...] = ()  # the core's, from FEATURES
     glibc: str | None = None  # the version that the board's system has
     libstdcxx: str | None = None  # the highest GLIBCXX symbol version there
     cxxabi: str | None = None  # the highest CXXABI symbol version there
@@ -47,7 +47,7 @@ class Target:
     tensorflow: str | None = None  # version; toolchains/tensorflow/ pins its wheel
     tensorflow_bazel: str | None = None  # file there that says how it is built from its sources
     image: str | None = None  # folder below device_images/
-    board: BoardData | None = None  # what its speed is predicted from
+    board: BoardData | None = None  # the data for predicting its speed
     aliases: tuple[str, ...] = ()
 
     @property
@@ -230,8 +230,8 @@ def _by_name() -> dict[str, Target]:
 
 
 def shared_target(target: Target) -> Target:
-    """The target with the oldest C library among those of its architecture that ship, or with its own if that
-    is older: a program that is compiled for it runs on all of them."""
+    """The target with the oldest C library of all shipped targets with its architecture, or its own if that
+    is older. A program that is compiled for the result runs on all of them."""
     versions = [
         known.glibc for known in (target, *all_targets()) if known.architecture == target.architecture
     ]

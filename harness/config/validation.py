@@ -1,6 +1,6 @@
 """The shapes of configuration files. A shape reads a node, and gives the JSON schema for it.
 
-The schema is what editors use, and what docs/configuration.md is generated from.
+Editors use the schema, and docs/configuration.md is generated from it.
 
 Every `read` raises ConfigurationError with file and line when the node has another shape.
 """
@@ -48,7 +48,7 @@ class Text:
         _expect(node, ("text", "integer", "number", "boolean"), self.expected)
         if not node.source.strip() or (self.pattern and not re.fullmatch(self.pattern, node.source)):
             raise node.error(f'expected {self.expected}, found "{node.source[:40]}"')
-        if "\0" in node.source:  # no path and no word of a command can hold it
+        if "\0" in node.source:  # not possible in paths and in words of a command
             raise node.error(f"expected {self.expected}, found a null character in it")
         return node.source
 
@@ -205,7 +205,7 @@ class MappingOf(Generic[T]):
     what: str
     item: Shape[T]
     pattern: str  # every key matches it; also in the JSON schema
-    expected: str  # what such a key is
+    expected: str  # description of the keys
 
     def read(self, node: Node) -> tuple[Entry[T], ...]:
         _expect(node, ("mapping",), f"a mapping of {self.what}")
@@ -230,10 +230,10 @@ class Field:
     """A key of a record."""
 
     shape: Shape[object]
-    help: str  # what the key is for, in one sentence without capital and full stop
+    help: str  # the purpose of the key, in one sentence without capital and full stop
     required: bool = False
     example: object = None  # as YAML would give it
-    default: object = None  # the same; not needed where the record's dataclass has it
+    default: object = None  # the same; not needed if the record's dataclass has a default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +243,7 @@ class Record(Generic[T]):
     what: str
     fields: Mapping[str, Field]
     make: Callable[..., T]
-    defaults: type | None = None  # a dataclass; its defaults hold where a key is absent
+    defaults: type | None = None  # a dataclass with the defaults of absent keys
     misnomers: Mapping[str, str] = field(default_factory=dict)  # key that people try -> hint
     renamed: Mapping[str, str] = field(default_factory=dict)  # deprecated key -> current key
     also: Sequence[str] = ()  # keys of other records for the same place, to suggest for misspelt ones
