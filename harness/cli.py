@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return 0
-    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback without asking for it
+    except Exception as error:  # noqa: BLE001 - users see a traceback only with --debug
         if known := explained(error):
             _show(f"error: {known}", debug=options.debug)
             return _failed(options, known.exit_status, known.message, hint=known.hint, where=known.where)

@@ -31,7 +31,7 @@ _PLACE = re.compile(r"(?:(?!: )[^\n])+?:[0-9]+(?=: )|layer [0-9]+\b|[^\s:]*[/.][
 class HarnessError(Exception):
     """`message`: what failed and where; `hint`: what to do.
 
-    `where`: only the place, for programs: FILE:LINE, a file, a board or a layer; "" if there is none.
+    `where`: only the place, for programs: FILE:LINE, a file, a board or a layer; "" if unknown.
     """
 
     exit_status = 1

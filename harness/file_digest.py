@@ -15,9 +15,9 @@ _digests: dict[tuple[str, int, int, int], str] = {}
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a local file, remembered while size, inode and time of change stay.
+    """The SHA-256 of a local file, cached as long as its size, inode and time of change are the same.
 
-    Raises ConfigurationError where it cannot be read or is no regular file.
+    Raises ConfigurationError if it cannot be read or is not a regular file.
     """
     try:
         with open_regular(path) as stream:

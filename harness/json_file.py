@@ -1,4 +1,4 @@
-"""JSON files that users bring."""
+"""Reads users' JSON files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.files import read_text
 
 
 def read_json(path: Path, *, limit: int, what: str) -> Any:
-    """The document of a file of at most `limit` bytes; `what` says in messages what the file should be.
+    """Reads a JSON file of at most `limit` bytes; `what` names the expected content in messages.
 
-    Raises ConfigurationError with file and line where it is not JSON, or nested or long beyond reason.
+    Raises ConfigurationError with file and line if it is not JSON, nested too deeply or too large.
     """
     text = read_text(path, limit=limit, what=what)
     try:
@@ -25,7 +25,7 @@ def read_json(path: Path, *, limit: int, what: str) -> Any:
             f"{path}: not {what}: lists and objects are nested too deeply",
             hint="Check that it is the right file.",
         ) from None
-    except ValueError:  # Python reads integers of some thousand digits, and no more
+    except ValueError:  # an integer with more digits than Python accepts
         raise ConfigurationError(
             f"{path}: not {what}: a number has thousands of digits",
             hint="Check that it is the right file.",

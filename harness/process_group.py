@@ -1,4 +1,4 @@
-"""Processes that end with this one, however it ends."""
+"""Process groups that are killed when this process ends for any reason."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 
-# Reads until this process has ended, however it did: the kernel then closes the other end of the pipe. What
-# follows is done then. PR_SET_PDEATHSIG would reach a program alone, and not what it has started, as the
-# sampler's shell starts the engine; a program that kept the machine's lock would keep it as long as it hung.
+# Reads until this process has ended for any reason: the kernel then closes the other end of the pipe. Then
+# the following commands run. PR_SET_PDEATHSIG is no alternative: it does not reach children of the program,
+# such as the engine under the sampler's shell. A hung child would keep the machine's lock.
 _GUARD = "trap '' HUP INT TERM; read -r _; "
 _KILL_GROUP = "kill -KILL 0"
 _GRACE = 2  # seconds
@@ -23,10 +23,10 @@ _END_GROUP = f"kill -TERM 0; sleep {_GRACE}; kill -KILL 0"
 
 @contextlib.contextmanager
 def process_group(*, gently: bool = False) -> Iterator[int]:
-    """The number of a process group; what is in it is killed at the end of the block or of this process.
+    """The number of a process group; its processes are killed at the end of the block or of this process.
 
-    `gently`: where this process ends, they are asked to end before that. Ninja, which gives each compiler a
-    group of its own, ends them then.
+    `gently`: if this process ends, they first get SIGTERM. Ninja needs this to end its compilers, because it
+    gives each compiler its own group.
     """
     with guard(_END_GROUP if gently else _KILL_GROUP) as leader:
         try:
@@ -36,8 +36,8 @@ def process_group(*, gently: bool = False) -> Iterator[int]:
 
 
 def end_group(group: int) -> None:
-    """Asks what is in a process group to end, and waits for that, but not for long."""
-    # The guard hears no SIGTERM: it is the last one.
+    """Sends SIGTERM to a process group, and waits a short time for the end of its processes."""
+    # The guard ignores SIGTERM, so it remains.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
     deadline = time.monotonic() + _GRACE
@@ -46,7 +46,7 @@ def end_group(group: int) -> None:
 
 
 def _members(group: int) -> int:
-    """How many processes of a group still run."""
+    """The number of running processes in a group."""
     found = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -56,7 +56,8 @@ def _members(group: int) -> int:
 
 
 def guard(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """A shell, leader of a process group, that runs `script` when it is left or this process has ended."""
+    """A shell, leader of a process group, that runs `script` when its standard input is closed, at the latest
+    when this process has ended."""
     try:
         return subprocess.Popen(
             ["sh", "-c", _GUARD + script, "sh", *arguments],
@@ -71,6 +72,6 @@ def guard(script: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def kill_group(group: int) -> None:
-    """Kills what is in a process group, if it is still there."""
+    """Kills all processes of a process group, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

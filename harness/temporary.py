@@ -1,8 +1,8 @@
-"""Temporary files and folders that do not outlive their process for long, however it ends.
+"""Temporary files and folders that are removed soon after their process ends for any reason.
 
-Each is locked by the process that made it. The kernel drops the lock when the process is gone, also after
-SIGKILL, so whoever looks next sees which are left over: every process removes those from a folder before it
-makes its first one there, and from the folder for temporary files when it starts.
+Each is locked by its process. The kernel releases the lock when the process ends, also after SIGKILL, so that
+other processes recognise the remains. Every process removes remains from a folder before it creates its first
+file or folder there, and from the system's folder for temporary files when it starts.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import IO
 
 _PREFIX, _SUFFIX = "harness-", ".tmp"
-_NAME = re.compile(r"\.?harness-([a-z0-9-]+-)?[a-z0-9_]{8}\.tmp")  # what tempfile makes of these
+_NAME = re.compile(r"\.?harness-([a-z0-9-]+-)?[a-z0-9_]{8}\.tmp")  # the names that tempfile makes from these
 _looked_into: set[Path] = set()
 _guard = threading.Lock()
 
 
 @contextlib.contextmanager
 def temporary_folder(purpose: str, *, within: Path | None = None) -> Iterator[Path]:
-    """A private folder that goes with the block; `within` another folder than that for temporary files.
+    """A private folder that is removed at the end of the block, `within` a folder or in the system's folder
+    for temporary files.
 
-    Raises OSError where it cannot be made.
+    Raises OSError if it cannot be created.
     """
     parent = within or Path(tempfile.gettempdir())
     remove_left(parent)
@@ -51,10 +52,10 @@ def temporary_folder(purpose: str, *, within: Path | None = None) -> Iterator[Pa
 
 @contextlib.contextmanager
 def fresh_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """An empty folder that gets the name `folder` when the block ends without an error, and goes otherwise.
+    """An empty folder that is renamed to `folder` at the end of the block, or removed after an exception.
 
-    Where another process has made `folder` meanwhile, that one stays; with `replace` it is removed, for those
-    who hold a lock. Raises OSError where the folder cannot be made or renamed.
+    If another process has created `folder` meanwhile, that one stays. With `replace` it is removed; callers
+    must hold a lock then. Raises OSError if the folder cannot be created or renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder("fresh", within=folder.parent) as private:
@@ -72,9 +73,10 @@ def fresh_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_file(within: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A private file in a folder, with its path; it goes with the block unless it gets another name there.
+    """A private file in a folder, with its path. It is removed at the end of the block unless the block
+    renames it.
 
-    Raises OSError where it cannot be made.
+    Raises OSError if it cannot be created.
     """
     remove_left(within)
     while True:
@@ -91,8 +93,8 @@ def temporary_file(within: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def remove_left(parent: Path | None = None) -> None:
-    """Removes what processes that are gone have left in a folder, or in that for temporary files; once for
-    each folder. What cannot be removed stays.
+    """Removes the remains of dead processes from a folder, by default the system's folder for temporary
+    files. Works once for each folder. Ignores files that cannot be removed.
     """
     with contextlib.suppress(OSError):
         parent = parent or Path(tempfile.gettempdir())
@@ -127,7 +129,7 @@ def _remove_unlocked(path: Path) -> None:
 
 
 def _lock(handle: int, path: Path) -> bool:
-    """Locks what was made just now; False where another process has seen it unlocked and removes it."""
+    """Locks a new file or folder. False if another process has found it unlocked and removes it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

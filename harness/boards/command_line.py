@@ -10,9 +10,9 @@ from harness.boards.base import Completed
 
 _PID_LINE = re.compile(r"\A([1-9][0-9]{0,9})\n")
 
-# The start of a process in ticks since boot, nothing for one that is gone: field 22 of its `stat`, where a
-# name that may hold blanks and brackets comes before the third. To be called in `$()`, as it changes the
-# options; then it is also another process than the one it asks about: QEMU makes up what is said of itself.
+# Prints the start time of a process in ticks since boot, or nothing if the process is gone. It is field 22 of
+# `stat`; field 2 is a name that may contain blanks and brackets. Call it in `$()`, because it changes shell
+# options, and because QEMU reports a wrong start time to a process that asks about itself.
 STARTED = r"""
 started() {
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
@@ -22,8 +22,9 @@ started() {
 }
 """
 
-# Runs words as the leader of a process group, so that all they start can be killed with it. OpenSSH makes
-# every command one; where a server does not, as Dropbear's, `setsid` does, and `led` says so to the words.
+# Runs a command as the leader of a process group, so that its children can be killed with it. OpenSSH makes
+# every command a leader. Other servers, such as Dropbear, do not; then `setsid` does, and the command gets
+# the variable `led`.
 _LEADER = r"""
 group=$(
   read -r stat <"/proc/$$/stat"
@@ -37,10 +38,10 @@ if ! command -v setsid >/dev/null; then echo "no group"; exit 1; fi
 led=setsid exec setsid "$@"
 """
 
-# The first line of output is the process number, for killing. The command is the leader of a group, so it is
-# also the number of the process group; `exec` keeps it for the inner shell. That shell
-# stays: it turns a death by signal into 128 + n, which SSH libraries do not all report. What is not entered
-# among the running groups of its session is not started.
+# The first line of output is the process number, for killing. It is also the number of the process group,
+# because the command is a leader; `exec` keeps it for the inner shell. That shell stays until the end: it
+# reports a death by signal as status 128 + n, which some SSH libraries do not. A command is started only
+# after its group is entered among the running groups of its session.
 _WRAPPER = (
     STARTED
     + r"""
@@ -70,8 +71,8 @@ def quoted(argv: Sequence[str]) -> str:
 
 
 def leading(argv: Sequence[str]) -> list[str]:
-    """The words that run `argv` as the leader of a process group, with the variable `led` as the word that it
-    took to make it one, if any. Where that cannot be done they print `no group` and fail."""
+    """The command line that runs `argv` as the leader of a process group. If that takes a prefix (`setsid`),
+    the variable `led` contains it. If it is impossible, the command prints `no group` and fails."""
     return ["sh", "-c", _LEADER, "sh", *argv]
 
 
@@ -80,8 +81,8 @@ def wrapped(
 ) -> str:
     """The line that runs `argv`, with more variables, and first prints the number of its process group.
 
-    While it runs, the folder `running` holds a file GROUP-START for it. `leader`: the word, if any, that it
-    takes to make a command the leader of a group.
+    While it runs, the folder `running` contains a file GROUP-START. `leader`: the prefix, if any, that makes
+    a command the leader of a group.
     """
     assignments = [f"{name}={value}" for name, value in environment.items()]
     prefix = ["env", *assignments] if assignments else []

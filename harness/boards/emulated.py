@@ -46,7 +46,7 @@ _SDKS = "/opt/sdk"  # this machine's, read-only
 
 
 def seen_below(folder: Path, path: Path) -> str | None:
-    """A file's path in a folder, if everybody may read it and all parent folders; else None."""
+    """The path of a file relative to a folder. None if not all users may read the file and its folders."""
     try:
         inside = path.resolve().relative_to(folder.resolve())
         steps = [folder.resolve() / part for part in (*reversed(inside.parents), inside)]

@@ -15,7 +15,7 @@ class BoardPaths:
     proc: str = "/proc"
     vcgencmd: str = "vcgencmd"  # Raspberry Pi's; empty: not used
     tegrastats: str = "tegrastats"  # Jetson's; empty: not used
-    sudo: bool = False  # whether sudo without a password sets what the user may not set
+    sudo: bool = False  # whether to use sudo, without a password, for settings that need root
     meter: EnergyMeter | None = None  # a command on this machine that reads the board's power
 
     @property

@@ -18,7 +18,7 @@ from harness.config.validation import Schema
 from harness.errors import HarnessError
 from harness.text import one_line
 
-# Of a text only the kind is shown, as it may be a password.
+# Messages show only the type of a text, because it may be a password.
 _KINDS = {"nothing": "nothing", "integer": "an integer"}
 _MOST_OUTPUT = 4 << 20  # bytes
 _LOOK_SECONDS = 0.1  # between two checks of the amount of output
@@ -26,12 +26,13 @@ _LONGEST = 1 << 16  # bytes from the end of a command's output
 
 
 def run_user_command(words: Sequence[str], seconds: float, *, doing: str, key: str) -> str:
-    """Runs a command, waits for its end, and returns what it printed on standard output.
+    """Runs a command, waits at most `seconds` for its end, and returns its standard output.
 
-    Raises HarnessError where it cannot be started, fails, or takes too long: then it and what it started are
-    killed. `doing` is what it is called, `key` what it stands under in the boards file. Its words are not
-    shown, they may hold a password; what it printed last may as well, and errors are kept with results, so
-    that is shown on standard error alone.
+    `doing` describes the command in messages, `key` is its key in the boards file. Raises HarnessError if it
+    cannot be started, fails, or takes too long; it and its children are killed then.
+
+    Both the command's words and its output may contain a password, and errors are stored with results. So
+    errors contain neither; the last output is only shown on standard error.
     """
     # To files: a pipe would block while a remaining child process holds it open.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:

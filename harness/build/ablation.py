@@ -12,5 +12,5 @@ ALGORITHMS = (
 
 
 def needs_ablation(algorithms: Iterable[str | None]) -> bool:
-    """Whether an engine that is to run these algorithms has to be built for the ablation."""
+    """Whether only an engine that is built for the ablation can run these algorithms."""
     return any(algorithm in ALGORITHMS for algorithm in algorithms)

@@ -1,4 +1,4 @@
-"""Reads from an ELF file what a program needs, and checks that a target has it."""
+"""Reads the requirements of a program from its ELF file, and checks that a target meets them."""
 
 from __future__ import annotations
 

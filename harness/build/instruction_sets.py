@@ -89,7 +89,7 @@ def asked_for(flags: str) -> set[str]:
 
 
 def check_instruction_sets(flags: Mapping[str, str], target: Target) -> None:
-    """Refuses a build if a file other than the kernels of one set may use what the target's core lacks.
+    """Refuses a build if a file may use instructions that the target's core lacks. Kernels are exempt.
 
     `flags` are the compiler's, by source file. Raises TargetMismatchError with the set, a file and its flags.
     """

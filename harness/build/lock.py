@@ -13,7 +13,7 @@ from harness.errors import BuildError, hint_of
 
 @contextlib.contextmanager
 def exclusive(path: Path, waiting_for: str) -> Iterator[None]:
-    """Holds the lock file `path`, created with its folder if needed; logs what it waits for."""
+    """Holds the lock file `path`, created with its folder if needed. Logs `waiting_for` if it waits."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a")

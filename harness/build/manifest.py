@@ -16,7 +16,7 @@ _NOT_BUILT = {"tests", "bench"}  # folders of engine/ that do not belong to the 
 
 
 def read_sources(toolchain: Toolchain) -> dict[str, bytes]:
-    """Path -> content of every file that the program is built from. Raises BuildError if there is none."""
+    """Path -> content of every source file of the program. Raises BuildError if there are none."""
     root = resource("engine")
     files = sorted(
         path

@@ -33,7 +33,7 @@ from harness.resources import cache_directory
 from harness.temporary import fresh_folder, temporary_folder
 
 KEPT = 5  # builds per folder; older ones are removed
-_ROOM = 50_000_000  # bytes; with less free, a failure may come from that, which compilers seldom say
+_ROOM = 50_000_000  # bytes; with less free space, that may be the cause of a failure: compilers rarely say so
 _NAME, _RECORD = "mpe", "program.json"
 _STEP = re.compile(r"^\[\d+/\d+\] Building ")
 
@@ -135,7 +135,7 @@ def _compile(
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
     log.at("configuring" if tools.slow else "configuring (a new glibc version takes a minute)")
     _run(tools, configure, log, target, log.line)
-    # Before a minute of compiling; engine.py checks it again for each target that shares the program.
+    # Checked before a minute of compiling; engine.py checks it again for each target that shares the program.
     check_instruction_sets(compiler_flags(work / "compile_commands.json", source / "engine"), target)
     with log.counting("compiling", _source_count(work)) as progress:
 

@@ -1,4 +1,4 @@
-"""What is asked of a build, and the keys under which the cache keeps its results."""
+"""The request for a build, and the keys of its results in the cache."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BuildRequest:
 
     @property
     def folder_name(self) -> str:
-        """The same for all requests with one toolchain whose targets share programs."""
+        """The name of the folder for requests with the same toolchain and targets that share programs."""
         values = json.dumps([self.toolchain.place, self.toolchain.compiles_for(self.shared)], sort_keys=True)
         digest = hashlib.sha256(values.encode()).hexdigest()[:12]
         return f"{self.toolchain.name}-{self.shared.architecture}-{digest}"

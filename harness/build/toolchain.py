@@ -158,7 +158,7 @@ class HostTools:
 
 
 class Zig(HostToolchain):
-    """Zig's C++ compiler from PyPI, which needs nothing of the system and links for any glibc version."""
+    """Zig's C++ compiler from PyPI. It needs no system packages and links for any glibc version."""
 
     name = "zig"
 

@@ -1,1 +1,1 @@
-"""One module a subcommand: `configure(parser)` and `run(arguments) -> exit status`."""
+"""One module per subcommand: `configure(parser)` and `run(arguments) -> exit status`."""

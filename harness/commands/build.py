@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         for sdk in {sdk.folder: sdk for _, sdk in built if sdk}.values():
             _print_sdk(sdk)
-    # What cannot be built for one of several targets is no mistake in the command line.
+    # With several targets, a failure for one of them is no mistake in the command line.
     statuses = [max(error.exit_status, BuildError.exit_status) for error in failed.values()]
     return max(statuses, default=0)
 

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             rows.append({"image": str(sample.path), "detections": _rows(sample, detections, names)})
             bar.advance()
-    # Everything is found before anything is written: a damaged picture leaves no half of the output.
+    # All pictures are processed before anything is written: a damaged one leaves no partial output.
     for row, path in zip(rows, arguments.images, strict=True):
         if path in targets:
             _draw(path, row["detections"], names, targets[path])

@@ -128,7 +128,7 @@ def _row(finding: Finding) -> dict[str, object]:
 
 
 def _more(finding: Finding) -> dict[str, object]:
-    """What only the findings of a target have; `expected` and `printed` those of programs that were run."""
+    """The keys that only findings of a target have; `expected` and `printed` are for executed programs."""
     from harness.doctor.checks import WrongOutputError
 
     expected = finding.requirement.expected

@@ -1,4 +1,4 @@
-"""`harness models`: what models there are, and how to get their weights."""
+"""`harness models`: lists the known models and downloads their weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`harness run`: runs what is missing of a sweep and shows the table."""
+"""`harness run`: measures the missing cells of a sweep and shows the table."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ def read_checks() -> tuple[Check, ...]:
 
 
 def build_check(check: Check, target: Target) -> Path:
-    """Builds a check's program, or finds it; either way it asks for no more than the target has.
+    """Builds a check's program, or finds it in the cache. The target meets all requirements of the result.
 
-    Raises BuildError or TargetMismatchError, and what tensorflow_sdk raises. No files are left behind then.
+    Raises BuildError or TargetMismatchError, and the errors of tensorflow_sdk. No files are left behind then.
     """
     toolchain = load_toolchain(_TOOLCHAIN)
     sdk = tensorflow_sdk(target) if check.sdk else None
@@ -119,7 +119,7 @@ def build_check(check: Check, target: Target) -> Path:
 
 
 def run_check(check: Check, target: Target, board: Board) -> str:
-    """The output of a check on the board, which is the expected one.
+    """Runs a check on the board and returns its output, which is the expected one.
 
     Raises WrongOutputError if it differs, TargetMismatchError if the program did not run to its end.
     """
@@ -151,7 +151,7 @@ def run_check(check: Check, target: Target, board: Board) -> str:
 
 
 def _end(done: Completed) -> str:
-    """How a process ended that did not end well, and its last words."""
+    """Describes the end of a failed process, with the end of its output."""
     if done.status < 0:
         try:
             how = f"was killed by {signal.Signals(-done.status).name}"

@@ -70,7 +70,7 @@ def install(findings: Sequence[Finding]) -> list[str]:
 
 
 def _kernel_wants_apparmor() -> bool:
-    """Where the kernel enforces AppArmor, Docker starts no container without its parser."""
+    """Whether the kernel enforces AppArmor but its parser is missing: Docker then starts no containers."""
     try:
         enabled = Path("/sys/module/apparmor/parameters/enabled").read_text(encoding="ascii").strip()
     except OSError:

@@ -12,7 +12,7 @@ from harness.config.targets import host_architecture
 from harness.errors import BuildError, HarnessError
 from harness.prediction import llvm
 
-# What a system administrator runs lies in folders that a user's PATH may lack.
+# Folders with programs for system administrators, which a user's PATH may lack.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -26,9 +26,9 @@ class Requirement:
     hint: str
     packages: tuple[str, ...] = ()  # Debian's and Ubuntu's; empty: not a package
     tests_only: bool = False
-    needs: tuple[str, ...] = ()  # names of those without which it cannot be looked for
+    needs: tuple[str, ...] = ()  # names of requirements for the search itself
     expected: str | None = None  # of a check: the expected output
-    optional: bool = False  # without it harness works, but for that purpose
+    optional: bool = False  # without it, everything but its own feature works
 
 
 class DoesNotApplyError(HarnessError):

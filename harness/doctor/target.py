@@ -37,7 +37,7 @@ _QEMU, _IMAGE, _BOARD, _SDK = "QEMU", "image", "board", "libtensorflow SDK"
 def examine_target(target: Target, board: Board) -> Generator[Finding, None, None]:
     """Makes all checks in order; a check is skipped if one of its requirements failed.
 
-    The board is connected on the way and left when the generator ends or is closed.
+    The board is connected when it is needed, and released when the generator ends or is closed.
     """
     met: set[str] = set()
     with contextlib.ExitStack() as connection:
@@ -113,11 +113,11 @@ def _emulated_core(target: Target) -> str:
     if host_architecture() == "aarch64":
         return f"not used: this machine is arm64, and programs run on its core instead of {core}"
     interpreter = arm64_interpreter() or ""
-    # Under its name in binfmt_misc, a link, it takes every option for the program's.
+    # Started by the link in binfmt_misc, it would treat every option as one of the program.
     emulator = Path(interpreter).resolve()
     try:
         version, cores = (_said(emulator, *words) for words in (["--version"], ["-cpu", "help"]))
-    except OSError:  # registered out of a container, as docker/binfmt does
+    except OSError:  # registered from inside a container, as by docker/binfmt
         return f"{interpreter}, which cannot be checked for {core} from here"
     if core not in cores.split():
         raise HarnessError(f"{version.splitlines()[0]} does not support the core {core}")

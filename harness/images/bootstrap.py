@@ -1,11 +1,11 @@
 """Builds a base image from Debian's archive, if no registry is reachable.
 
-mmdebstrap fetches the packages and unpacks them; nothing of them is run, so a minute of emulated maintainer
-scripts is saved and what they would have set up is set up here: the two files of users and groups. Such a
-base runs programs and an SSH server. It has no record of its packages, so nothing can be installed on top.
-A recipe that says `configured` has its packages set up by their own scripts, under QEMU.
+mmdebstrap fetches and unpacks the packages. It does not run their maintainer scripts, which would take a
+minute under QEMU; this module writes the two files that are needed from them, the lists of users and groups.
+Such a base runs programs and an SSH server. It has no package database, so nothing can be installed on top.
+If a recipe is `configured`, the packages' own scripts are run, under QEMU.
 
-The archive is handed to the Docker Engine with `docker load`: what `docker import` makes is labelled with the
+The Docker Engine gets the archive by `docker load`, because `docker import` would label the image with the
 engine's own architecture.
 """
 
@@ -32,7 +32,7 @@ from harness.temporary import temporary_folder
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# The main archive alone: a point release has the security updates up to it, and the archive of those since
+# Only the main archive: a point release contains earlier security updates, and the archive of later ones
 # moves away while the release itself is still served.
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -43,7 +43,7 @@ _USERS = (
     'cp "$1/usr/share/base-passwd/group.master" "$1/etc/group"',
 )
 _SSHD = 'mkdir -p "$1/run/sshd"'
-# What of mmdebstrap's output tells why it failed.
+# Lines of mmdebstrap's output with the reason for a failure.
 _NO_ROOM = re.compile(r"No space left on device|enough free space|write error")
 _NO_NETWORK = re.compile(
     r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect|"
@@ -53,7 +53,7 @@ _NOT_SERVED = re.compile(r"does not have a Release file")
 
 
 class ReleaseGoneError(BuildError):
-    """The archive serves the release no longer."""
+    """The archive no longer serves the release."""
 
 
 def base_tag(recipe: Recipe, release: Release) -> str:
@@ -64,8 +64,8 @@ def base_tag(recipe: Recipe, release: Release) -> str:
 def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: BuildLog) -> str:
     """Makes the base and loads it; returns its tag.
 
-    Raises BuildError, ReleaseGoneError where the archive has the release no longer, and OSError where a file
-    cannot be written; then nothing is loaded and no file is left.
+    Raises BuildError, ReleaseGoneError if the archive no longer serves the release, and OSError if a file
+    cannot be written. Nothing is loaded and no file is left behind then.
     """
     program = shutil.which("mmdebstrap")
     if program is None or not KEYRING.is_file():
@@ -125,7 +125,7 @@ def _unpack_debian(program: str, recipe: Recipe, release: Release, layer: Path, 
                 log.line(text)
                 said.append(text.strip())
         except BaseException:
-            process.terminate()  # it then removes its own folders, while somebody reads what it says of that
+            process.terminate()  # it removes its own folders; its output must be read meanwhile
             for _ in process.stdout:
                 pass
             raise

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OWNER_LABEL = "harness.owner"  # its value names the process that owns the container
 SILENCE_SECONDS = 7 * 24 * 3600  # for clients: an emulated linker prints nothing for a long time
-STOP_SECONDS = 60  # for an interrupted program to write down how far it has come
+STOP_SECONDS = 60  # for an interrupted program to save its progress
 
 
 def run_in_container(
@@ -37,8 +37,8 @@ def run_in_container(
 ) -> int:
     """Runs the command as the calling user, `folder` mounted at `at`. Returns its exit status.
 
-    Each line that it prints is passed on as it comes. The container is removed whatever comes of it;
-    interrupted, the program is first asked to stop. Raises DockerError.
+    Passes on each line of output at once. The container is always removed at the end; after an interruption,
+    the program is first asked to stop. Raises DockerError.
     """
     from docker.types import Mount
 
@@ -75,7 +75,7 @@ def run_in_container(
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Text in lines, each with its end, out of bytes that are cut anywhere."""
+    """Decodes chunks of bytes to lines of text, each with its line end."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     rest = ""
     for chunk in chunks:
@@ -106,7 +106,7 @@ def remove(container: Any) -> None:
     except NotFound:
         return
     except APIError as error:
-        if error.status_code != 409:  # somebody else removes it at this moment
+        if error.status_code != 409:  # another process is removing it
             console.warn(f"could not remove the container {container.name}: {short(error)}")
     except (DockerException, RequestException) as error:
         console.warn(f"could not remove the container {container.name}: {short(error)}")

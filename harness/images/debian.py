@@ -15,7 +15,7 @@ _SUITE = Text(expected="a suite of Debian", pattern=r"[a-z][a-z-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release that the archive still serves."""
+    """A release of Debian that the archive serves."""
 
     suite: str
     glibc: str
@@ -24,11 +24,11 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Debian:
-    """What is known of Debian."""
+    """Debian's releases, and the packages for building the engine."""
 
     releases: tuple[Release, ...]
     building: tuple[str, ...]  # suites whose compiler and CMake can build the engine
-    build_packages: tuple[str, ...]  # with which they do
+    build_packages: tuple[str, ...]  # the packages for that
 
     def nearest(self, glibc: str, *, building: bool = False) -> tuple[Release, ...]:
         """The releases, nearest C library first; of two equally near ones, the older first."""

@@ -25,12 +25,12 @@ class DockerError(HarnessError):
 
 
 class DockerAccessError(DockerError):
-    """There is an engine, and this user may not use it."""
+    """There is an engine, but this user may not use it."""
 
 
 def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
-    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError if none answers,
-    DockerAccessError among them."""
+    """A client of the local engine ($DOCKER_HOST is honoured). Raises DockerError if none answers, and
+    DockerAccessError if this user may not use it."""
     import docker
     from docker.errors import DockerException
     from requests.exceptions import RequestException
@@ -56,14 +56,14 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
 
 
 def container_name(*words: str) -> str:
-    """A name that no other container has, of the letters that the engine takes."""
+    """A unique name for a container, with only the characters that the engine allows."""
     words = tuple(re.sub(r"[^A-Za-z0-9.-]", "_", word) for word in words)
     return "-".join(["harness", *words, secrets.token_hex(4)])
 
 
 @contextlib.contextmanager
 def answering(doing: str) -> Iterator[None]:
-    """Turns every way in which the engine refuses or stops answering into DockerError."""
+    """Turns all errors of the engine and of the connection to it into DockerError."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 

@@ -1,7 +1,7 @@
 """Builds the arm64 image of a target with the Docker Engine's API.
 
-An image is tagged only when it is complete, and labelled with a hash of its inputs: a second call finds it,
-a changed Dockerfile or pin builds a new one.
+An image is tagged only when it is complete, and labelled with a hash of its inputs. A second call finds it; a
+changed Dockerfile or pin builds a new one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def image_tag(recipe: Recipe) -> str:
 def build_image(
     target: Target, *, fresh: bool = False, building: bool = False, recipe: Recipe | None = None
 ) -> BuiltImage:
-    """The target's image, built when it is not there; with `fresh` in any case, base included.
+    """The target's image, built if it is missing; with `fresh`, it and its base are always built.
 
     `building`: the image in which the engine is built for the target; `recipe`: another one for it. Raises
     BuildError with the place of the log, DockerError if no engine answers.
@@ -347,7 +347,7 @@ def _build_on(
 
 
 def _context() -> io.BytesIO:
-    """What the Dockerfile copies, as an archive."""
+    """The files that the Dockerfile copies, as an archive."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for path in (dockerfile(), sshd_config()):

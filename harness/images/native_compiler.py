@@ -1,7 +1,7 @@
 """The compiler inside a target's arm64 image: a native build under QEMU, to compare with cross-compiling.
 
-A container of the build image sees the build's folder at the path that it has here, so that CMake is told the
-same as on this machine. It runs as the calling user, without network, and is removed whatever comes of it.
+A container of the build image has the build's folder mounted at the same path as on this machine, so that
+CMake gets the same arguments. It runs as the calling user, without network, and is always removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPILER = "/usr/bin/g++"
 
 
 class ImageCompiler:
-    """GCC of the image in which the engine is built for a target."""
+    """GCC in the build image of a target."""
 
     name = "gcc"
     place: Place = "image"
@@ -62,7 +62,7 @@ class ImageCompiler:
 
 
 class ImageTools:
-    """Tools of an image, a container for each run of one."""
+    """Tools of an image; each run gets its own container."""
 
     cmake, ninja = "cmake", "ninja"
     slow = True

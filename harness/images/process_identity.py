@@ -1,4 +1,4 @@
-"""Names a process so that it is not mistaken for a later one that got its number."""
+"""Identifies a process, so that a later process with the same number is not mistaken for it."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def _start_time(process: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 1 :].split()
-    # A zombie holds its number but runs no more.
+    # A zombie keeps its number but does not run.
     return None if fields[0] == "Z" else int(fields[19])

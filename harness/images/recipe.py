@@ -26,11 +26,11 @@ class Base:
     """A base image in a registry."""
 
     name: str  # NAME:TAG
-    digest: str = ""  # sha256:… of the arm64 manifest; "": the tag is all that is known
+    digest: str = ""  # sha256:… of the arm64 manifest; "": only the tag is known
 
     @property
     def reference(self) -> str:
-        """What it is pulled by."""
+        """The reference for pulling it."""
         return f"{self.name.rpartition(':')[0]}@{self.digest}" if self.digest else self.name
 
     @classmethod
@@ -44,10 +44,10 @@ class Recipe:
     """The inputs of an image."""
 
     name: str  # of the image, without its tag
-    bases: tuple[Base, ...]  # the first that a registry has is taken
+    bases: tuple[Base, ...]  # the first available one is used
     releases: tuple[Release, ...]  # Debian's, if no registry has a base; may be empty
     packages: tuple[str, ...]
-    configured: bool = False  # whether the packages of a bootstrapped base are set up, not unpacked alone
+    configured: bool = False  # whether a bootstrapped base runs the maintainer scripts of its packages
 
     def bootstrap_packages(self, release: Release) -> tuple[str, ...]:
         return tuple(sorted({*_BOOTSTRAP_PACKAGES, *release.packages, *self.packages}))

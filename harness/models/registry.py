@@ -13,7 +13,7 @@ from harness.resources import resource
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """Where weights are published, and how the right file is known."""
+    """The address of published weights, and the size and hash of the right file."""
 
     url: str
     bytes: int
@@ -22,7 +22,7 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A network and its weights; `published` None where the weights ship with harness."""
+    """A network and its weights; `published` is None if the weights ship with harness."""
 
     name: str
     description: str

@@ -22,11 +22,11 @@ _REVISION = 3  # of the method; changes all fingerprints
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfOrderRules:
-    """A core with a model in LLVM, and limits that the model lacks."""
+    """An out-of-order core: its model in LLVM, and limits that the model lacks."""
 
     llvm_cpu: str
     least_llvm: int  # the first version with a model of this core
-    wide_vector_operations: float | None = None  # of 128 bits, at most so many a cycle
+    wide_vector_operations: float | None = None  # the most operations of 128 bits per cycle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class CoreModel:
     name: str
     description: str
     line_fill: float  # cycles to fill a line of the L1 cache
-    multiply_adds: float  # of 128-bit vectors a cycle: the core's peak
+    multiply_adds: float  # of 128-bit vectors per cycle: the core's peak
     in_order: InOrderRules | None = None
     out_of_order: OutOfOrderRules | None = None
 

@@ -1,7 +1,7 @@
 """A scoreboard: cycles of a block of instructions on an in-order core.
 
-An instruction waits for its operands and for the unit that it needs; those behind it wait with it. The block
-is taken as the body of a loop.
+An instruction waits for its operands and for its execution unit; later instructions wait with it. The block
+is simulated as the body of a loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Latencies:
 class InOrderRules:
     """An in-order core: two 64-bit vector operations can issue together, or one of 128 bits."""
 
-    width: int  # instructions a cycle
+    width: int  # instructions per cycle
     divide_interval: int  # cycles of the vector unit per float division
     latencies: Latencies
 

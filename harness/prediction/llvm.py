@@ -56,7 +56,7 @@ class Llvm:
     def loop_cycles(self, blocks: Sequence[Sequence[int]], cpu: str) -> list[float]:
         """Cycles per iteration of each block as the body of a loop, averaged over some iterations.
 
-        A block that LLVM's model of the core does not know all instructions of costs a cycle for each.
+        If LLVM's model of the core lacks an instruction of a block, the block costs a cycle per instruction.
         """
         text = self.disassemble([word for block in blocks for word in block])
         cycles: list[float] = []
@@ -91,7 +91,7 @@ class Llvm:
 
 @cache
 def find_llvm() -> Llvm | None:
-    """The newest version on this system with both programs; None if there is none."""
+    """The newest LLVM on this system that has both programs; None if no version has."""
     found = [
         llvm
         for suffix in ("", *(f"-{version}" for version in range(LEAST_VERSION, _NEWEST_TRIED)))

@@ -1,5 +1,5 @@
-"""Counts a program's instructions on this machine under QEMU, where the processor's counter
-is out of reach: in virtual machines and most containers."""
+"""Counts a program's instructions on this machine under QEMU, if the processor's counter is not available, as
+in virtual machines and most containers."""
 
 from __future__ import annotations
 

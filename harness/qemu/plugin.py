@@ -18,7 +18,7 @@ _VERSION = re.compile(r"version (\d+)\.(\d+)")
 
 @cache
 def has_plugin_option(emulator: Path) -> bool:
-    """Whether it was built with plugins."""
+    """Whether the emulator was built with plugins."""
     said = subprocess.run([str(emulator), "--help"], capture_output=True, text=True, check=False).stdout
     return bool(re.search(r"^-plugin\b", said, re.MULTILINE))
 
@@ -38,7 +38,7 @@ def compile_plugin(source: Path, output: Path, emulator: Path) -> None:
     """Writes to `output`, a path in the cache. Raises BuildError with the compiler's words."""
     # Zig's linker replaces every % in the output's name; names in the cache have no %.
     cache = cache_directory()
-    # Undefined symbols are QEMU's, and there when it loads the plugin.
+    # Undefined symbols are QEMU's, and defined when it loads the plugin.
     command = [
         *(sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.2.27"),
         *("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-sanitize=all"),

@@ -1,8 +1,8 @@
 """Runs programs under QEMU with a plugin that profiles their blocks of instructions and cache misses.
 
-Debian's emulator for binfmt_misc is static and takes no plugins, so the host's dynamic `qemu-aarch64`, with
-the libraries and the loader it needs, is gathered in a folder that emulated boards see read-only. There it is
-started by its own loader, and nothing of the board's system is in its way.
+Debian's emulator for binfmt_misc is static and does not support plugins. So the host's dynamic `qemu-aarch64`
+is copied with its libraries and loader to a folder that emulated boards mount read-only. It is started by its
+own loader and does not depend on the board's system.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _LIBRARY = re.compile(r"^\s*(?:(?P<name>\S+) => )?(?P<path>/\S+) \(0x", re.MULTI
 
 @dataclass(frozen=True, kw_only=True)
 class BlockProfiler:
-    """The emulator with its plugin, gathered in a folder."""
+    """A folder with the emulator and its plugin."""
 
     folder: Path
 
     def command(
         self, target: Target, argv: Sequence[str], environment: Mapping[str, str], output: str
     ) -> list[str]:
-        """The command line, on a board that has the folder at MOUNT_POINT, that runs `argv` and writes its
-        profile to `output`. Commas in paths are QEMU's separators: there must be none."""
+        """The command line that runs `argv` and writes its profile to `output`, on a board with the folder at
+        MOUNT_POINT. Paths must not contain commas, which separate QEMU's options."""
         options = [f"out={output}"]
         if target.board is not None:
             options += [f"cache={cache.kib}/{cache.ways}" for cache in target.board.caches]
@@ -56,7 +56,7 @@ class BlockProfiler:
 
 
 def profiling_missing() -> list[str]:
-    """What to install for emulated programs to be profiled, a line each."""
+    """The missing requirements for profiling emulated programs, one line each."""
     emulator = shutil.which("qemu-aarch64")
     if emulator is None:
         return ["cannot profile: qemu-aarch64 not found: apt-get install qemu-user"]
@@ -92,13 +92,13 @@ def _key(files: Sequence[Path]) -> str:
 
 @cache
 def _takes_plugins(emulator: Path) -> bool:
-    """Whether it was built with them, and loads libraries at all."""
+    """Whether the emulator was built with plugins and is not static."""
     return has_plugin_option(emulator) and bool(_libraries(emulator))
 
 
 @cache
 def _libraries(program: Path) -> dict[str, Path]:
-    """What the program loads, by the name it asks for; the loader is `loader`. Empty for a static one."""
+    """The libraries of a program by name, and its loader as `loader`. Empty for a static program."""
     result = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         return {}

@@ -11,7 +11,7 @@ from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.result import Report, Row
 
-_INTERNAL = ("mean_time", "resampled")  # for comparisons, which have been made
+_INTERNAL = ("mean_time", "resampled")  # only for comparisons
 
 
 def data(report: Report) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from harness.store.reader import StoreReader
 from harness.store.records import PlannedCell
 
 _PERCENTS = (50, 90, 99)
-# The score that stands for a model's accuracy: the first one it has.
+# A model's accuracy is the first of these scores that it has.
 _HEADLINES = ("map50", "top1")
 
 

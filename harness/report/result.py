@@ -16,8 +16,8 @@ from harness.runtimes.base import LayerResult
 
 @dataclass(frozen=True)
 class Resampled:
-    """A model's score on pictures drawn with replacement; of two with the same `draws` each value is of the
-    same pictures."""
+    """A model's score on pictures drawn with replacement. Two scores with the same `draws` have their values
+    from the same pictures."""
 
     draws: str
     values: Sequence[float]
@@ -25,14 +25,14 @@ class Resampled:
 
 @dataclass(frozen=True, kw_only=True)
 class Row(CellResult, CellSpec):
-    """A cell: its specification, its result, and what a report derives from all rows. Intervals are at 95 %;
-    where there is none, `..._unavailable_reason` says why."""
+    """A cell: its specification, its result, and figures that a report derives from all rows. Intervals are
+    at 95 %; `..._unavailable_reason` has the reason for a missing one."""
 
     status: Status  # pending: the run was interrupted
     error: str = ""
     fps_interval: tuple[float, float] | None = None
     fps_interval_unavailable_reason: str | None = None
-    speedup_vs_fp32: float | None = None  # times as fast as the cell that differs in the policy alone
+    speedup_vs_fp32: float | None = None  # times as fast as the cell that differs only in the policy
     speedup_interval: tuple[float, float] | None = None
     speedup_interval_unavailable_reason: str | None = None
     p50_interval_ms: tuple[float, float] | None = None
@@ -41,7 +41,7 @@ class Row(CellResult, CellSpec):
     p50_interval_unavailable_reason: str | None = None
     p90_interval_unavailable_reason: str | None = None
     p99_interval_unavailable_reason: str | None = None
-    drift: float | None = None  # of the times over a round or from the first to the last, where significant
+    drift: float | None = None  # change of times over a round or from the first to the last, if significant
     outliers: int | None = None  # samples that are far from the others
     samples: int | None = None
     energy_mj: float | None = None  # of one inference, at the mean power of the run
@@ -57,7 +57,7 @@ class Row(CellResult, CellSpec):
     pareto_optimal: bool = False
     speedup_vs_previous: float | None = None  # times as fast as the step before
     speedup_vs_first: float | None = None
-    layers: Sequence[LayerResult] = ()  # where they were asked for
+    layers: Sequence[LayerResult] = ()  # if requested
     mean_time: MeanTime | None = None  # these two are for comparisons, not for readers
     resampled: Resampled | None = None
 

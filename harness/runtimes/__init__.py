@@ -1,1 +1,1 @@
-"""What executes a model: one module a runtime."""
+"""Runtimes, which execute models: one module each."""

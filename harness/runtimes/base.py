@@ -1,6 +1,6 @@
-"""What a sweep needs of a runtime: it prepares files for a target, runs them on a board, and says what ran.
+"""The interface of a runtime: it prepares files for a target, runs them on a board, and reports the result.
 
-A new runtime implements `Runtime` and `Execution`, and has a line in harness/config/runtimes.py.
+A new runtime implements `Runtime` and `Execution`, and needs a line in harness/config/runtimes.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# A board reports these: msgspec checks their ranges where they arrive.
+# Types of values from boards; msgspec checks their ranges.
 Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 Bytes = Annotated[int, Meta(ge=0, le=1 << 46)]  # at most 64 TiB
 Word = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -36,7 +36,7 @@ Word = Annotated[str, Meta(min_length=1, max_length=64)]
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a runtime executes on a target."""
+    """A runtime's program for a target."""
 
     path: Path
     sha256: str
@@ -51,12 +51,12 @@ class Files:
     weights: Path
     calibration: Path | None = None
     samples: Path | None = None  # images as .npy, for the digests
-    libraries: Sequence[Path] = ()  # that the program loads
+    libraries: Sequence[Path] = ()  # loaded by the program
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What a runtime executes, besides files."""
+    """Parameters of an execution, besides files."""
 
     network: DarknetCfg | None = None  # None: unknown, and the output is not compared with it
     threads: int = 1
@@ -66,12 +66,12 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerResult:
-    """A layer of a profile: what ran, in which precision, and how long."""
+    """A layer of a profile: its precision, algorithm and time."""
 
     index: Count
     type: Word
-    precision: Word  # asked for
-    executed: Word  # precision
+    precision: Word  # in the cfg
+    executed: Word  # the executed precision
     isa: Word
     algorithm: Word
     ns: Count
@@ -82,7 +82,7 @@ class LayerResult:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchResult:
-    """What one process measured. None: the runtime does not tell."""
+    """The measurements of one process. None: the runtime does not report it."""
 
     samples_ns: Sequence[int]
     arena_bytes: int | None = None
@@ -107,7 +107,7 @@ class Command(Generic[Answer]):
 
 
 class Execution(ABC):
-    """A workload on a board. What a runtime cannot do returns None."""
+    """A workload on a board. Methods return None if the runtime does not support them."""
 
     @property
     def cores(self) -> Collection[int]:
@@ -124,11 +124,11 @@ class Execution(ABC):
         return None
 
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:
-        """Computes the digest of the outputs for each sample image, of which there are so many."""
+        """Computes the digest of the outputs for each of the `images` sample images."""
         return None
 
     def is_bit_exact(self, layers: Sequence[LayerResult]) -> bool:
-        """Whether the outputs have to be the same bits on every processor."""
+        """Whether the outputs must have the same bits on every processor."""
         return False
 
 
@@ -148,7 +148,7 @@ class Runtime(ABC):
         return ""
 
     def deployed_files(self, files: Files) -> Mapping[str, Path]:
-        """The files that go to the board, by the names that `execution` finds their paths under."""
+        """The files to deploy, by the names with which `execution` gets their paths on the board."""
         named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
         return named | {library.name: library for library in files.libraries}
 

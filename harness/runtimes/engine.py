@@ -1,8 +1,8 @@
 """The project's own engine, `mpe`: its command lines, and running it on this machine.
 
-The command lines are the same on the host and on a board; only the paths differ, so the builders
-take paths as text and know nothing of where they are run. `HostEngine` runs the executable here, with
-tensors handed over as `.npy` files in a temporary folder.
+The command lines are the same on the host and on a board, except for paths. So the functions take paths as
+text. `HostEngine` runs the executable on this machine, and passes tensors as `.npy` files in a temporary
+folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
 from harness.temporary import temporary_folder
 from harness.text import LONGEST_ERROR, brief
 
-# Tensors on disk and in memory at once stay below this, however many images are asked for.
+# Limit for the tensors on disk and in memory at once, for any number of images.
 CHUNK_BYTES = 256 << 20
 
 Array = npt.NDArray[np.generic]
@@ -33,25 +33,26 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """What a user may choose about an execution; None leaves the choice to the engine."""
+    """A user's choices for an execution; None leaves a choice to the engine."""
 
     threads: int = 1
     isa: str | None = None
     algorithm: str | None = None
     prefer: str | None = None  # "speed" or "memory"
     cores: str | None = None  # for threads to stay on: "0-3" or "0,2"
-    tune: str | PurePath | None = None  # where the board keeps which algorithms are fastest
+    tune: str | PurePath | None = None  # file on the board that stores the fastest algorithms
     quantizer: str | None = None  # "builtin" or "tensorflow"
     calibration: str | PurePath | None = None
     bn_epsilon: float | None = None
 
     @property
     def cores_in_use(self) -> Sequence[int]:
-        """Those that its threads stay on; without a choice the system moves them, from the first ones on."""
+        """The cores of its threads. Without a choice: as many as threads, from the first on; the system may
+        move the threads."""
         return parse_cores(self.cores)[: self.threads] if self.cores else range(self.threads)
 
     def arguments(self) -> list[str]:
-        """The options as `mpe` takes them."""
+        """The options on `mpe`'s command line."""
         named = {
             "--threads": self.threads,
             "--isa": self.isa,
@@ -117,19 +118,19 @@ class Forward:
     """Tensors of a batch, [images, channels, height, width], by the layer that produced them."""
 
     heads: dict[int, Floats]
-    digests: list[str] = field(default_factory=list)  # one an image, when asked for
-    layers: dict[int, Floats] = field(default_factory=dict)  # every layer, when asked for
+    digests: list[str] = field(default_factory=list)  # one per image, if requested
+    layers: dict[int, Floats] = field(default_factory=dict)  # every layer, if requested
 
 
 class HostEngine:
-    """Runs an `mpe` executable on this machine, a fresh process a call."""
+    """Runs an `mpe` executable on this machine, in a fresh process per call."""
 
     def __init__(self, executable: Path) -> None:
         self.executable = executable
         self._warned: set[str] = set()
 
     def info(self, cfg: Path) -> dict[str, Any]:
-        """What `mpe info` says: the input's shape and a row for each layer."""
+        """The output of `mpe info`: the input's shape and a row for each layer."""
         return self._run(info_arguments(str(self.executable), cfg=str(cfg)))
 
     def bench(
@@ -143,7 +144,7 @@ class HostEngine:
         min_seconds: float = 0.0,
         profile: bool = False,
     ) -> dict[str, Any]:
-        """What `mpe bench` measured: raw samples in nanoseconds, memory, and rows with `profile`."""
+        """The result of `mpe bench`: raw samples in nanoseconds, memory and, with `profile`, layers."""
         return self._run(
             bench_arguments(
                 str(self.executable),
@@ -158,7 +159,7 @@ class HostEngine:
         )
 
     def images_per_chunk(self, cfg: Path, *, layers: bool = False) -> int:
-        """How many images may go through `forward` at once for their tensors to fit CHUNK_BYTES."""
+        """The number of images per call of `mpe forward`: their tensors fit CHUNK_BYTES; at most 32."""
         info = self.info(cfg)
         elements = int(np.prod(info["input"]))
         if layers:
@@ -177,7 +178,7 @@ class HostEngine:
     ) -> Forward:
         """Runs a batch: uint8 [n, height, width, channels] or float32 [n, channels, height, width].
 
-        The batch goes through in chunks; only what is returned grows with its size.
+        The batch is processed in chunks: only the returned tensors grow with its size.
         """
         if len(images) == 0:
             raise ValueError("a batch holds at least one image")
@@ -242,7 +243,7 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     """The error for an `mpe` process that ended with `status` (negative: minus the signal's number)."""
     messages = [
         line[5:]
-        for line in stderr.split("\n")  # and not what else ends a line for Python: names may hold it
+        for line in stderr.split("\n")  # splitlines() would also split at characters that names may contain
         if line.startswith("mpe: ") and not line.startswith("mpe: warning: ")
     ]
     if messages:
@@ -259,7 +260,7 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
 
 
 def host_engine(algorithm: str | None = None) -> HostEngine:
-    """The engine for this machine, with an algorithm that it is to run; builds it if necessary."""
+    """The engine for this machine, able to run `algorithm`; builds it if necessary."""
     from harness.build.ablation import needs_ablation
     from harness.build.engine import build_engine
     from harness.config.targets import load_target

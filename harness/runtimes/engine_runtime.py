@@ -110,7 +110,7 @@ class EngineExecution(Execution):
         return self._bench(argv, asked, f"mpe bench on {self.board}")
 
     def marked_bench(self, *, warmup: int, profile: bool) -> Command[BenchResult]:
-        # One thread: waiting threads spin, which would add random counts.
+        # One thread: waiting threads spin, which adds a random number of instructions.
         argv = bench_arguments(
             self.paths["program"],
             cfg=self.paths["cfg"],

@@ -1,13 +1,13 @@
 """Provider `bazel`: libtensorflow built from TensorFlow's sources in a container of the target's system.
 
-That takes hours on an arm64 machine and days under QEMU, so it goes in steps that are recorded, and Bazel's
-own state outlives the containers: whatever stops a build, the next call goes on where it was. Layout below
-the cache: sdk/downloads/ with the published files, and for each TensorFlow and image sdk/bazel/<name>/ with
-    steps.json logs/    what is done, and what was printed
+That takes hours on an arm64 machine and days under QEMU. So finished steps are recorded, and Bazel's state is
+kept outside the containers: after any interruption, the next call continues. Layout below the cache:
+sdk/downloads/ with the published files, and for each TensorFlow and image sdk/bazel/<name>/ with
+    steps.json logs/    the finished steps, and their output
     bin/ home/          Bazel, and the home folder of its user
-    source/ root/       TensorFlow's sources, and all that Bazel fetches, compiles and remembers
+    source/ root/       TensorFlow's sources, and Bazel's downloads, results and state
     lib/                the libraries
-The container sees this folder as /sdk.
+The folder is mounted at /sdk in the container.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _HINTS = (
 
 
 def tensorflow_sdk(target: Target) -> Sdk:
-    """Makes the target's SDK, or goes on making it, or finds it.
+    """Finds the target's SDK, or builds it, continuing an interrupted build.
 
-    Raises ConfigurationError for a target without sources or image, DockerError where no engine answers,
-    BuildError where a download or a step fails or there is no room, TargetMismatchError where the libraries
-    ask for more than the target has. Steps that were done stay done.
+    Raises ConfigurationError for a target without sources or image, DockerError if no engine answers,
+    BuildError if a download or a step fails or the disk is full, TargetMismatchError if the libraries need
+    more than the target has. Finished steps are kept.
     """
     sources = read_sources(target)
     recipe = image_recipe(target, sources)
@@ -94,7 +94,7 @@ def tensorflow_sdk(target: Target) -> Sdk:
 def image_recipe(target: Target, sources: Sources) -> Recipe:
     """The build image: the target's, with a compiler and the other programs of the build.
 
-    What is built on a newer C library may not load on the target, so no newer Debian stands in for it.
+    A newer Debian is no substitute: libraries built with a newer C library may not load on the target.
     """
     recipe = read_recipe(target)
     limit = version_key(str(target.glibc))
@@ -138,7 +138,7 @@ def _key(sources: Sources, recipe: Recipe) -> str:
 
 
 def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
-    """All steps; those that are done are passed over."""
+    """Runs all steps, except finished ones."""
     if image.glibc_newer:
         raise BuildError(
             f"a library built on {image.base} may need glibc {image.glibc}, but {target.name} has "
@@ -176,7 +176,8 @@ def _build(sources: Sources, target: Target, image: Image, work: Path) -> None:
 def fetch(archive: Archive, path: Path) -> str:
     """Downloads a published file, unless it exists; returns its SHA-256.
 
-    It has to be the published one; if none is published, that of the first download, recorded beside it.
+    It must be the published hash. If none is published, it must be that of the first download, which is
+    recorded beside the file.
     """
     record = path.with_name(f"{path.name}.sha256")
     expected = archive.sha256 or (record.read_text(encoding="ascii").strip() if record.exists() else None)
@@ -211,7 +212,7 @@ class _Inside:
     def __enter__(self) -> Self:
         self._client = docker_engine.connect(timeout=SILENCE_SECONDS)
         with docker_engine.answering("removing old containers"):
-            remove_stale(self._client)  # one that was left running would build in the same folder
+            remove_stale(self._client)  # a container that still runs would build in the same folder
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -296,7 +297,7 @@ def _prepare_tools(sources: Sources, program: Path, inside: _Inside, work: Path,
 
 
 def _unpack(archive: Path, folder: Path, log: BuildLog) -> None:
-    """TensorFlow's sources, without the folder that they are in, whole or not at all."""
+    """Unpacks TensorFlow's sources, without their top folder, completely or not at all."""
     partial = folder.with_name(f"{folder.name}.partial")
     for old in (partial, folder):
         _remove(old)
@@ -341,7 +342,7 @@ def _copy_headers(source: Path, folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder, also one in which Bazel has taken away the right to write."""
+    """Removes a folder, even if Bazel has made it read-only."""
     if not folder.exists():
         return
     for path in (folder, *folder.rglob("*")):

@@ -1,7 +1,7 @@
-"""What every SDK looks like, whichever provider made it.
+"""The layout of an SDK, the same for all providers.
 
 Below the cache: sdk/tensorflow-<version>-<key>/ with lib/, include/, lib/cmake/, lib/pkgconfig/ and sdk.json,
-which lists every file with its size and SHA-256. It has that name when it is whole, and not before.
+which lists every file with its size and SHA-256. The folder gets this name only when it is complete.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sdk:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """An SDK that may not be there yet."""
+    """An SDK that may not exist yet."""
 
     provider: str
     version: str
@@ -138,7 +138,7 @@ def with_includes(present: Callable[[str], bool], read: Callable[[str], bytes]) 
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether every file is there in its size: hashes of 900 MB would be read again at every call."""
+    """Whether every file has its size. Hashes are not checked: that would read 900 MB in every call."""
     try:
         record = json.loads((folder / "sdk.json").read_text(encoding="utf-8"))
         return all(

@@ -1,4 +1,4 @@
-"""Which TensorFlow a target gets, from toolchains/tensorflow/."""
+"""The pinned TensorFlow of a target, from toolchains/tensorflow/."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Long work in steps, resumed after an interruption.
 
-A step is done when it was recorded as done with the same inputs, and so were all before it. Whatever it
-prints is kept in a log of its own, to which every further attempt is appended.
+A step is finished if it is recorded with the same inputs, and so are all earlier steps. Each step has its own
+log for the output of all attempts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.files import write_atomically
 
 
 class Steps:
-    """The steps of one piece of work, called in their order; their folder is this process's alone."""
+    """The steps of some work, to be called in order. Only one process may use their folder at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,9 +29,9 @@ class Steps:
         self._chain = ""
 
     def run(self, name: str, inputs: object, action: Callable[[BuildLog], object]) -> None:
-        """Runs the step, unless it is done. Its result depends on `inputs`, which must be valid JSON.
+        """Runs the step, unless it is finished. Its result depends on `inputs`, which must be valid JSON.
 
-        What the action raises passes through; then neither this step nor any later one counts as done.
+        Exceptions of the action pass; then neither this step nor any later one counts as finished.
         """
         self._chain = hashlib.sha256(json.dumps([self._chain, name, inputs]).encode()).hexdigest()
         if self._recorded.get(name, {}).get("key") == self._chain:

@@ -21,11 +21,11 @@ _BLOCK = 1 << 20
 
 
 def tensorflow_sdk(target: Target) -> Sdk:
-    """Makes the target's SDK, or finds it.
+    """Finds the target's SDK, or makes it.
 
-    Raises ConfigurationError for a target without one, BuildError where the wheel cannot be fetched or is
-    not the pinned one or there is no room, TargetMismatchError where its libraries ask for more than the
-    target has. Then nothing is left behind.
+    Raises ConfigurationError for a target without one, BuildError if the wheel cannot be fetched, is not the
+    pinned one or the disk is full, TargetMismatchError if its libraries need more than the target has. No
+    files are left behind then.
     """
     pin = read_pin(target)
     plan = Plan(

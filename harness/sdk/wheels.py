@@ -1,4 +1,4 @@
-"""Wheels of PyPI, pinned by their hash and fetched with pip, so through the index that this machine uses."""
+"""Wheels of PyPI, pinned by their hash. pip fetches them, through the index that this machine uses."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ def hold_of(place: Place) -> Hold:
 def unlock(place: Place) -> str | None:
     """Releases a place that this user holds and no running harness of this machine works with.
 
-    Returns the holder that it was released from, None where nobody held it. Raises HarnessError where it may
-    not be released.
+    Returns the previous holder, or None if nobody held it. Raises HarnessError if it may not be released.
     """
     with _Claim(place) as claim:
         running = not claim.take()

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import BoardUnreachableError, ConfigurationError
 
-ANSWER_SECONDS = 20.0  # that the coordinator is given
+ANSWER_SECONDS = 20.0  # timeout for an answer of the coordinator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,8 @@ class Session:
         return self.places[place.name]
 
     def acquire(self, place: Place) -> str | None:
-        """None, or why the coordinator refuses: somebody was faster, or has reserved it."""
+        """Acquires a place. Returns None, or the reason why the coordinator refuses: another user was faster,
+        or has reserved it."""
         import grpc
 
         try:

@@ -1,1 +1,1 @@
-"""What a board is: its facts, and whether they fit its target."""
+"""Facts about a board, and whether they fit its target."""

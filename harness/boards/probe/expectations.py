@@ -47,7 +47,7 @@ def _unknown(facts: BoardFacts) -> Iterator[Mismatch]:
         "its cores (/proc/cpuinfo)": facts.cores,
     }
     unknown = [what for what, told in needed.items() if not told]
-    # Of BusyBox's systems some have neither getconf nor ldd.
+    # Some systems with BusyBox have neither getconf nor ldd.
     if facts.machine is None or len(unknown) > 1:
         yield Mismatch(
             message=f"unknown: {' and '.join(unknown)}; cannot check whether the board fits its target",

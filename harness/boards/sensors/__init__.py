@@ -1,1 +1,1 @@
-"""What a board says of itself while it measures: clocks, temperature, power, throttling."""
+"""A board's sensors during a measurement: clocks, temperature, power, throttling."""

@@ -46,10 +46,10 @@ class Conditions:
     throttled: bool | None = None  # None: this board has no source for it
     reasons: tuple[str, ...] = ()  # for throttling
     governors: tuple[str, ...] = ()
-    # Of the time between the first and the last sample, or reading of a meter, and the length of that time.
+    # Energy between the first and the last sample, or reading of a meter, and the time between them.
     energy_joules: float | None = None
     energy_seconds: float | None = None
-    energy_source: str | None = None  # what measured it
+    energy_source: str | None = None  # the sensor or meter
     warnings: tuple[str, ...] = ()  # each with its hint
 
 

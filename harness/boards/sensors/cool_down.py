@@ -34,7 +34,7 @@ class Cooling:
     limit_celsius: float
     first_celsius: float | None
     last_celsius: float | None
-    waited_seconds: float  # without the time of the readings
+    waited_seconds: float  # not counting the readings
 
 
 def wait_until_cool(

@@ -1,7 +1,7 @@
-"""What NVIDIA's tegrastats prints on a Jetson: the memory's clock, which /sys shows to root alone, and more.
+"""Parses the output of tegrastats on a Jetson. It has the memory's clock, which only root can read in /sys.
 
-The words are those of the "tegrastats Utility" in NVIDIA's Jetson Linux Developer Guide. Its version decides
-which there are: rails come with and without their unit, and the memory's clock may need root.
+The format is described in NVIDIA's Jetson Linux Developer Guide, "tegrastats Utility". It depends on the
+version: some print rails without their unit, and some print the memory's clock only for root.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.boards.sensors.state import RAILS_MICROWATTS
 
-_MARK = re.compile(r"\bRAM [0-9]+/[0-9]+MB ")  # how a line begins, but for its date
+_MARK = re.compile(r"\bRAM [0-9]+/[0-9]+MB ")  # the begin of a line, after its date
 _MEMORY_CLOCK = re.compile(r" EMC_FREQ [0-9]{1,3}%@([0-9]{1,6})(?![0-9])")
 _TEMPERATURE = re.compile(r" ([A-Za-z][A-Za-z0-9_-]*)@(-?[0-9]{1,3})(?:\.([0-9]{1,3}))?C(?= |$)")
 _RAIL = re.compile(r" ([A-Z][A-Z0-9_]*) ([0-9]{1,9})(?:mW)?/[0-9]{1,9}(?:mW)?(?= |$)")

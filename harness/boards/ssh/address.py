@@ -24,12 +24,12 @@ class SshAddress:
     known_hosts: Path | None = None
     folder: str = "harness"  # relative to the home folder, or absolute
     jump: SshAddress | None = None  # the host through which it is reached
-    cache_limit_bytes: int = 2 << 30  # of deployed files; what was not used for longest is removed first
-    wait_seconds: float = 3600.0  # that another harness may keep the board
+    cache_limit_bytes: int = 2 << 30  # of deployed files; the least recently used are removed first
+    wait_seconds: float = 3600.0  # the longest wait for another harness on the board
 
     @property
     def known_as(self) -> str:
-        """The name under which known_hosts files have it."""
+        """Its name in known_hosts files."""
         return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
 
     def __str__(self) -> str:

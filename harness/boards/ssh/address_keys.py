@@ -138,7 +138,7 @@ HOST_FIELDS = {
 
 
 def _of_a_host(hint: str) -> bool:
-    """Whether what a misnomer's hint names is a key of hosts, too."""
+    """Whether the hint for a misnomer applies to hosts: it suggests a key of hosts, or no key."""
     return not hint.startswith("Did") or hint.removeprefix("Did you mean ").removesuffix("?") in HOST_FIELDS
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from harness.config.targets import Target
 
 KEEPALIVE_SECONDS = 10
-TRANSFER_SECONDS = 60.0  # without an answer: a silent connection may stay open
+TRANSFER_SECONDS = 60.0  # of silence end a transfer: a dead connection may stay open
 
 
 class SshBoard:

@@ -168,7 +168,7 @@ class Deployment:
             self._upload(file, starts[file.digest])
         hashes = self._hashes_of_uploads(files)
         doubtful = [file for file in files if hashes[file.digest] != file.digest and starts[file.digest]]
-        for file in doubtful:  # what had come before was damaged
+        for file in doubtful:  # the earlier part was damaged
             self._upload(file, 0)
         hashes |= self._hashes_of_uploads(doubtful)
         damaged = [file for file in files if hashes[file.digest] != file.digest]
@@ -182,7 +182,7 @@ class Deployment:
             )
 
     def _hashes_of_uploads(self, files: Sequence[_File]) -> dict[str, str]:
-        """What has arrived, by what should have."""
+        """The hashes of the uploads on the board, by their expected hashes."""
         with _waiting(f"checking files on {self._name}", sum(file.size for file in files)):
             hashes = self._hashes([self._upload_path(file) for file in files])
         return {file.digest: hashes[self._upload_path(file)] for file in files}

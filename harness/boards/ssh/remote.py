@@ -1,4 +1,4 @@
-"""What lock, deployment and cache eviction need of a connected board."""
+"""The interface of a connected board for lock, deployment and cache eviction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Remote(Protocol):
 
     @property
     def session(self) -> Session:
-        """Raises BoardUnreachableError where there is no connection."""
+        """The session on the board. Raises BoardUnreachableError without a connection."""
 
     @property
     def cache_limit_bytes(self) -> int:
