@@ -139,7 +139,7 @@ def test_it_is_taken_from_a_killed_keeper_once_its_programs_are_dead(board: Boar
 
 
 @pytest.mark.parametrize("how", ["closed", "killed", "killed, and another one waits"])
-def test_what_a_session_has_set_is_put_back_before_its_lock_is_free(
+def test_settings_of_a_session_are_restored_before_its_lock_is_released(
     board: Board, tmp_path: Path, how: str
 ) -> None:
     value = tmp_path / "a value's place"
@@ -160,7 +160,9 @@ def test_what_a_session_has_set_is_put_back_before_its_lock_is_free(
 
 
 @pytest.mark.parametrize("how", ["lock given back", "closed", "killed"])
-def test_what_cannot_be_put_back_goes_with_the_lock(board: Board, tmp_path: Path, how: str) -> None:
+def test_settings_that_cannot_be_restored_are_left_to_the_next_holder(
+    board: Board, tmp_path: Path, how: str
+) -> None:
     value, repaired = tmp_path / "a value's place", tmp_path / "repaired"
     value.write_text("set\n")
     undo = f"[ -f {quoted([str(repaired)])} ] || exit 1\necho old >{quoted([str(value)])}\n"
@@ -214,7 +216,7 @@ def processes_of(group: int) -> list[str]:
     return [" ".join(words) for words in lines if words[0] == str(group) and words[1][0] != "Z"]
 
 
-def test_what_runs_dies_with_the_connection(board: Board) -> None:
+def test_programs_are_killed_when_the_connection_ends(board: Board) -> None:
     with board.keeper() as keeper:
         program = start(board, keeper, ["sh", "-c", "trap '' TERM HUP; sleep 100 & sleep 100"])
         other = start(board, keeper, ["sleep", "100"])
@@ -308,7 +310,7 @@ def start_of(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[19]
 
 
-def test_what_strangers_leave_in_the_way_is_removed(board: Board) -> None:
+def test_unknown_files_that_block_the_lock_are_removed(board: Board) -> None:
     with board.keeper() as keeper:
         folder = Path(board.folder)
         (folder / "lock" / "held").mkdir()

@@ -67,7 +67,7 @@ def test_a_board_tells_what_it_is(
     assert not list(tmp_path.rglob("executed"))
 
 
-def test_what_it_tells_is_shown_in_lines(
+def test_the_facts_of_a_board_are_shown_in_lines(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["boards", "probe", "--boards", str(boards_file(tmp_path, entry(server)))]) == 0

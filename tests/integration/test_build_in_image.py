@@ -82,7 +82,7 @@ def test_the_image_s_own_compiler_builds_what_the_target_runs(
     assert not build_engine(TARGET, toolchain=compiler).cached
 
 
-def test_what_the_compiler_in_the_image_refuses_is_quoted(compiler: Toolchain, source: Path) -> None:
+def test_errors_of_the_compiler_in_the_image_are_quoted(compiler: Toolchain, source: Path) -> None:
     source.write_text("int main() { return unheard_of; }\n")
     with pytest.raises(BuildError, match=r"ninja failed with status 1:[\s\S]*unheard_of"):
         build_engine(TARGET, toolchain=compiler)

@@ -74,7 +74,7 @@ def arm64_compiler() -> None:
         pytest.skip("needs g++-aarch64-linux-gnu: `harness doctor --install --tests`")
 
 
-def test_what_gcc_12_builds_is_refused_for_an_older_glibc() -> None:
+def test_a_program_of_gcc_12_is_refused_for_an_older_glibc() -> None:
     arm64_compiler()
     with pytest.raises(TargetMismatchError, match=r"GLIBC_2\.3\d.*jetson-nano has 2\.27") as caught:
         build_engine(load_target("jetson"), toolchain="gcc")

@@ -410,7 +410,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
     os.system(f"umount '{folder}'")
 
 
-def test_nothing_is_sent_to_a_full_disk(
+def test_files_are_not_sent_to_a_full_disk(
     address: SshAddress, tiny: Path, large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, sent = tmp_path / "old", count_sent(monkeypatch)

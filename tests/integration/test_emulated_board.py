@@ -127,14 +127,14 @@ def test_a_board_that_dies_in_a_run_is_unreachable_and_leaves_nothing(engine: do
     assert not containers(engine, board)
 
 
-def test_nothing_is_left_after_an_error(engine: docker.DockerClient) -> None:
+def test_the_container_is_removed_after_an_error(engine: docker.DockerClient) -> None:
     board = EmulatedBoard(load_target("pi4"))
     with pytest.raises(ZeroDivisionError), board:
         raise ZeroDivisionError
     assert not containers(engine, board)
 
 
-def test_nothing_is_left_when_the_server_does_not_start(
+def test_the_container_is_removed_if_the_server_does_not_start(
     engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from harness.boards import emulated
@@ -156,7 +156,9 @@ with EmulatedBoard(load_target("pi4")) as board:
 """
 
 
-def test_what_a_killed_harness_leaves_is_removed(engine: docker.DockerClient, board: EmulatedBoard) -> None:
+def test_containers_of_a_killed_harness_are_removed(
+    engine: docker.DockerClient, board: EmulatedBoard
+) -> None:
     with running(
         [sys.executable, "-c", OPEN_AND_WAIT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -126,7 +126,7 @@ def test_without_docker_emulated_cells_are_skipped(sweep: Path) -> None:
         (r"qemu-aarch64", "cannot profile: qemu-aarch64 not found: apt-get install qemu-user"),
     ],
 )
-def test_what_predictions_lack_is_said_and_they_are_made_once_it_is_there(
+def test_predictions_name_a_missing_program_and_work_once_it_is_installed(
     tmp_path: Path, left_out: str, hint: str
 ) -> None:
     sweep = write_tiny_sweep(

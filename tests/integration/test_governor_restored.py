@@ -179,7 +179,7 @@ def test_a_waiting_session_restores_governors_before_it_gets_the_lock(
             assert governors(paths) == {"ondemand"}
 
 
-def test_nothing_is_restored_after_a_restart_of_the_board(
+def test_governors_are_not_restored_after_a_restart_of_the_board(
     server: Server, address: SshAddress, paths: BoardPaths
 ) -> None:
     left = kill_with_its_keeper(server, address, paths)

@@ -93,7 +93,7 @@ def test_the_json_is_exact(place: Place, report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])
-def test_what_is_shown_has_no_control_characters(place: Place, report: dict[str, Any], form: str) -> None:
+def test_reports_have_no_control_characters(place: Place, report: dict[str, Any], form: str) -> None:
     shown = harness(place, "report", str(place.results), "--format", form).stdout
     assert not CONTROL.search(shown)
     if form == "table":
@@ -134,7 +134,7 @@ def test_models_are_calibrated_evaluated_and_run_on_pictures(place: Place, serve
     assert nothing_was_executed(place, server)
 
 
-def test_what_is_built_already_is_found_and_a_build_is_refused_where_cmake_would_misread_its_path(
+def test_a_cached_build_is_found_and_a_path_that_cmake_misreads_is_refused(
     place: Place, server: Server
 ) -> None:
     built = json.loads(harness(place, "build", "--target=host", "--json").stdout)

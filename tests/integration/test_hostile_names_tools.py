@@ -126,7 +126,7 @@ def test_a_power_command_gets_its_words_as_they_are(place: Place, server: Server
     assert nothing_was_executed(place, server)
 
 
-def test_what_is_no_place_is_not_unlocked(place: Place, server: Server) -> None:
+def test_a_board_without_a_place_is_not_unlocked(place: Place, server: Server) -> None:
     words = ["boards", "unlock", "--boards", str(place.boards), "--"]
     shown = harness(place, *words, LINE, status=2).stderr
     assert f"the board {LINE} is not a labgrid place" in shown
@@ -227,7 +227,7 @@ LONG = "n" * 300
         f"models random C {LONG}",
     ],
 )
-def test_what_is_too_long_is_refused(
+def test_too_long_names_are_refused(
     host_engine: HostEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -49,7 +49,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "loop"
 
 
-def test_what_lies_between_the_marks_is_counted(program: Path) -> None:
+def test_instructions_between_the_marks_are_counted(program: Path) -> None:
     with HostBoard(load_target("host")) as board:
         counts = []
         for rounds in (1000, 501_000):

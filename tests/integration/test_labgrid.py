@@ -199,7 +199,7 @@ def test_the_next_harness_takes_over_from_a_killed_one(lab: Lab, tmp_path: Path)
     assert hold_of(lab.place()).by == "nobody"
 
 
-def test_what_is_not_there_is_an_error(lab: Lab, tmp_path: Path) -> None:
+def test_absent_places_and_coordinators_are_errors(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="has no place absent"):
         hold_of(lab.place("absent"))
     with pytest.raises(BoardUnreachableError, match="does not answer"):

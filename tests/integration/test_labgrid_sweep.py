@@ -155,7 +155,7 @@ def kill_in_a_cell(lab: Lab, sweep: Path, boards: str) -> set[tuple[object, ...]
     return kept
 
 
-def test_what_a_killed_sweep_held_is_shown_and_unlocked_and_the_sweep_resumes(
+def test_a_place_held_by_a_killed_sweep_is_unlocked_and_the_sweep_resumes(
     lab: Lab, sweep: Path, boards: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = kill_in_a_cell(lab, sweep, boards)

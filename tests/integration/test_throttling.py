@@ -131,7 +131,7 @@ def pi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi]:
         yield Pi(server=server, sensors=sensors, runs=folder / "runs")
 
 
-def test_what_is_throttled_is_measured_again_and_marked_and_nothing_else_is(pi: Pi, tmp_path: Path) -> None:
+def test_only_throttled_runs_are_repeated_and_marked(pi: Pi, tmp_path: Path) -> None:
     sweep = write_tiny_sweep(tmp_path, SWEEP)
     boards = tmp_path / "boards.yaml"
     sensors = {key: getattr(pi.sensors, key) for key in SENSOR_KEYS}

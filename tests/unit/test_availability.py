@@ -53,7 +53,7 @@ def test_entries_of_binfmt_misc(tmp_path: Path, entry: str, runs: bool) -> None:
     assert binfmt.arm64_programs_run(tmp_path) is runs
 
 
-def test_nothing_is_mounted(tmp_path: Path) -> None:
+def test_arm64_programs_do_not_run_without_binfmt_misc(tmp_path: Path) -> None:
     assert not binfmt.arm64_programs_run(tmp_path / "absent")
 
 

@@ -75,7 +75,7 @@ def test_a_watched_job_tells_its_begin_and_its_end(
     assert board_status.activity.state is (State.IDLE if sum(counts) else State.MEASURING)
 
 
-def test_what_a_board_is_at_replaces_what_it_was_at_and_keeps_the_counts() -> None:
+def test_a_new_state_replaces_the_old_one_and_keeps_the_counts() -> None:
     board_status, seen = BoardStatus("desk", "pi4"), list[State]()
     perform(board_status.watched(job(done(), board_status, seen)))
     board_status.tell("cools down: 70 of 65 °C")
@@ -135,7 +135,7 @@ def test_the_backlog_is_what_has_not_ended() -> None:
     assert (backlog.left("pi4"), backlog.left("pi5")) == ((1, 1.0), (1, 5.0))
 
 
-def test_nothing_is_predicted_before_anything_was_measured() -> None:
+def test_the_time_left_is_unknown_before_the_first_measurement() -> None:
     board_status = BoardStatus("desk", "pi4")
     assert Timings().predict(3, 3.0) is None
     assert seconds_left([board_status], 3, 3.0) is None

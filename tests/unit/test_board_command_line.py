@@ -32,7 +32,7 @@ def test_every_word_arrives_unchanged(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["sh", "-c", "a\0b"]])
-def test_what_no_command_line_can_carry_is_refused(words: list[str]) -> None:
+def test_words_that_a_command_line_cannot_contain_are_refused(words: list[str]) -> None:
     with pytest.raises(ValueError, match=r"at least one word|null character"):
         quoted(words)
 
@@ -55,7 +55,7 @@ def test_a_wrapped_command_is_entered_among_the_running_while_it_runs(tmp_path: 
     assert not list(folder.iterdir())
 
 
-def test_what_cannot_be_entered_is_not_started(tmp_path: Path) -> None:
+def test_a_command_is_not_started_if_its_group_cannot_be_recorded(tmp_path: Path) -> None:
     result = shell(wrapped(["touch", str(tmp_path / "started")], {}, str(tmp_path / "ended")))
     assert split_pid(result.stdout.decode()) == (None, "")
     assert result.returncode != 0

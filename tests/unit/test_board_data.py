@@ -49,7 +49,7 @@ def test_a_board_is_read() -> None:
         ("clock_mhz: 1500\n", "", "needs the key clock_mhz"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_line(was: str, wrong: str, message: str) -> None:
+def test_invalid_board_data_is_refused_with_its_line(was: str, wrong: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=r"board\.yaml:\d+: .*" + message):
         read(BOARD.replace(was, wrong))
 

@@ -158,7 +158,7 @@ def test_a_cell_that_fits_on_no_board_fails_alone(service: Callable[[Perform], S
     assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 
 
-def test_what_the_engine_itself_does_is_the_cells(service: Callable[[Perform], Service]) -> None:
+def test_a_failure_of_the_engine_is_a_failure_of_the_cell(service: Callable[[Perform], Service]) -> None:
     def perform(board: str, key: str) -> Outcome:
         raise HarnessError(f"mpe bench on {board}: ended by SIGKILL")
 
@@ -171,7 +171,7 @@ def test_what_the_engine_itself_does_is_the_cells(service: Callable[[Perform], S
     assert {board_status.activity.state for board_status in board_statuses.values()} == {State.FINISHED}
 
 
-def test_who_is_tried_again_late_is_not_waited_for(service: Callable[[Perform], Service]) -> None:
+def test_a_sweep_ends_without_waiting_for_a_long_retry(service: Callable[[Perform], Service]) -> None:
     found = service(full_on("full"))
     board_statuses = found.run(("one", "full"), 10, pauses=(600.0,))
     assert found.outcomes(10) == [("done", "")] * 10
@@ -196,7 +196,7 @@ def test_a_board_that_stays_busy_is_left_out_and_neither_it_nor_its_cells_are_to
     assert not found.switched
 
 
-def test_what_another_harness_has_is_no_sign_that_a_board_works(
+def test_cells_of_another_harness_do_not_reset_the_failures_of_a_board(
     service: Callable[[Perform], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its failures a board is offered cells that another process has claimed meanwhile."""

@@ -125,7 +125,7 @@ def test_lines_are_told_once_for_each_change() -> None:
 
 
 @pytest.mark.parametrize("state", [State.OPENING, State.WAITING, State.IDLE])
-def test_what_mostly_passes_at_once_is_told_when_it_lasts(state: State) -> None:
+def test_short_states_are_reported_only_if_they_last(state: State) -> None:
     desk = board_status("desk", state)
     table = BoardTable([desk], left)
     assert table.news() == []

@@ -146,7 +146,9 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, said: str
 @pytest.mark.parametrize(
     ("command", "found"), [("'snmpset -c hunter2 {action}'", "a text"), ("4711", "an integer"), ("{}", "")]
 )
-def test_what_stands_for_a_command_is_not_shown(tmp_path: Path, key: str, command: str, found: str) -> None:
+def test_values_in_place_of_a_command_are_not_shown(
+    tmp_path: Path, key: str, command: str, found: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_boards(write(tmp_path, f"boards:\n- {{{BOARD}, {key}: {command}}}"))
     assert f"found {found}" in str(caught.value) or not found
@@ -285,7 +287,7 @@ def test_a_key_of_an_earlier_version_is_read_with_a_warning(
         read_boards(path)
 
 
-def test_what_stays_on_a_board_how_long_it_is_waited_for_and_its_sudo_are_read(tmp_path: Path) -> None:
+def test_cache_limit_wait_seconds_and_sudo_are_read(tmp_path: Path) -> None:
     (board,) = read_boards(
         write(tmp_path, f"boards: [{{{BOARD}, cache_limit_mb: 250, wait_seconds: 7.5, sudo: true}}]")
     )
@@ -341,7 +343,7 @@ def test_a_board_of_the_file_comes_before_an_emulated_one(tmp_path: Path) -> Non
         ("ports", "Did you mean port?"),
     ],
 )
-def test_what_people_try_is_answered(key: str, hint: str, tmp_path: Path) -> None:
+def test_unknown_keys_that_users_try_get_a_hint(key: str, hint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_boards(write(tmp_path, f"boards:\n  - {{{BOARD}, {key}: x}}\n"))
     assert caught.value.message.endswith(f"boards.yaml:2: unknown key {key} in a board")

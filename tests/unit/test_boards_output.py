@@ -15,7 +15,7 @@ from harness.commands.boards_probe import Probed
 NAME = "it's [red]x[/red] [/] :heart: \\"
 
 
-def test_nothing_that_a_board_tells_is_taken_for_markup(
+def test_output_of_a_board_is_not_interpreted_as_markup(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "boards.yaml"

@@ -280,7 +280,7 @@ def test_a_compiler_that_fails_on_a_full_disk_is_told_from_others(
     assert "set HARNESS_CACHE to another folder" in caught.value.hint
 
 
-def test_what_does_not_fit_the_target_is_not_kept(checkout: Checkout) -> None:
+def test_a_program_that_does_not_fit_the_target_is_not_kept(checkout: Checkout) -> None:
     old = Target(name="old", description="", architecture=host_architecture(), glibc="2.0", libstdcxx="1")
     with pytest.raises(TargetMismatchError):
         build_engine(old)

@@ -16,7 +16,7 @@ def packages(number: int) -> list[str]:
     return [f"Setting up package-{index} (1.0) ..." for index in range(number)]
 
 
-def test_what_goes_well_is_two_lines_in_a_pipe_and_a_whole_file(
+def test_a_successful_build_logs_two_lines_to_a_pipe_and_all_lines_to_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with build_log(tmp_path / "logs" / "a.log", "image pi4") as log:

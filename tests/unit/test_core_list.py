@@ -37,7 +37,7 @@ def test_lists_of_cores(text: str, cores: list[int]) -> None:
         "٣",
     ],
 )
-def test_what_is_no_list_is_refused(text: str) -> None:
+def test_an_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_cores(text)
 

@@ -104,7 +104,7 @@ def test_a_byte_order_mark_hides_no_section() -> None:
         ),
     ],
 )
-def test_what_is_no_network_is_refused_with_its_line(text: str, message: str) -> None:
+def test_an_invalid_network_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_cfg(text, "c")
     assert str(caught.value).startswith(message)

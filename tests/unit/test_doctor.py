@@ -109,7 +109,7 @@ def test_tests_adds_what_the_tests_need(machine: Machine) -> None:
     assert machine.commands[-1][-1] == "g++"
 
 
-def test_who_is_not_root_is_told_what_is_left_out(
+def test_install_without_root_names_the_missing_packages(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(installation, "cannot_install", lambda: "only root can install packages")
@@ -140,7 +140,7 @@ def test_a_package_that_the_archives_lack_does_not_stop_the_others(
     assert machine.commands[1][4:] == ["docker.io", "iptables", "binfmt-support"]
 
 
-def test_nothing_is_installed_for_a_user_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_installed_only_by_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "root" in str(installation.cannot_install())
 
@@ -167,7 +167,7 @@ def test_every_requirement_can_be_looked_for_on_this_machine() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--install"]])
-def test_what_every_command_needs_is_status_3(
+def test_a_missing_requirement_of_every_command_gives_status_3(
     words: list[str], machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     needed = Requirement(name="compiler", purpose="builds", find=lambda: None, hint="get it")

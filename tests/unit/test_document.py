@@ -79,7 +79,7 @@ def test_lines_count_from_one() -> None:
         ('a: "\\ud83d"', "f:1: holds half a character"),
     ],
 )
-def test_what_is_refused_names_its_line(text: str, expected: str) -> None:
+def test_errors_name_the_line(text: str, expected: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^f:") as caught:
         parse_document(text, "f")
     assert expected in str(caught.value)

@@ -35,7 +35,7 @@ def test_a_real_programs_needs_are_read() -> None:
     assert python.versions["GLIBC"].symbols
 
 
-def test_what_the_target_has_fits() -> None:
+def test_a_program_fits_if_the_target_has_its_versions() -> None:
     check_fits(needs(), NANO, "mpe")
     check_fits(needs(glibcxx="3.4.25"), NANO, "mpe")
 
@@ -74,7 +74,7 @@ def test_libstdcxx_is_refused_where_the_target_is_not_known_to_have_it() -> None
 
 
 @pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01\x01"])
-def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_program_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "mpe"
     file.write_bytes(content)
     with pytest.raises(BuildError, match="cannot be read as a program"):

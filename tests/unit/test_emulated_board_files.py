@@ -25,13 +25,13 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_everybody_may_read_is_seen(library: Path, tmp_path: Path) -> None:
+def test_files_that_all_users_may_read_are_found(library: Path, tmp_path: Path) -> None:
     assert seen_below(sdk_directory(), library) == "tensorflow-2/lib/libtensorflow_cc.so.2"
     (tmp_path / "link").symlink_to(library)
     assert seen_below(sdk_directory(), tmp_path / "link") == "tensorflow-2/lib/libtensorflow_cc.so.2"
 
 
-def test_what_others_may_not_read_or_is_elsewhere_is_not(library: Path, tmp_path: Path) -> None:
+def test_unreadable_files_and_files_elsewhere_are_not_found(library: Path, tmp_path: Path) -> None:
     assert seen_below(sdk_directory(), tmp_path / "elsewhere") is None
     assert seen_below(sdk_directory(), library.with_name("absent")) is None
     library.chmod(0o640)

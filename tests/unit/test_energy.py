@@ -131,7 +131,7 @@ def test_there_is_no_message_without_a_meter() -> None:
 
 
 @given(text=st.one_of(st.text(), st.from_regex(r"[-+]?[0-9٣_.,]{1,20}([eE]-?[0-9]{1,3})?|nan|inf|0x1f")))
-def test_whatever_it_prints_is_a_number_or_refused(text: str) -> None:
+def test_output_of_a_meter_is_a_number_or_refused(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.boards.energy.run_user_command", lambda *_, **__: text)
         found = measured(EnergyMeter(command=("meter",), unit="joules"), 0)

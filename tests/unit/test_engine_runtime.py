@@ -105,7 +105,7 @@ def test_tensors_come_back_by_layer(stand_in: HostEngine) -> None:
     assert result.digests == ["0", "1", "2"]
 
 
-def test_what_was_not_asked_for_does_not_come_back(stand_in: HostEngine) -> None:
+def test_forward_returns_only_requested_outputs(stand_in: HostEngine) -> None:
     result = stand_in.forward(CFG, WEIGHTS, batch(1))
     assert (result.digests, result.layers) == ([], {})
 

@@ -66,7 +66,7 @@ def test_without_results_only_the_order_of_magnitude_is_known(
     assert not (tmp_path / "results").exists()
 
 
-def test_what_took_so_long_takes_so_long_again(planned: Sequence[Cell], tmp_path: Path) -> None:
+def test_earlier_times_are_the_estimate(planned: Sequence[Cell], tmp_path: Path) -> None:
     keep(tmp_path / "results", planned, {0: 10.0, 1: 20.0, 2: 30.0, 3: None})
     host, pi4 = estimated(planned, tmp_path / "results").parts
     assert (host.cells, host.done, host.span.seconds) == (0, 4, 0)

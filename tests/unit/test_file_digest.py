@@ -56,6 +56,6 @@ def test_a_file_of_the_same_size_and_date_in_its_place_is_read(file: Path, tmp_p
 
 
 @pytest.mark.parametrize(("name", "why"), [("none", "No such file"), (".", "Is a directory")])
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, why: str) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{tmp_path}.*: cannot be read: {why}"):
         file_digest(tmp_path / name)

@@ -200,7 +200,7 @@ def test_a_line_that_cannot_be_read_is_named_with_its_number(tmp_path: Path, lin
         )
     )
 )
-def test_whatever_is_in_the_file_is_read_or_refused(lines: list[str]) -> None:
+def test_any_known_hosts_file_is_read_or_refused(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "known_hosts"
         file.write_text("\n".join(lines), encoding="utf-8", errors="surrogatepass")

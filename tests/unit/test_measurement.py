@@ -457,7 +457,7 @@ class BrokenBoard(ScriptedBoard):
         ("sensors", RunTimeoutError(["sh"], "fake", 1), BoardFaultError),
     ],
 )
-def test_what_the_board_does_not_do_is_its_own_fault(
+def test_a_failure_of_the_board_is_not_a_failure_of_the_cell(
     cell: Cell, files: Files, what: str, error: HarnessError, kind: type[HarnessError], emulated: bool
 ) -> None:
     board = BrokenBoard(what, error)

@@ -158,7 +158,7 @@ def test_no_server_is_one_clear_error(server: Server, tmp_path: Path) -> None:
         *("http://a/b c", "http://a/\n", "http://a/\x1b[31m", "http://a/ü", "http://ü/a", "w", ""),
     ],
 )
-def test_what_is_no_address_is_refused(tmp_path: Path, url: str) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigurationError, match="not an http or https address"):
         download(url, tmp_path / "w", size=1, sha256=SHA256)
 

@@ -209,7 +209,7 @@ def test_a_link_in_its_place_is_not_written_through(server: Server, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder"])
-def test_what_is_no_file_is_not_waited_for(server: Server, tmp_path: Path, kind: str) -> None:
+def test_pipes_and_folders_are_refused_at_once(server: Server, tmp_path: Path, kind: str) -> None:
     part = tmp_path / "model.weights.part"
     if kind == "fifo":
         os.mkfifo(part)

@@ -71,6 +71,6 @@ def test_boards_of_another_target_change_nothing(cell: Cell) -> None:
     assert [len(task) for task in interleave(pending, {"pi4": 3, "pi5": 1})] == [2, 2, 2, 6]
 
 
-def test_what_has_one_round_takes_no_turns(cell: Cell) -> None:
+def test_cells_with_one_round_do_not_take_turns(cell: Cell) -> None:
     alone = replace(cell, protocol=replace(cell.protocol, rounds=1))
     assert [len(task) for task in interleave(dict.fromkeys("abc", alone), {})] == [1, 1, 1]

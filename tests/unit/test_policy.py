@@ -170,7 +170,7 @@ def test_applying_twice_is_applying_once(text: str, policy: Policy) -> None:
 
 
 @given(cfg_texts(), POLICIES)
-def test_nothing_but_precision_keys_changes(text: str, policy: Policy) -> None:
+def test_a_policy_changes_only_precision_keys(text: str, policy: Policy) -> None:
     assert without_precisions(apply(policy, text)) == without_precisions(text)
 
 
@@ -209,7 +209,7 @@ def test_a_kind_may_be_absent_from_some_models_but_not_from_all() -> None:
         check_kinds([policy], [CFG])
 
 
-def test_what_int8_needs() -> None:
+def test_int8_use_depends_on_the_precision_keys() -> None:
     def use(policy: str, quantize: bool) -> tuple[bool, bool, bool]:
         found = int8_use(
             applied(
@@ -278,7 +278,7 @@ def test_a_layer_in_two_ranges_is_measured_once() -> None:
         expand(differing, CFG)
 
 
-def test_what_needs_ranges_is_in_fp32_while_they_are_recorded() -> None:
+def test_layers_that_need_ranges_run_in_fp32_during_calibration() -> None:
     text = apply(
         read_policy("{default: int8, layers: {first: {precision: int8, quantize: 1}, last: fp16}}"), DETECTOR
     )
@@ -311,7 +311,7 @@ def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Pa
         ("@gone.yaml", r"^gone\.yaml: no such file"),
     ],
 )
-def test_what_is_no_policy_is_refused(text: str, said: str) -> None:
+def test_an_invalid_policy_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read_policy(text)
 

@@ -135,7 +135,7 @@ def measured_here() -> Iterator[None]:
         timer.cancel()
 
 
-def test_who_waits_for_a_place_keeps_nobody_from_measuring_this_machine(worker: Worker) -> None:
+def test_a_wait_for_a_place_does_not_block_measurements_on_this_machine(worker: Worker) -> None:
     """The place is held by a sweep that measures this machine before it releases the place."""
     waiting, released = threading.Event(), threading.Event()
 

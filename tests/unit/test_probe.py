@@ -314,7 +314,7 @@ STATES = st.builds(
 
 
 @given(output=st.one_of(st.text(), st.lists(LINES, max_size=40).map("\n".join)), state=STATES)
-def test_whatever_a_board_prints_is_read_and_can_be_shown(output: str, state: BoardState) -> None:
+def test_any_output_of_a_board_is_parsed_to_printable_facts(output: str, state: BoardState) -> None:
     facts = parse_facts(output, state)
     shown = asdict(facts)
     json.dumps(shown, allow_nan=False)

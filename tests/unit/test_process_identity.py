@@ -37,7 +37,7 @@ def test_before_this_boot_everything_is_dead() -> None:
     assert is_dead(f"another-boot {namespace} {number} {start}")
 
 
-def test_what_cannot_be_seen_from_here_is_left_alone() -> None:
+def test_processes_of_other_namespaces_are_not_dead() -> None:
     boot, _, number, start = own_identity().split()
     assert not is_dead(f"{boot} pid:[1] {number} {int(start) - 1}")
     assert not is_dead("")

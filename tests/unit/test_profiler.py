@@ -56,7 +56,7 @@ def test_libraries_of_a_dynamic_program_include_its_loader() -> None:
     assert all(path.is_file() for path in libraries.values())
 
 
-def test_what_is_no_dynamic_program_has_no_libraries() -> None:
+def test_other_files_than_dynamic_programs_have_no_libraries() -> None:
     assert block_profiler._libraries(Path(__file__)) == {}
 
 

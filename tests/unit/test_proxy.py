@@ -72,9 +72,7 @@ def test_a_connection_is_cut_within_the_bytes_and_not_before(proxy: Proxy, clien
         assert exchange(other, b"z" * 500) == b"z" * 500
 
 
-def test_what_is_meant_for_open_connections_leaves_new_ones_alone(
-    proxy: Proxy, client: socket.socket
-) -> None:
+def test_faults_of_open_connections_do_not_affect_new_ones(proxy: Proxy, client: socket.socket) -> None:
     cut = proxy.cut_after(Proxy.UPSTREAM, 10, open_now=True)
     with connect(proxy) as other:
         assert exchange(other, b"x" * 50) == b"x" * 50
@@ -83,7 +81,7 @@ def test_what_is_meant_for_open_connections_leaves_new_ones_alone(
     assert cut.is_set()
 
 
-def test_what_is_disarmed_does_not_happen(proxy: Proxy, client: socket.socket) -> None:
+def test_disarmed_faults_do_not_happen(proxy: Proxy, client: socket.socket) -> None:
     armed = [proxy.cut_after(Proxy.UPSTREAM, 10), proxy.corrupt(Proxy.UPSTREAM)]
     proxy.disarm()
     assert exchange(client, b"x" * 50) == b"x" * 50

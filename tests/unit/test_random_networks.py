@@ -60,7 +60,7 @@ def test_json_of_a_campaign_serves_a_later_one(
     assert re.search("digests compared with another campaign's +│ +2", table)
 
 
-def test_nothing_run_is_no_success(tmp_path: Path) -> None:
+def test_running_no_network_is_a_failure(tmp_path: Path) -> None:
     assert not Tally().holds
     tally = run(tmp_path, programs(tmp_path, "echo differential: no space >&2; exit 2"))
     assert not tally.holds

@@ -166,7 +166,7 @@ def test_the_archive_says_that_it_is_arm64(tmp_path: Path) -> None:
         ("packages", "[openssh-server, --allow-downgrades]", "expected the name of a Debian package"),
     ],
 )
-def test_what_could_reach_a_shell_is_checked(
+def test_values_that_reach_a_shell_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, said: str
 ) -> None:
     values = {"bases": "['debian:bookworm']", "packages": "[gdb]", key: value}
@@ -194,7 +194,7 @@ def test_what_could_reach_a_shell_is_checked(
         ("", r"mmdebstrap failed with status 25: it printed nothing"),
     ],
 )
-def test_what_made_mmdebstrap_fail_is_said(
+def test_the_cause_of_a_failure_of_mmdebstrap_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, message: str
 ) -> None:
     with pytest.raises(BuildError, match=message) as caught:
@@ -272,7 +272,7 @@ def test_a_full_disk_under_the_docker_engine_is_said_to_be_there() -> None:
 
 
 @pytest.mark.parametrize("missing", ["mmdebstrap", "keys"])
-def test_what_a_bootstrap_needs_is_named(
+def test_missing_requirements_of_a_bootstrap_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     program = tmp_path / "mmdebstrap"
@@ -301,7 +301,7 @@ def test_a_base_to_build_tensorflow_in_has_its_packages_set_up(tmp_path: Path) -
     assert not [word for word in set_up if "perl" in word or "passwd.master" in word]
 
 
-def test_where_no_debian_will_do_the_registries_are_named(tmp_path: Path) -> None:
+def test_registries_are_named_if_every_debian_is_too_new(tmp_path: Path) -> None:
     with (
         build_log(tmp_path / "log", "image test") as log,
         pytest.raises(BuildError, match="no release of Debian is old enough") as caught,

@@ -55,7 +55,7 @@ def test_better_in_nothing_and_worse_in_something_is_not_optimal() -> None:
     assert pareto_optimal(rows) == {1, 2, 3}
 
 
-def test_what_the_table_cannot_tell_apart_is_equal() -> None:
+def test_figures_that_look_equal_in_the_table_are_equal() -> None:
     assert pareto_optimal([row(fps=100.1), row(fps=100.2), row(peak_rss_bytes=(5 << 20) + 100)]) == {0, 1, 2}
 
 
@@ -190,7 +190,7 @@ NASTY = "<script>alert(1)</script>|`*_[x](y)"
 
 
 @pytest.mark.parametrize("render", [html, markdown])
-def test_nothing_in_a_report_is_taken_for_markup(render: Callable[[Report], str]) -> None:
+def test_names_and_errors_in_a_report_are_not_interpreted_as_markup(render: Callable[[Report], str]) -> None:
     text = render(report(row(model=NASTY, status="failed", error=f"cause {NASTY}\nnext"), row(options=NASTY)))
     assert "<script>" not in text.replace(r"\<script\>", "")
     if render is markdown:

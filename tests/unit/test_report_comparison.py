@@ -63,7 +63,7 @@ def test_unknown_memory_is_no_merit() -> None:
 
 
 @pytest.mark.parametrize("name", ["fps", "accuracy", "peak_rss_bytes"])
-def test_what_is_unknown_neither_wins_nor_beats(name: str) -> None:
+def test_a_row_with_an_unknown_figure_is_not_ranked(name: str) -> None:
     best: dict[str, Any] = {"fps": 999.0, "accuracy": 0.99, "peak_rss_bytes": 1 << 20}
     assert pareto_optimal([row("known"), row("best but for one", **(best | {name: None}))]) == {0}
     # Where nobody knows it, the others decide.
@@ -226,7 +226,7 @@ def test_kept_resamples_are_compared_and_not_shown_as_scores(tmp_path: Path) -> 
     assert shown(tables(found)[0])[1]["accuracy change ± bootstrap"] == "+0.00 ± 0.00"
 
 
-def test_what_all_rows_share_is_said_once() -> None:
+def test_values_that_all_rows_share_are_shown_once() -> None:
     found = report(row(), row("int8"), row("int8", options="isa=avx2"))
     (table,) = tables(found)
     assert table.common == "model digits, runtime engine, toolchain zig, threads 1"
@@ -278,7 +278,7 @@ def test_policies_are_never_cut(
 
 
 @pytest.mark.parametrize("render", [html, markdown, lambda found: json.dumps(data(found))])
-def test_what_was_skipped_is_neither_done_nor_measured(render: Callable[[Report], str]) -> None:
+def test_a_skipped_cell_is_neither_done_nor_measured(render: Callable[[Report], str]) -> None:
     found = compared(
         emulated("fp32", status="skipped", instructions=None, error="no Docker"),
         emulated("int8", status="skipped", instructions=None, error="no Docker"),

@@ -101,7 +101,7 @@ def test_a_success_is_a_new_beginning() -> None:
     assert sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=True) == 1.0
 
 
-def test_what_does_not_pass_is_not_waited_for() -> None:
+def test_a_lasting_failure_quarantines_a_board_at_once() -> None:
     sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
     assert sweep.schedule.lost(sweep.take("a"), "a", DEAD, begun=False, lasting=True) is None
     assert sweep.take("b").items == [0]
@@ -136,7 +136,7 @@ def test_a_board_that_goes_on_vanishing_takes_no_cell_with_it() -> None:
     assert sweep.given_up == {0: "its board failed 7 times; last error: dead"}  # d is spared
 
 
-def test_what_a_board_failed_with_is_for_the_others_first() -> None:
+def test_a_board_takes_cells_that_it_has_not_failed_with_first() -> None:
     sweep = Sweep({"pi4": [9.0, 5.0, 1.0]}, {"a": "pi4", "b": "pi4"}, (0.0,) * 9)
     first, second = sweep.take("a"), sweep.take("b")
     sweep.schedule.lost(first, "a", FULL, begun=True)
@@ -212,7 +212,7 @@ def test_cells_measured_in_turns_are_for_themselves_once_they_were_lost() -> Non
     assert sweep.is_over("b")
 
 
-def test_what_another_process_has_is_looked_at_again_later() -> None:
+def test_a_task_of_another_process_is_tried_again_later() -> None:
     sweep = Sweep({"pi4": [9.0, 1.0]}, {"a": "pi4"})
     busy = sweep.take("a")
     sweep.schedule.postpone(busy, 0.05)
@@ -222,7 +222,7 @@ def test_what_another_process_has_is_looked_at_again_later() -> None:
     assert sweep.take("a") is busy
 
 
-def test_who_waits_is_told_to_stop() -> None:
+def test_a_waiting_board_is_interrupted() -> None:
     sweep = Sweep({"pi4": [1.0]}, {"a": "pi4", "b": "pi4"})
     sweep.take("a")
     with ThreadPoolExecutor(1) as pool:

@@ -72,7 +72,7 @@ def test_jetpack_4_gets_a_tensorflow_for_its_old_compiler() -> None:
     ("name", "suites"),
     [("jetson-nano", []), ("jetson-xavier", ["bullseye"]), ("jetson-orin", ["bullseye"])],
 )
-def test_nothing_is_built_on_a_newer_debian_than_the_target(name: str, suites: list[str]) -> None:
+def test_build_images_are_not_newer_than_the_target(name: str, suites: list[str]) -> None:
     target = load_target(name)
     recipe = bazel.image_recipe(target, read_sources(target))
     assert [release.suite for release in recipe.releases] == suites
@@ -95,7 +95,7 @@ def test_the_host_has_none() -> None:
         ("limits: [--jobs=2]\n", "", r"needs the key limits"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(
+def test_errors_in_sources_name_the_line(
     written: Callable[[str], Sources], old: str, new: str, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):

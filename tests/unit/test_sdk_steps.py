@@ -44,7 +44,7 @@ def work(tmp_path: Path) -> Work:
     return Work(tmp_path / "work")
 
 
-def test_what_is_done_is_not_done_again(work: Work) -> None:
+def test_finished_steps_are_not_repeated(work: Work) -> None:
     assert work.go() == ["unpack", "configure", "build"]
     assert work.go() == []
 

@@ -71,7 +71,7 @@ def test_a_new_result_replaces_the_old_one_whole(store: Store) -> None:
     assert (store.samples_ns("k"), store.layers("k")) == ([9], [])
 
 
-def test_what_cannot_be_written_leaves_nothing(store: Store) -> None:
+def test_a_result_that_cannot_be_written_leaves_no_traces(store: Store) -> None:
     run = begin(store)
     store.claim("cells", "k", run)
     store.complete_cell(run, "k", DONE)
@@ -203,7 +203,7 @@ def test_the_plan_of_the_last_run(store: Store) -> None:
     assert not store.has_results("pi4")
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("not a database, but long enough to be taken for one" * 10)
     with pytest.raises(ConfigurationError, match="not a results file of harness"):
         Store(tmp_path)

@@ -115,7 +115,9 @@ def test_the_end_of_a_store_on_a_full_disk_gives_up_its_claims(tmp_path: Path) -
         (None, sqlite3.OperationalError, "as SQLite says it"),
     ],
 )
-def test_what_sqlite_says(code: int | None, kind: type[Exception], said: str, tmp_path: Path) -> None:
+def test_errors_of_sqlite_are_explained(
+    code: int | None, kind: type[Exception], said: str, tmp_path: Path
+) -> None:
     error = sqlite3.OperationalError("as SQLite says it")
     if code is not None:
         error.sqlite_errorcode = code
@@ -127,7 +129,7 @@ def test_what_sqlite_says(code: int | None, kind: type[Exception], said: str, tm
     ("number", "kind"),
     [(errno.ENOSPC, StoreError), (errno.EDQUOT, StoreError), (errno.EACCES, ConfigurationError)],
 )
-def test_what_the_system_says(number: int, kind: type[Exception], tmp_path: Path) -> None:
+def test_errors_of_the_system_are_explained(number: int, kind: type[Exception], tmp_path: Path) -> None:
     with pytest.raises(kind), store_errors(tmp_path):
         raise OSError(number, "what it says")
 
@@ -144,7 +146,7 @@ def test_an_owner_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whatever_an_owner_left_is_removed(tmp_path: Path) -> None:
+def test_files_of_dead_owners_are_removed(tmp_path: Path) -> None:
     owner = Owner(tmp_path)
     for name in ("killed-before-it-was-locked", ".of-an-older-harness"):
         (tmp_path / name).touch()

@@ -104,7 +104,7 @@ def test_results_are_reported_where_nothing_can_be_written(
     assert contents(folder) == before
 
 
-def test_what_a_killed_run_left_in_the_log_is_reported_where_nothing_can_be_written(
+def test_results_in_the_log_of_a_killed_run_are_read_from_a_read_only_folder(
     results: Path, read_only: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed = tmp_path / "killed"

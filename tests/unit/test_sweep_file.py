@@ -274,7 +274,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+def test_errors_name_file_and_line(tmp_path: Path, text: str, line: int, message: str) -> None:
     path = write_sweep(tmp_path, text)
     with pytest.raises(ConfigurationError) as caught:
         read_sweep(path)

@@ -173,7 +173,7 @@ def test_a_program_that_hangs_does_not_fit(board: Desk) -> None:
 # --- looking
 
 
-def test_what_lacks_something_is_skipped_and_not_looked_for() -> None:
+def test_a_requirement_with_an_unmet_need_is_skipped() -> None:
     def find() -> str:
         raise AssertionError("looked for")
 
@@ -208,7 +208,7 @@ def test_an_error_says_why(error: HarnessError, hint: str, status: int) -> None:
     )
 
 
-def test_what_is_just_missing_counts_as_not_to_be_built() -> None:
+def test_a_missing_requirement_has_the_status_of_a_build_error() -> None:
     finding = look(Requirement(name="a", purpose="does", find=lambda: None, hint="get a"))
     assert (finding.reason, finding.hint, finding.exit_status) == ("missing; it does", "get a", 3)
 

@@ -93,7 +93,7 @@ def test_the_next_file_in_a_folder_replaces_a_half_written_one(tmp_path: Path) -
     assert names(tmp_path / "results") == ["report.json"]
 
 
-def test_what_a_living_process_holds_stays(tmp_path: Path) -> None:
+def test_files_of_a_living_process_are_not_removed(tmp_path: Path) -> None:
     process = hold(tmp_path)
     try:
         before = names(tmp_path), names(tmp_path / "results")

@@ -11,7 +11,7 @@ ANYTHING = st.text(st.characters())  # also halves of characters, as names of fi
 
 
 @given(text=ANYTHING)
-def test_what_is_shown_is_one_line_without_control_characters(text: str) -> None:
+def test_printable_text_is_one_line_without_control_characters(text: str) -> None:
     assert printable(text).isprintable()
 
 

@@ -114,7 +114,7 @@ def test_a_board_that_goes_on_throttling_is_given_up_on_and_marked(pi: Pi) -> No
     assert "the firmware throttled the cores" in " ".join(watched.conditions.reasons)
 
 
-def test_what_fails_is_not_run_again(pi: Pi) -> None:
+def test_a_failed_run_is_not_repeated(pi: Pi) -> None:
     (pi.root / "bits").write_text("0x4\n")
     watched = pi.run('await_samples "$3" 1; kill -SEGV $$')
     assert pi.runs == 1

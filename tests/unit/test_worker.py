@@ -82,7 +82,7 @@ def test_a_failure_is_kept_with_its_cause_and_the_rest_goes_on(worker: Worker) -
     ]
 
 
-def test_what_fails_while_everything_stops_is_not_kept(worker: Worker) -> None:
+def test_a_failure_while_the_sweep_is_stopped_is_not_stored(worker: Worker) -> None:
     def perform() -> Outcome:
         worker.stop.set()
         raise HarnessError("connection closed")
@@ -224,7 +224,7 @@ def test_each_turn_of_a_job_holds_what_it_needs(worker: Worker) -> None:
     assert (outcome.status, outcome.error) == ("failed", "the engine's own fault")
 
 
-def test_who_waits_for_a_device_keeps_nobody_from_measuring_this_machine(worker: Worker) -> None:
+def test_a_wait_for_a_device_does_not_block_measurements_on_this_machine(worker: Worker) -> None:
     waits, go_on, measured = threading.Event(), threading.Event(), threading.Event()
 
     @contextlib.contextmanager
