@@ -1,5 +1,5 @@
-// The one exception type of the engine. Its text is a complete sentence for the user: what was
-// wrong, where (file and line, or offset, or layer), and what to do about it.
+// The only exception type of the engine. Its text is a complete sentence for the user: the error,
+// its place (file and line, or offset, or layer), and the remedy.
 #pragma once
 
 #include <stdexcept>

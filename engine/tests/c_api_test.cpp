@@ -1,4 +1,4 @@
-// The C interface does what the C++ one does, and reports what goes wrong.
+// The C interface gives the results of the C++ one, and reports errors.
 #include <string>
 #include <vector>
 

@@ -116,7 +116,7 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.groups = s.in.channels = random.integer(2, 20);
         s.out.channels = s.groups * (random.chance(20) ? random.integer(2, 3) : 1);
         break;
-      case Form::kSquareDepthwise:  // what is computed by blocks of rows, also of maps in strips
+      case Form::kSquareDepthwise:  // computed by blocks of rows, also for maps in strips
         s.in = {random.integer(2, 6), random.integer(1, 70), random.integer(1, 200)};
         s.groups = s.in.channels;
         s.out.channels = s.groups * (random.chance(20) ? 2 : 1);

@@ -1,5 +1,5 @@
 // Direct convolutions in exactly the scratch memory that they ask for, so that AddressSanitizer
-// sees what is read beyond it.
+// reports accesses beyond it.
 #include <cstddef>
 #include <memory>
 #include <new>

@@ -1,4 +1,4 @@
-// Files are read whole, and what is no regular file is refused before it can block.
+// Files are read completely; folders, pipes and devices are refused before reading can block.
 #include "io/file.h"
 
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ TEST(a_file_is_read_whole_up_to_a_limit) {
   CHECK_EQUAL(read_file(folder / "link", content.size()), content);
 }
 
-TEST(what_is_no_regular_file_is_refused) {
+TEST(irregular_files_are_refused) {
   const Folder folder;
   const std::string pipe = folder / "pipe";
   CHECK(mkfifo(pipe.c_str(), 0600) == 0);  // without a writer, opening it waits

@@ -18,7 +18,7 @@ std::uint32_t bits_of(float value) {
   return bits;
 }
 
-// What the bits mean: sign, five bits of exponent, ten of fraction.
+// The value of the bits: sign, five bits of exponent, ten of fraction.
 double meaning(std::uint16_t bits) {
   const double sign = (bits & 0x8000U) != 0 ? -1.0 : 1.0;
   const int exponent = (bits >> 10) & 31;
@@ -60,7 +60,7 @@ TEST(values_between_two_halves_round_to_the_nearer_and_ties_to_even) {
   CHECK_EQUAL(wrong, 0);
 }
 
-TEST(what_is_too_large_becomes_infinity_and_nan_stays_nan) {
+TEST(large_values_become_infinity_and_nan_stays_nan) {
   CHECK_EQUAL(half_from_float(65519.996F).bits, 0x7BFF);
   CHECK_EQUAL(half_from_float(65520.0F).bits, 0x7C00);
   CHECK_EQUAL(half_from_float(-1e30F).bits, 0xFC00);

@@ -249,7 +249,7 @@ TEST(sections_and_lines_that_mean_nothing) {
   CHECK_THROWS(load_network("/"), "/: is a folder");
 }
 
-TEST(what_is_not_computed_is_refused) {
+TEST(unsupported_settings_are_refused) {
   CHECK_THROWS(parse(convolutional("xnor=1")), "a.cfg:7", "'xnor'");
   CHECK_THROWS(parse(convolutional("share_index=0")), "share_index");
   CHECK_THROWS(parse("[maxpool]\nmaxpool_depth=1\n"), "maxpool_depth");

@@ -1,4 +1,4 @@
-// npy files: what numpy.save writes is read, and what is not an image batch is refused.
+// npy files: files of numpy.save are read, and files without an image batch are refused.
 #include "io/npy.h"
 
 #include <sys/resource.h>
@@ -113,7 +113,7 @@ TEST(malformed_headers_name_the_offset) {
   CHECK_THROWS(reader(npy(kFloats + "x", floats({1, 2}))), "follows");
 }
 
-TEST(what_is_written_reads_back) {
+TEST(written_arrays_are_read_back) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("npy_test." + std::to_string(getpid()))).string();
   const std::vector<std::int64_t> shape = {2, 1, 1, 2};

@@ -135,7 +135,7 @@ TEST(shortcuts_of_int8_get_their_own_range) {
   CHECK_EQUAL(stored(last), "ifff");
 }
 
-TEST(what_ends_only_in_a_route_takes_its_range) {
+TEST(a_tensor_that_ends_only_in_a_route_takes_its_range) {
   const PrecisionPlan plan = planned(network(conv(kInt8) + conv(kInt8) +
                                              "[maxpool]\nsize=3\nstride=1\n[route]\nlayers=-2\n" +
                                              "[route]\nlayers=-1,-2\n" + conv(kInt8)));

@@ -154,8 +154,8 @@ TEST(a_measured_range_passes_over_nan) {
   CHECK_EQUAL(measure_range({nothing.data(), Precision::kFp32, nullptr}, 1, 2, workers).max, 0.0F);
 }
 
-// Runs long and short enough for whole vectors and for what is left over, with everything in them
-// that rounding and limits have to do with.
+// Runs of many lengths, for whole vectors and remainders, with infinities, NaN, and values at the
+// limits and halfway between two roundings.
 TEST(long_runs_have_the_bits_of_single_values) {
   ThreadPool pool(1);
   const Workers workers{pool, choose_elementwise({}, {}).kernels};

@@ -94,7 +94,7 @@ TEST(the_fastest_is_measured_once_and_kept) {
   CHECK_EQUAL(measured, 2);
 }
 
-TEST(what_the_file_says_is_done) {
+TEST(algorithms_in_the_file_are_used) {
   const TemporaryFile file("said");
   const Problem problem;
   ThreadPool pool(1);

@@ -26,7 +26,7 @@ struct Options {
   // Path of a file that keeps the fastest algorithm of each convolution on this machine; what it
   // lacks is measured while the session opens. Empty: chosen by a model of costs.
   std::string tune;
-  // Told what is being measured for `tune`.
+  // Called with a description of each measurement for `tune`.
   std::function<void(const std::string&)> tuning;
   bool profile = false;      // measure every layer
   bool keep_layers = false;  // every layer's output exists: none is computed within another's

@@ -146,8 +146,8 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 
 Session::~Session() = default;
 
-// What each layer's scratch may take: as much as keeps the arena within a quarter more than the
-// tensors that are live where most are. Fills in what is known of the layers before their kernels.
+// The limit of each layer's scratch: the arena may be a quarter larger than the largest total of
+// live tensors. Fills in the properties of layers that are known before their kernels.
 std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
     if (!layer.has_weights()) continue;

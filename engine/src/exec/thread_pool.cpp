@@ -19,7 +19,7 @@ namespace mpe {
 namespace {
 
 // Layers follow one another within microseconds, so a short spin saves most system calls; a longer
-// one would only take the core from whoever else needs it.
+// one would only take the core from other programs.
 constexpr std::chrono::microseconds kSpin{30};
 constexpr int kPollsPerClock = 32;
 
@@ -91,7 +91,7 @@ struct ThreadPool::State {
     }
   }
 
-  // Publishes what was written to the members below to all workers.
+  // Makes all writes to the members below visible to the workers.
   void release_workers() {
     remaining.store(threads - 1, std::memory_order_relaxed);
     generation.fetch_add(1, std::memory_order_release);

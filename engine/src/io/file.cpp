@@ -14,7 +14,7 @@
 namespace mpe {
 namespace {
 
-// What does not exist is left to whoever opens it, who knows the reason.
+// A missing file passes: opening it gives the reason.
 void refuse_irregular(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);

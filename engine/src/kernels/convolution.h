@@ -38,9 +38,9 @@ struct ConvolutionShape {
 struct ConvolutionRequest {
   ConvolutionShape shape;
   Activation activation = Activation::kLinear;
-  // How sums are formed, and what the input holds: fp32 reads float, fp16 half, int8 int8.
+  // The precision of the sums and of the input: fp32 reads float, fp16 half, int8 int8.
   Precision precision = Precision::kFp32;
-  // What the output holds. fp32 and fp16 convolutions write their own precision; an int8
+  // The precision of the output. fp32 and fp16 convolutions write their own precision; an int8
   // convolution writes int8 (with `output`) or, straight from its sums, float.
   Precision output_precision = Precision::kFp32;
   Filters weights;              // batch norm folded
@@ -98,9 +98,9 @@ struct ConvolutionChoice {
 std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice);
 
-// The most scratch that a convolution of this shape may take with so many threads: in proportion to
-// its input, output and weights, as these exist because the files ask for them. Whoever allocates
-// scratch compares. No algorithm that the engine chooses by itself comes near.
+// The limit of a convolution's scratch for this shape and number of threads. It is proportional to
+// the input, output and weights, which the model's files ask for anyway. The code that allocates
+// scratch checks it. No algorithm that the engine chooses by itself comes near.
 std::size_t scratch_limit(const ConvolutionShape& shape, int threads);
 
 // Whether an int8 convolution may pool its sums in place of its outputs: may_pool, and an

@@ -175,7 +175,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const DepthPlan depth = plan_depth(shape, kernel, block, chunks);
     const double cost = terms * (full * products(size) + products(rest)) +
                         passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
-    // What fits, before what does not; of the one what costs least, of the other what is smallest.
+    // The cheapest plan that fits; if none fits, the smallest one.
     const std::size_t thread_bytes =
         block.line_bytes + winograd_multiplier_bytes(kernel, depth.step);
     const std::size_t all_bytes =

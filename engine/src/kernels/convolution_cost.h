@@ -28,8 +28,8 @@ struct WinogradPlan {
 // there are too few of them: then all threads work on one block after the other.
 int winograd_blocks_at_once(int blocks, int threads);
 
-// The block size that costs least among those whose scratch, with so many threads, is at most
-// `scratch_bytes` (or the smallest block, if none is).
+// The cheapest block size with at most `scratch_bytes` of scratch for all `threads` together; the
+// smallest block if none fits.
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
                            std::size_t scratch_bytes, int threads);
 

@@ -56,7 +56,7 @@ class DepthwiseConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override { return "depthwise"; }
-  // A channel whose whole plane is read before any of it is written, and that no other one reads.
+  // Each channel's plane is read completely before it is written, and no other channel reads it.
   bool works_in_place() const override {
     return in_place_ && multiplier_ == 1 && strip_rows_ == geometry_.out_height;
   }
@@ -127,7 +127,7 @@ class DepthwiseConvolution final : public Convolution {
                                       y / stride_y * plane_width_ + x / stride_x));
       }
     }
-    // The tap that makes their number even has weight zero and reads what the first one reads.
+    // The tap that makes their number even has weight zero and reads the first tap's input.
     tap_offsets_.resize(static_cast<std::size_t>(taps_), 0);
   }
 

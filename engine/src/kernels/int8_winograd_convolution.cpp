@@ -103,8 +103,8 @@ class Int8WinogradConvolution final : public Convolution {
  private:
   int padded_width() const { return 4 * tiles_x_ + 4; }
 
-  // As many tiles as stay in the cache with their sums; or more, where reading the weights again
-  // for every block would cost more than what the cache cannot keep.
+  // As many tiles as fit the cache with their sums; or more, if reading the weights again for every
+  // block costs more than the additional cache misses.
   void choose_block(const ConvolutionChoice& choice) {
     chunk_blocks_ = std::min(blocks_, kChunkBlocks);
     const std::int64_t chunks = divide_up(blocks_, chunk_blocks_);

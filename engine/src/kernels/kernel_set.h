@@ -163,9 +163,8 @@ struct Int8WinogradKernel {
   void (*multiply)(const Int8WinogradWork&) = nullptr;
 };
 
-// A share of an int8 convolution whose panels are packed from a copy of the rows under them in
-// which the channels are interleaved (generic/interleaved.h). A word is `unit` channels of one
-// pixel.
+// A share of an int8 convolution. Its panels are packed from a copy of their rows with interleaved
+// channels (generic/interleaved.h). A word is `unit` channels of one pixel.
 struct InterleavedWork {
   const ConvolutionGeometry* geometry = nullptr;  // rows as they are, also of a pointwise one
   const OutputStage* stage = nullptr;

@@ -67,7 +67,7 @@ void OutputConstants::finish(int input_offset) {
   for (int c = 0; c < channels_; ++c) {
     fill(c, input_step(c), offset_[index_of(c)], multiplier_[index_of(c)]);
   }
-  // What these were made from is needed again only where the input's scale changes.
+  // These are needed again only if the input's scale changes.
   for (auto* floats : {&bias_, &weight_scale_}) std::vector<float>().swap(*floats);
   std::vector<std::int32_t>().swap(weight_total_);
 }

@@ -19,12 +19,12 @@ class OutputConstants {
   // int8: the weights as they are to be multiplied, and their scales.
   float weight_scale(int channel) const { return weight_scale_[static_cast<std::size_t>(channel)]; }
 
-  // int8: tells what is subtracted from a channel's sums: its quantised weights' total times the
-  // zero point that the kernel sees. Call for every channel, then finish().
+  // int8: sets the total of a channel's quantised weights. The total times the kernel's zero point
+  // is subtracted from the channel's sums. Call it for every channel, then finish().
   void set_weight_total(int channel, std::int32_t total) {
     weight_total_[static_cast<std::size_t>(channel)] = total;
   }
-  // `input_offset` is what the kernel adds to every input value.
+  // The kernel adds `input_offset` to every input value.
   void finish(int input_offset);
 
   // Bytes of scratch that stage_for() needs: none unless the input is dynamic.

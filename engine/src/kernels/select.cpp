@@ -206,7 +206,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
   std::string_view best = kGemm;
   for (const std::string_view algorithm : {kWinograd2, kWinograd4}) {
     const KernelSet* set = find_set(sets, algorithm, request.precision);
-    // A kernel of a lesser set would lose what the better one's arithmetic gains.
+    // Winograd saves less than a kernel of a lesser instruction set costs.
     if (set != gemm) continue;
     const double cost =
         choose_winograd(request.shape, *set->winograd[index], tile_of(algorithm), choice).cost;

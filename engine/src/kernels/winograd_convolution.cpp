@@ -82,7 +82,7 @@ double largest_output(const std::vector<double>& totals) {
 // The bound: with inputs up to this magnitude, whatever their signs, no transformed input, sum or
 // output before it is unscaled exceeds a half's range. Larger inputs can only where their signs
 // conspire, up to 2,026 for tiles of 4 x 4 (of 32.3 times that the input's transform consists) and
-// 16,376 for 2 x 2. What a larger bound would cost is accuracy for small values, whose sums would
+// 16,376 for 2 x 2. A larger bound would make small values less accurate, because their sums would
 // be subnormal halves: with this one, errors grow where the largest input is below 2^-6.
 constexpr double kLargestInput = 256.0;
 // Of a half's 65,504, as rounding may add to a sum.

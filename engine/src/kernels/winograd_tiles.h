@@ -155,7 +155,7 @@ struct WinogradTiles<4> {
                         V(static_cast<float>(kA * kA * kA)));
   }
 
-  // What the polynomial's other factors are worth at a point: the interpolation's divisor.
+  // The product of the polynomial's other factors at a point: the interpolation's divisor.
   static constexpr double kAtZero = kA * kA * kB * kB;
   static constexpr double kAtA = 2 * kA * kA * (kA * kA - kB * kB);
   static constexpr double kAtB = 2 * kB * kB * (kB * kB - kA * kA);

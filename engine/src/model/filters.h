@@ -16,8 +16,8 @@ class FilterSource {
   virtual std::span<const float> filter(int channel) = 0;
 };
 
-// Filters that are somewhere else: in memory, or read when asked for. What they are in must outlive
-// them.
+// A reference to filters in memory, or in a file from which they are read when needed. The memory
+// or file must outlive it.
 class Filters {
  public:
   Filters() = default;

@@ -50,7 +50,7 @@ Precision precision_of(const CfgSection& section) {
   return chosen.value_or(Precision::kFp32);
 }
 
-// Keys that would change what is computed and that this engine does not compute.
+// Refuses keys that would change the result and that this engine does not support.
 void refuse(const CfgSection& section, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (section.flag(key)) {

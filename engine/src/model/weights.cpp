@@ -91,7 +91,7 @@ void check_halves(std::span<const float> filters, const std::string& name, const
   }
 }
 
-// Where a layer's filters are, and what they are multiplied by.
+// The place of a layer's filters in the file, and their factors.
 struct FilterFile {
   std::istream* stream;
   std::string name;

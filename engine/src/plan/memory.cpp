@@ -167,8 +167,8 @@ class Assignment {
           !dies_with(input, layer.index)) {
         continue;
       }
-      // Two inputs in one place are fine, one input shifted against another is not: the loops
-      // would read what they have already overwritten.
+      // Two inputs in one place are fine, but one shifted against another is not: the loops would
+      // read values that they have already overwritten.
       const Place target = resolve(places_[at(input)]);
       const bool clear = std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](int other) {
         if (other == kNetworkInput) return true;

@@ -4,7 +4,7 @@
 // cost, a route of one layer, yolo and region on float) have no memory of their own; element-wise
 // layers, and convolutions that can, write over an input that dies with them; inputs of a route are
 // written by their producers straight into the route's output, where the arena allows it; and a
-// convolution that pools its outputs writes what the pooling layer would.
+// convolution that pools its outputs writes the output of the pooling layer.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ struct MemoryPlan {
 // network's output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
 std::vector<int> find_heads(const Network& network);
 
-// The plan before any kernel's scratch is known: what is live, layer by layer.
+// The plan before any kernel's scratch is known: the live tensors, layer by layer.
 MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,
                         const std::vector<LayerScratch>& scratch);
 

@@ -16,7 +16,7 @@ std::string describe(const Layer& layer) {
   return "layer " + std::to_string(layer.index) + " (" + std::string(name_of(layer.kind)) + ")";
 }
 
-// Layers whose output holds values of their input and nothing else.
+// Layers that only copy values from their inputs to their output.
 bool only_moves(const Layer& layer) {
   switch (layer.kind) {
     case LayerKind::kMaxpool:

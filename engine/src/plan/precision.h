@@ -1,7 +1,7 @@
 // Decides in which precision every tensor is stored and where a conversion is needed.
 //
 // A convolution works in the precision the cfg asks for. Its input is converted if it arrives in
-// another. fp32 and fp16 convolutions store what they compute in their own precision. An int8
+// another. fp32 and fp16 convolutions store their outputs in their own precision. An int8
 // convolution stores int8 if the calibration knows its output's range and some layer behind it,
 // possibly through layers that work in whatever they receive, works in int8; otherwise it writes
 // float straight from its sums. All other layers keep the precision they receive; where several
@@ -12,7 +12,7 @@
 //   - a tensor that ends only in one int8 route takes the route's range, so that the route is a
 //   copy
 //     (or nothing at all, see arena.h) instead of a requantisation;
-//   - a tensor whose consumers are all int8 depthwise convolutions has a range per channel.
+//   - a tensor that only int8 depthwise convolutions read has a range per channel.
 #pragma once
 
 #include <string>

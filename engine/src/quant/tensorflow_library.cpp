@@ -14,8 +14,8 @@ namespace {
 constexpr const char* kNames[] = {"libtensorflow_cc.so.2", "libtensorflow.so.2"};
 
 void* open_library() {
-  // What the user has set stands. TensorFlow greets with lines on stderr that are no errors, and
-  // oneDNN's kernels do not promise the same roundings.
+  // Keeps the user's own settings. By default TensorFlow prints lines to stderr that are no errors,
+  // and oneDNN's kernels do not guarantee the same rounding.
   setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0);
   setenv("TF_ENABLE_ONEDNN_OPTS", "0", 0);
   std::string reasons;

@@ -193,8 +193,8 @@ const Sums& Comparison::sums_for(const Layer& layer, const Kernel& kernel, const
   return reference_sums_[layer.index] = compute();
 }
 
-// A layer that gets the plain loops' input gives their output: to the bit where nothing is summed
-// in floating point. Floating-point sums are compared with those in double of what they got.
+// With the same input, a layer must have the output of the plain loops: the same bits if it has no
+// floating-point sums. These are compared with sums in double of the same input.
 std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome) {
   const auto index = static_cast<std::size_t>(layer.index);
   const Kernel& kernel = outcome.kernels[index];
@@ -209,8 +209,8 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
     return first_difference(actual, expected);
   }
   const Sums& sums = sums_for(layer, kernel, outcome, same_input);
-  // Winograd's transforms spread what is not finite over a tile, and the tap that makes a depthwise
-  // kernel's taps even multiplies it by zero.
+  // Winograd's transforms spread infinities and NaN over a tile, and the tap that makes the number
+  // of a depthwise kernel's taps even multiplies them by zero.
   const bool mixes = kernel.algorithm.starts_with("winograd") ||
                      (layer.is_depthwise() && layer.size_y * layer.size_x % 2 == 1);
   if (!std::isfinite(sums.magnitude) && same_input && !mixes) {

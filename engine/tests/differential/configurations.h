@@ -31,7 +31,7 @@ std::vector<Configuration> random_configurations(Random& random);
 using Tensors = std::vector<std::vector<float>>;
 
 struct Outcome {
-  std::string refusal;  // what the engine said; "": it ran
+  std::string refusal;  // the engine's error; "": it ran
   Tensors layers;       // of the first image
   Tensors heads;        // of every image, one after another
   std::vector<Kernel> kernels;
@@ -41,8 +41,8 @@ class Comparison {
  public:
   Comparison(NetworkFiles files, const std::vector<std::vector<float>>& images);
 
-  // Runs a configuration and compares. What is wrong goes to findings(). Returns whether its end
-  // was the plain loops' own: it has run where they ran.
+  // Runs a configuration and compares it with the plain loops. Adds errors to findings(). Returns
+  // whether it ended like the plain loops: both ran, or both refused.
   bool run(const Configuration& configuration);
   // Runs configurations that have run before, all at the same time.
   void run_at_once(const std::vector<Configuration>& configurations);

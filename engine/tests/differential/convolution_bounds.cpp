@@ -92,7 +92,7 @@ double below_normal(const Kernel& kernel, const Sums& sums) {
   return stored && is_winograd(kernel) ? 0x1p-15 * sums.inputs : 0.0;
 }
 
-// Where sums or what they are made of need not be finite.
+// Whether sums or their terms may be infinite.
 bool may_overflow(const Kernel& kernel, const Sums& sums) {
   if (kernel.precision == Precision::kFp32) return !(scale_of(kernel, sums) < 1e36);
   if (!sums_halves(kernel)) return false;

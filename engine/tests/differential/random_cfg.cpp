@@ -97,7 +97,7 @@ class CfgGenerator {
 
   enum class Refused { kDropped, kKept };
 
-  // Keeps what the parser accepts, if it is small enough.
+  // Keeps the sections if the parser accepts them and the network is small enough.
   void add(const std::string& sections, Refused refused = Refused::kDropped) {
     if (sections.empty()) return;
     try {

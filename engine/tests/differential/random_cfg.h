@@ -14,8 +14,8 @@ struct RandomCfg {
 };
 
 // A cfg of at most 14 layers with at most 60,000 activations, 300,000 weights and 1.5 million
-// multiply-adds, so that the plain loops take no time; sizes, paddings, strides and dilations go up
-// to what the parser accepts. One in some twenty ends with a layer that the parser refuses.
+// multiply-adds, so that the plain loops are fast; sizes, paddings, strides and dilations go up to
+// the parser's limits. About one in twenty ends with a layer that the parser refuses.
 RandomCfg random_differential_cfg(Random& random);
 
 // The same cfg with every layer in fp32.

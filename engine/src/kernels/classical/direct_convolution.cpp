@@ -130,8 +130,8 @@ class DirectConvolution final : public Convolution {
         ++i;
       }
     }
-    // Zero points are subtracted from every input, and what is outside the map is left out: of the
-    // totals of weights, which would correct the sums, nothing is needed.
+    // The kernel subtracts the zero point from every input and skips padding. So the totals of
+    // weights, which would correct the sums, are not needed.
     constants_.finish(0);
   }
 

@@ -1,7 +1,7 @@
 // Depthwise convolution, channel by channel: a strip of rows is copied with its padding, rows and
 // columns sorted by their remainders modulo the strides into planes, so that whatever the strides,
 // dilation and kernel size, neighbouring outputs read neighbouring values for every tap, across the
-// ends of rows. What is computed between two rows is thrown away.
+// ends of rows. Outputs between two rows are discarded.
 //
 // A kernel K describes one arithmetic on one instruction set:
 //   Input, Value, Sum          tensor's values, values of strip and weights, float or int32

@@ -155,7 +155,7 @@ class Direct {
     return x < rest + static_cast<std::int64_t>(geometry.in_height - y) * geometry.in_width;
   }
 
-  // `count`: of the lanes whose sums are stored.
+  // `count`: the number of lanes to store.
   template <typename L, int kRows, int kSteps>
   static void add_block(const DirectWork& work, const Place& place, int column, TapRange taps_x,
                         int count = L::kLanes) {

@@ -170,9 +170,9 @@ class Gemm {
     return 2 * work.depth <= kWays * (kWayBytes / step);
   }
 
-  // A last panel of a few pixels is moved back to whole vectors: what is computed twice is the
-  // same. With lines, every row of the output is a run of its own, and a panel as many runs of
-  // whole vectors as it has terms.
+  // A last panel of a few pixels is moved back to whole vectors: some outputs are computed twice,
+  // with the same values. With lines, every row of the output is its own run, and a panel has as
+  // many runs of whole vectors as terms.
   static void run_panels(const GemmWork& work) {
     const bool direct = reads_input(work);
     const bool lines = work.lines != nullptr;

@@ -53,7 +53,7 @@ class Interleaved {
   using Panel = typename K::Panel;
   using Weight = typename K::Weight;
   using Multiplier = typename K::Multiplier;
-  // Outputs of a tile whose sums are there.
+  // Writes the outputs of a tile from its complete sums.
   using Write = void (*)(const InterleavedWork& work, int block, int column, int count,
                          const std::int32_t* sums);
   // Outputs of whole pooled tiles, from the words at `offsets` from those of their two halves.

@@ -161,7 +161,7 @@ class InterleavedCopy {
     };
     if (count >= kWordsAtOnce) {
       for (int i = 0; i + kWordsAtOnce < count; i += kWordsAtOnce) copy(i);
-      copy(count - kWordsAtOnce);  // overlaps what was there before
+      copy(count - kWordsAtOnce);  // overlaps the words before
       return;
     }
     std::int8_t few[K::kUnit][kWordsAtOnce] = {};
@@ -180,8 +180,8 @@ class InterleavedCopy {
     }
   }
 
-  // Every piece as long as a whole panel: what is too much is overwritten by what follows, or lies
-  // behind the panel, where the next one has not been packed yet.
+  // Copies every piece with the length of a whole panel. The next piece overwrites the excess; that
+  // of the last piece lies behind the panel, where the next panel is not packed yet.
   static void copy_pieces(const Word* (&from)[kColumns], const Segment* segments, int used,
                           std::int64_t plane, int words, Word* to) {
     if (used == 2) {

@@ -104,7 +104,7 @@ class WinogradInput {
     lines += first;
     const int count = last - first;
     if (count >= kLanes) {
-      // What is left over is covered by a last vector that overlaps the one before.
+      // The last vector overlaps the one before if the count is not a multiple.
       int i = 0;
       for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
         transform_columns_at<2>(rows, i, lines, work.line_width);

@@ -21,8 +21,8 @@ namespace {
 // An in-order core does what it is told in that order, so it is said here and kept (`volatile`):
 // the Cortex-A53 takes a multiply-add and a load of 64 bits in one cycle, a load of 128 bits alone,
 // and waits for a value that is loaded less than six cycles before its use.
-// The loads do not say what they read, lest the compiler compute every address beforehand: memory
-// must be as it shall be read before a barrier.
+// The loads have no memory operands, because with them the compiler would compute every address
+// beforehand. So a barrier must follow the writes of the values that they read.
 inline void barrier() { asm volatile("" ::: "memory"); }
 template <int kOffset>
 inline void load_in_order(float32x2_t& to, const float* from) {

@@ -56,7 +56,7 @@ void run_scale_channels(const Layer& layer, std::span<const LayerInput> inputs,
 void run_avgpool(const Layer& layer, const LayerInput& input, const MutableTensorView& output,
                  const Workers& workers);
 
-// What these have vector code for, beside conversions to and from int8.
+// Whether there is vector code for a layer, besides conversions to and from int8.
 bool pools_pairs(const Layer& layer);  // a maxpool
 bool adds_one_pair(const Layer& layer, std::span<const LayerInput> inputs,
                    const MutableTensorView& output);  // a shortcut

@@ -7,8 +7,8 @@
 namespace mpe {
 namespace {
 
-// What is compared: float and int8 as they are; halves as integers in the same order, so that no
-// value has to be converted. NaN never wins against a number in float, as in Darknet.
+// The value to compare: float and int8 as they are, halves as integers with the same order, which
+// needs no conversion. NaN never wins against a number in float, as in Darknet.
 float key_of(float value) { return value; }
 std::int8_t key_of(std::int8_t value) { return value; }
 std::int16_t key_of(Half value) {
