@@ -1,4 +1,4 @@
-"""What the tests share: the material of ../shared/data, and the engine built for this machine."""
+"""Shared fixtures: the material of ../shared/data, and the engine built for this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness import console
 if TYPE_CHECKING:
     from harness.runtimes.engine import HostEngine
 
-# How long an example takes depends on what else the machine does; that is no finding.
+# The time of an example depends on the machine's load, so there is no deadline.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
@@ -31,7 +31,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With HARNESS_REQUIRE_ALL=1, as in CI, a skipped test has failed: nothing is to be missing there."""
+    """With HARNESS_REQUIRE_ALL=1, as in CI, a skipped test counts as failed: all requirements must be met."""
     report = yield
     item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
     if os.environ.get("HARNESS_REQUIRE_ALL") == "1" and report.skipped and not hasattr(report, "wasxfail"):
@@ -52,7 +52,7 @@ def _processes() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _ended(request: pytest.FixtureRequest, _processes: None) -> Iterator[None]:
-    """What a test that fails has left running ends with it: other tests do not fail for that."""
+    """Ends processes that a failed test has left running, so that other tests do not fail."""
     with findable_as(str(id(request.node))):
         yield
         if request.node.stash.get(_FAILED, False) and (left := end_what_was_started()):
@@ -68,7 +68,7 @@ def _talkative() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _documented(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a command prints as JSON in a test is named in docs/reference.md."""
+    """Checks that docs/reference.md names all JSON keys that a command prints in a test."""
     emit = console.emit_json
 
     def checked(document: object) -> None:

@@ -1,4 +1,4 @@
-"""The figures of a benchmark: printed, and held to what they may be at most."""
+"""The figures of a benchmark: printed, and compared with their limits."""
 
 from __future__ import annotations
 

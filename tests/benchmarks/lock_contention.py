@@ -111,7 +111,7 @@ class Harness:
 
 
 def programs(records: Path) -> list[Program]:
-    """What was measured on a board, in the order of begin."""
+    """The measurements on a board, in the order of their begin."""
     found = []
     for path in records.iterdir():
         if path.suffix != ".end":
@@ -211,7 +211,7 @@ def run(folder: Path, minutes: float, seed: int) -> dict[str, object]:
                     kills.append(kill)
                     break
                 time.sleep(0.05)
-    time.sleep(5.0)  # the boards end what the last ones left
+    time.sleep(5.0)  # the boards end the last sessions
     measured = {board: programs(folder / "records" / board) for board in BOARDS}
     cells = {name: finished_cells(folder / name / "results") for name in HARNESSES}
     for failure in (failure for harness in harnesses for failure in harness.failures):

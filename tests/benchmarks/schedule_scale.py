@@ -44,7 +44,7 @@ TARGET = "pi4"
 SAMPLES = [1_000_000 + number for number in range(10)]
 STATE = "".join(f"core\t{core}\t1800000\t1800000\t1800000\tperformance\t\n" for core in range(4))
 STATE += "zone\t48312\tcpu-thermal\t\nthrottled\t0x0\t\nload\t0.25 0.50 0.75 1/123 4567\t\nend\t\n"
-# What the board prints, by what is found in the script that it is to run.
+# The board's output, by a text in the script that it runs.
 ANSWERS = {
     "meminfo": STATE,
     "scaling_governor": "core performance\n" * 4,
@@ -65,7 +65,7 @@ def _bench(cfg: Path) -> str:
 
 
 class EngineBoard(FakeBoard):
-    """Answers at once what an engine, or the scripts that read a board's sensors, might print."""
+    """Answers at once with plausible output of an engine or of the scripts that read a board's sensors."""
 
     def deploy(self, files: Mapping[str, Path]) -> Mapping[str, str]:
         return {name: str(path) for name, path in files.items()}

@@ -111,7 +111,7 @@ def build_programs(folder: Path, *, core: str | None, sanitize: str) -> Programs
 
 @dataclass
 class Tally:
-    """What a campaign has run and found."""
+    """The networks and findings of a campaign."""
 
     networks: int = 0
     refused: int = 0
@@ -130,7 +130,7 @@ class Tally:
         return self.networks > 0 and not self.findings
 
     def add(self, row: Mapping[str, Any], earlier: Mapping[str, Sequence[str]]) -> None:
-        """Adds what the program printed about one network."""
+        """Adds the program's output about one network."""
         seed = row["seed"]
         self.networks += 1
         self.seeds = [min([seed, *self.seeds]), max([seed, *self.seeds])]
@@ -150,7 +150,7 @@ class Tally:
 
 
 class Campaign:
-    """Runs seeds one after another; what is found is kept below `folder`."""
+    """Runs seeds one after another; writes findings below `folder`."""
 
     def __init__(
         self, programs: Programs, folder: Path, *, earlier: Mapping[str, Sequence[str]], verbose: bool = False
@@ -183,7 +183,7 @@ class Campaign:
         return self.tally
 
     def _process(self, seed: int, count: int, seconds: float) -> Iterator[dict[str, Any]]:
-        """What a process prints: a seed before its network, and all about it after it."""
+        """The output of a process: a seed before its network, and the results after it."""
         words = ["--seed", seed, "--count", count, "--seconds", max(seconds, 0.001)]
         words += ["--limit", self.programs.limit, "--folder", self.folder / "now"]
         begun = seed
@@ -228,7 +228,7 @@ class Campaign:
             print(f"seed {seed}: {what}", file=sys.stderr, flush=True)
 
     def _keep(self, seed: int, what: str) -> None:
-        """Writes the files of a network that shows a finding, and what was found."""
+        """Writes the finding and the files of its network."""
         folder = self.folder / f"seed-{seed}"
         if not folder.exists():
             self.programs.run("differential", "--seed", seed, "--only-write", "--folder", folder)

@@ -105,7 +105,7 @@ class Board:
         wait_for(self.port)
 
     def _cores(self) -> Path:
-        """What stands for /sys/devices/system/cpu, as after a start."""
+        """The stand-in for /sys/devices/system/cpu, as after a start."""
         folder = self.folder / "cpu"
         for core in range(CORES):
             frequency = folder / f"cpu{core}" / "cpufreq"
@@ -142,7 +142,7 @@ class Board:
         self.reboot(0.0)
 
     def processes(self) -> list[int]:
-        """What runs there, without the first process."""
+        """The processes there, without the first one."""
         assert self._init is not None
         found = []
         with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ class Board:
         return found
 
     def unexpected(self) -> list[str]:
-        """What runs there beside sshd itself, as it does while nobody is connected."""
+        """The processes there besides those of sshd without connections."""
         return [
             f"process {process} {command}"
             for process in self.processes()
@@ -181,9 +181,10 @@ class Board:
         return reached
 
     def limit_memory(self, size: int) -> None:
-        """Address space for what connections start from now on; resource.RLIM_INFINITY: without a limit.
+        """Limits the address space of processes that connections start from now on; resource.RLIM_INFINITY:
+                no limit.
 
-        What runs already keeps its own.
+        Running processes keep their limit.
         """
         for process in self.processes():
             if words(process)[0] == "sshd":
@@ -208,7 +209,7 @@ class Board:
         (self.disk / "filler").unlink(missing_ok=True)
 
     def forget_files(self) -> None:
-        """As if somebody had cleared the card."""
+        """Removes the files, as if the card had been cleared."""
         shutil.rmtree(self.work / "objects", ignore_errors=True)
 
     def damage_file(self, chance: random.Random) -> bool:

@@ -156,7 +156,7 @@ class Campaign:
         self.tally.judge_ends(noted_ends(folder), self.done)
 
     def _until_ended(self, folder: Path) -> str:
-        """What a sweep prints that comes to its end; it is run again where it was killed or had no disk."""
+        """The output of a sweep that ends; it is run again if it was killed or had no disk."""
         while True:
             self.faults.orchestrator = process = self._sweep(folder)
             printed, errors = process.communicate()

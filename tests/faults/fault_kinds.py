@@ -1,4 +1,4 @@
-"""What the campaign does to boards, connections, disks and the orchestrator, and what that may cause."""
+"""The campaign's faults of boards, connections, disks and the orchestrator, and their possible effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from board import LITTLE_MEMORY, Board
 from proxy import Proxy
 
-AWAITED_SECONDS = 5.0  # for what was prepared to happen
+AWAITED_SECONDS = 5.0  # wait for a prepared fault
 
 # What says that the connection to a board was lost, or could not be had: harness/boards/ssh/,
 # and what paramiko and the system say of a socket.
@@ -85,7 +85,7 @@ class Faults:
         return happened
 
     def cut_upload(self, board: Board) -> bool:
-        """What is deployed is gone, so that it is sent again, which ends in the middle."""
+        """Removes the deployed files, so that they are sent again, and cuts the transfer."""
         board.proxy.cut()
         board.forget_files()
         board.proxy.cut()

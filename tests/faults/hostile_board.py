@@ -65,7 +65,7 @@ NAMES = [
 
 @dataclass
 class Tally:
-    """What came of it."""
+    """The counts of a campaign."""
 
     told: dict[str, bool] = field(default_factory=dict)  # lies, and whether each was refused with its cause
     done: int = 0
@@ -234,7 +234,7 @@ class Trial:
         """One board's shell lies: the other one does all cells."""
         for lie in lies:
             self._say(f"a shell lies: {lie.name}")
-            self.boards[0].forget_files()  # what is there already is not sent and hashed again
+            self.boards[0].forget_files()  # existing files would not be sent and hashed again
             self.boards[0].lie(lie.name)
             harness = self.start()
             self._judge_shell(harness, lie)

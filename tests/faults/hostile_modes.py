@@ -1,4 +1,4 @@
-"""What a hostile board answers: forty ways to lie, and the cause that each has to be refused with.
+"""The answers of a hostile board: forty ways to lie, and the cause with which each must be refused.
 
 Run as a program, this stands for the engine on a hostile board (hostile_board.py): it runs the real engine,
 and prints what the mode makes of its answer.

@@ -125,7 +125,7 @@ _ABSURD = (
 
 
 class HostileBoard(Board):
-    """A board whose engine and shell lie as its files `plan` and `lie` say."""
+    """A board with an engine and a shell that lie as its files `plan` and `lie` say."""
 
     def __init__(self, name: str, folder: Path, libraries: Path) -> None:
         self._control = folder.with_name(f"{folder.name}-control")
@@ -151,7 +151,7 @@ class HostileBoard(Board):
         return super().entry() | {"target": str(self.folder.with_name("this.yaml")), "retry": [0.2]}
 
     def plan(self, modes: Mapping[str, str]) -> None:
-        """What the engine does with which cell."""
+        """The engine's behaviour for each cell."""
         (self._control / "plan").write_text(json.dumps(modes))
 
     def lie(self, name: str) -> None:
@@ -161,7 +161,7 @@ class HostileBoard(Board):
 
 @contextlib.contextmanager
 def flooding_server() -> Iterator[int]:
-    """A port of loopback where whoever connects is sent bytes without end."""
+    """A port of loopback that sends every client bytes without end."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def flood(client: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""What a campaign found, and whether every cell ended as it must."""
+"""The findings of a campaign, and whether every cell ended correctly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Done:
 
 @dataclass
 class Tally:
-    """What the campaign's table shows."""
+    """The figures of the campaign's table."""
 
     faults: Counter[str] = field(default_factory=Counter)
     cells: int = 0
@@ -88,7 +88,7 @@ class Tally:
     def judge_ends(self, ends: Iterable[tuple[str, str, int, str, float]], faults: Sequence[Done]) -> None:
         """Of the cells' ends, in their order: key, status, run, error, time.
 
-        A run does again what failed in an earlier one, and nothing else.
+        A run repeats only the cells that failed in an earlier one.
         """
         last: dict[str, tuple[str, int]] = {}
         for key, status, run, error, finished in ends:

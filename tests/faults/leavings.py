@@ -1,4 +1,4 @@
-"""What harness left behind: processes, locks, temporary files, governors; on boards and on this machine."""
+"""Remains of harness on boards and on this machine: processes, locks, temporary files, governors."""
 
 from __future__ import annotations
 

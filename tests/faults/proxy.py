@@ -22,7 +22,7 @@ class _Link:
 
 @dataclass(frozen=True, kw_only=True)
 class _Armed:
-    """What happens to bytes in a direction once so many more have passed on one of the connections."""
+    """A fault in one direction, after this many more bytes on one of the connections."""
 
     kind: str  # cut or corrupt
     direction: int
@@ -126,7 +126,7 @@ class Proxy:
         self._reset(link)
 
     def _take(self, link: _Link, direction: int, count: int) -> _Armed | None:
-        """What is to happen to the next bytes of a connection, which are counted."""
+        """The faults of the next bytes of a connection; counts these bytes."""
         with self._lock:
             link.sent[direction] += count
             armed = self._armed

@@ -25,7 +25,7 @@ LINE = """-rf it's $(touch executed) `touch executed` "x" [red]ü; </script><scr
 # For files and folders, with all that a path may hold.
 PATH = LINE.replace("/", "\u2215") + "\n\t\\n%s~\x1b[31m\u202e -- >executed"
 
-# What moves the cursor, colours, or turns the direction of writing.
+# Characters that move the cursor, set colours, or change the direction of writing.
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -29,7 +29,7 @@ class Lab:
     server: Server
 
     def client(self, *words: str, user: str | None = None) -> str:
-        """What labgrid's own client prints."""
+        """The output of labgrid's own client."""
         environment = os.environ | ({"LG_USERNAME": user} if user else {})
         done = subprocess.run(
             [_program("client"), "-x", self.coordinator, *words],

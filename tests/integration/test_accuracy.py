@@ -70,7 +70,7 @@ Score = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def fp32_scores() -> dict[str, dict[str, Any]]:
-    """What fp32 scored, by net: measured once."""
+    """The scores of fp32 by network, measured once."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""QEMU's plugin: what it counts, and the caches that it simulates."""
+"""QEMU's plugin: its counts, and the caches that it simulates."""
 
 from __future__ import annotations
 

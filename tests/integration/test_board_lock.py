@@ -45,7 +45,7 @@ def connect(address: SshAddress) -> SshBoard:
 
 
 def left(address: SshAddress) -> list[str]:
-    """What sessions have left behind."""
+    """The remains of sessions."""
     parts = ("sessions/*", "ended/*", "lock/*/*", "undo-*")
     return [str(path) for part in parts for path in Path(address.folder).glob(part)]
 

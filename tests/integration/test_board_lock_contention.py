@@ -54,12 +54,12 @@ class Board:
                 process.stdin.close()
 
     def clean(self) -> None:
-        """Has the next session end those whose keeper is gone."""
+        """Starts a session, which ends sessions of dead keepers."""
         with self.keeper() as keeper:
             assert keeper.session
 
     def left(self) -> list[str]:
-        """What sessions have left behind."""
+        """The remains of sessions."""
         parts = ("sessions/*", "ended/*", "lock/held/*", "partial/*", "undo-*")
         return [str(path) for part in parts for path in Path(self.folder).glob(part)]
 

@@ -1,4 +1,4 @@
-"""`harness build` for real: what comes out fits its target and runs on its core; what does not is refused."""
+"""`harness build` with real compilers: programs fit the target and run on its core, others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `mpe info` says of real networks: Darknet's popular cfgs and the models with trained weights."""
+"""The output of `mpe info` for real networks: Darknet's popular cfgs and the models with trained weights."""
 
 from __future__ import annotations
 

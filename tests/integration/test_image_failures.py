@@ -1,4 +1,4 @@
-"""What an image build says, and leaves behind, on a machine that lacks something."""
+"""Errors and remains of an image build on a machine that lacks something."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def harness(
 
 
 def files_in(folder: Path) -> set[str]:
-    """What lies there beside logs and locks."""
+    """The files there, without logs and locks."""
     return {path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"}
 
 

@@ -1,4 +1,4 @@
-"""libtensorflow out of the real wheel, and what happens where that cannot be had."""
+"""libtensorflow from the real wheel, and errors if the wheel is not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine of a few lines, for tests of what surrounds it: it computes what each test says."""
+"""A stand-in for the engine: each test sets its results."""
 
 from __future__ import annotations
 

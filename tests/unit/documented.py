@@ -1,4 +1,4 @@
-"""What docs/reference.md says: the keys of each command's JSON, exit statuses, and queries."""
+"""Parses docs/reference.md: the keys of each command's JSON, exit statuses, and queries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _paths(value: object, path: str) -> Iterator[str]:
 
 
 def statuses() -> dict[int, str]:
-    """Exit statuses with what they mean."""
+    """Exit statuses with their meanings."""
     return {
         int(status): text
         for status, text in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
@@ -55,7 +55,7 @@ def statuses() -> dict[int, str]:
 
 
 def queries() -> list[tuple[str, str]]:
-    """Example queries, each with what it prints."""
+    """Example queries, each with its output."""
     return re.findall(r"```sql\n(.*?)```\n```\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

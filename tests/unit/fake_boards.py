@@ -15,7 +15,7 @@ from harness.boards.host import HostBoard
 from harness.boards.paths import BoardPaths
 from harness.config.targets import Target, load_target
 
-# What a shell must neither run nor split.
+# Words that a shell must neither run nor split.
 HOSTILE = """it's "$(touch executed)" `touch executed`; touch executed\n * & -x é"""
 
 SHELLS = [name for name in ("dash", "busybox") if shutil.which(name)]

@@ -111,7 +111,7 @@ def write_sweep(folder: Path, text: str, *, cfg: str = DETECTOR) -> Path:
 
 
 def printed_bench(cfg_text: str, samples_ns: Sequence[int]) -> str:
-    """What `mpe bench --profile` prints of a cfg."""
+    """The output of `mpe bench --profile` for a cfg."""
     layers = [
         {
             "index": layer.index,

@@ -1,4 +1,4 @@
-"""A runtime that only prints: what a new runtime needs, besides a line in harness/config/runtimes.py."""
+"""A runtime that only prints: all that a new runtime needs besides a line in harness/config/runtimes.py."""
 
 from __future__ import annotations
 

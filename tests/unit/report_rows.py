@@ -1,4 +1,4 @@
-"""Rows of reports, for tests of what is made of them."""
+"""Rows of reports for tests."""
 
 from __future__ import annotations
 

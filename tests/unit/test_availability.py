@@ -1,4 +1,4 @@
-"""What emulated boards need of a machine."""
+"""The requirements of emulated boards."""
 
 from __future__ import annotations
 

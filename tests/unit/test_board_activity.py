@@ -1,4 +1,4 @@
-"""What boards do while a sweep runs, and how long the rest will take."""
+"""The activity of boards during a sweep, and the estimate of the remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What targets' files say of their boards."""
+"""The key `board` of target files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `harness boards` shows of a board, whatever that calls its parts."""
+"""The output of `harness boards` for a board with hostile names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `harness build` keeps, finds again and refuses; the compiler's part is played by a script."""
+"""The cache and the checks of `harness build`, with a script as compiler."""
 
 from __future__ import annotations
 

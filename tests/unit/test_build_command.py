@@ -1,4 +1,4 @@
-"""`harness build` with several targets: what cannot be built for one of them does not stop the others."""
+"""`harness build` with several targets: a failure for one of them does not stop the others."""
 
 from __future__ import annotations
 

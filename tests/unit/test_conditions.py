@@ -1,4 +1,4 @@
-"""What samples say of a run, and the wait for a board to cool down."""
+"""The conditions of a run, and the wait for a board to cool down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is run to count instructions, and what is said where that cannot be done."""
+"""The command that counts instructions, and its missing requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy has to know of a cfg."""
+"""The parser of cfgs for policies."""
 
 from __future__ import annotations
 

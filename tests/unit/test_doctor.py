@@ -21,7 +21,7 @@ from harness.resources import resource
 
 
 class Machine:
-    """What is on the machine, and what was done to it."""
+    """The programs of a machine, and the commands that were run on it."""
 
     def __init__(self) -> None:
         self.present: set[str] = set()

@@ -1,4 +1,4 @@
-"""Evaluation end to end with an engine that finds what it is told to."""
+"""Evaluation end to end with a stand-in for the engine."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_calibrate_writes_the_file_and_says_so(
 
 
 def multiplied(data: Path, count: int) -> None:
-    """Copies of the pictures, until there are so many, with their labels."""
+    """Copies the pictures with their labels until there are `count`."""
     originals = sorted(path for path in data.rglob("*.png"))
     for number in range(count - len(originals)):
         original = originals[number % len(originals)]

@@ -1,4 +1,4 @@
-"""What a board told, compared with what its target expects."""
+"""Comparison of a board's facts with its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the campaign of faults (tests/faults) counts as an end, as a cause and as done twice."""
+"""The judgement of the fault campaign (tests/faults): ends of cells, causes, repeated work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and what is no regular file is not read."""
+"""Files are written completely or not at all, and only regular files are read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_interrupted_write_does_not_change_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-# --- what is no regular file
+# --- other files than regular ones
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a cfg says about its outputs."""
+"""The outputs of a cfg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cell on a board: what is run there, and what is made of the answers."""
+"""One cell on a board: its processes, and the evaluation of their output."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_suppression_invariants(rows: list[Any], kind: str) -> None:
             kept_boxes = found.boxes[mine]
             for number in range(len(kept_boxes)):
                 assert (iou(kept_boxes[number], kept_boxes[number + 1 :]) <= np.float32(0.45)).all()
-    # Suppressing what is left changes nothing.
+    # Suppressing the remaining boxes changes nothing.
     again = np.zeros((len(found), 2), np.float32)
     again[np.arange(len(found)), found.classes] = found.confidences
     assert kept(suppress(Candidates(boxes=found.boxes, probabilities=again), kind=kind)) == kept(found)

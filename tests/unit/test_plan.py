@@ -38,7 +38,7 @@ def sizes(cell: Cell, groups: list[int], boards: int) -> list[int]:
     ("groups", "boards", "expected"),
     [
         ([3], 1, [3]),
-        ([3], 4, [3]),  # what is compared stays on one board
+        ([3], 4, [3]),  # compared cells stay on one board
         ([4], 4, [2, 2]),
         ([8], 1, [8]),
         ([8], 4, [2, 2, 2, 2]),

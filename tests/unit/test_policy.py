@@ -1,4 +1,4 @@
-"""Policies: which layers they name, and what they do to a cfg's text."""
+"""Policies: the layers that they name, and their changes to a cfg's text."""
 
 from __future__ import annotations
 

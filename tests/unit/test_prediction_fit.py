@@ -15,7 +15,7 @@ from harness.prediction.model import Work, features
 
 
 def measured(name: str, cycles: float, bytes_moved: int, milliseconds: float | None = None) -> Measurement:
-    """On a board whose coefficients are 1.25 and 0.5 unless told."""
+    """A measurement; by default of a board with the coefficients 1.25 and 0.5."""
     work = Work(instructions=0, cycles=cycles, bytes_moved=bytes_moved)
     compute, memory = features(work, BOARD)
     return Measurement(name=name, work=work, milliseconds=milliseconds or 1.25 * compute + 0.5 * memory)

@@ -1,4 +1,4 @@
-"""Reading what QEMU's plugin wrote."""
+"""Reading the output of QEMU's plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep needs is looked at before an engine is built, and what cannot be measured is said."""
+"""A sweep's files are checked before an engine is built, and cells that cannot be measured are named."""
 
 from __future__ import annotations
 

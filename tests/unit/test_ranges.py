@@ -1,4 +1,4 @@
-"""Ranges for int8: each method against what it promises."""
+"""Ranges for int8: the properties of each method."""
 
 from __future__ import annotations
 

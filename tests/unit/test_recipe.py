@@ -1,4 +1,4 @@
-"""What images are made of, and when they are made again."""
+"""The inputs of images, and when images are rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: what is marked, what is kept apart, and what is escaped."""
+"""Reports: marks, separate tables, and escaping."""
 
 from __future__ import annotations
 

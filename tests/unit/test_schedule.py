@@ -21,7 +21,7 @@ FULL = BoardFaultError("full")
 
 
 class Sweep:
-    """A schedule of numbered tasks, and what became of them."""
+    """A schedule of numbered tasks, and the abandoned ones."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ def test_a_faulty_board_spoils_no_cell_that_another_may_do() -> None:
     assert len(pauses) == 5
     assert not sweep.given_up
     whole = sweep.take("b")
-    assert whole.items == [0, 1]  # they are not what is wrong
+    assert whole.items == [0, 1]  # the cells are not the cause
     for _ in range(3):
         assert not sweep.given_up
         sweep.schedule.lost(whole, "b", FULL, begun=True)

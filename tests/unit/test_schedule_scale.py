@@ -1,4 +1,4 @@
-"""The benchmark of scheduling with a few cells: what its boards answer still fits what sweeps ask them."""
+"""The benchmark of scheduling with a few cells: its boards' answers still fit the commands of sweeps."""
 
 from __future__ import annotations
 

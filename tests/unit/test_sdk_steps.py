@@ -68,7 +68,7 @@ def test_a_changed_input_repeats_its_step_and_all_after_it(work: Work) -> None:
 
 
 def test_going_back_to_an_input_after_an_interruption_repeats_too(work: Work) -> None:
-    """What a half-done step left behind is not taken for what was there before it."""
+    """Remains of an interrupted step are not mistaken for earlier files."""
     work.go()
     before = dict(work.inputs)
     work.inputs["configure"] = {"CUDA": "1"}

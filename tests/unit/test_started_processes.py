@@ -1,4 +1,4 @@
-"""What tests start ends with them, and hears signals whatever this process ignores."""
+"""Processes of tests end with the tests, and receive signals that the test process ignores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a board says of itself, through the real script and each shell that is installed."""
+"""The state of a board, read by the real script with each installed shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Percentiles, throughput, and what can be said of samples as a series."""
+"""Percentiles, throughput, drift and outliers of samples."""
 
 from __future__ import annotations
 

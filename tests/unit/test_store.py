@@ -1,4 +1,4 @@
-"""The store: claims, resumption, and what is left after a process was killed."""
+"""The store: claims, resumption, and recovery after a process was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store where its storage is full or fails: what is said, what is left, and that work goes on later."""
+"""The store if its storage is full or fails: errors, remains, and that work continues later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading results: where nothing can be written, and where the file is not what a harness wrote."""
+"""Reading results from read-only folders and from damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_a_damaged_store_is_said_to_be_so_and_stays_as_it_is(
     assert said in printed.err
     assert str(folder) in printed.err
     assert "unexpected" not in printed.err
-    assert len(printed.err.splitlines()) == 2  # what is wrong, and what to do
+    assert len(printed.err.splitlines()) == 2  # the error and its hint
     if before:
         assert contents(folder) == before
 

@@ -1,4 +1,4 @@
-"""Sweep files: what they say, and what they must not say."""
+"""Sweep files: valid and invalid content."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ HELLO = "Hello from TensorFlow C library version 2.21.0\n"
 
 
 class Desk(FakeBoard):
-    """A board on which each program prints what it was told."""
+    """A board with given output for each program."""
 
     def __init__(self) -> None:
         super().__init__("desk")

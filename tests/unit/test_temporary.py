@@ -1,4 +1,4 @@
-"""Temporary files and folders, and what is left of them after SIGKILL."""
+"""Temporary files and folders, and their removal after SIGKILL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A measurement under known conditions: what disturbs it is noticed, and it is made again."""
+"""A measurement under known conditions: disturbances are noticed, and it is repeated."""
 
 from __future__ import annotations
 

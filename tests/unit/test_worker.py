@@ -1,4 +1,4 @@
-"""Shared work: every job once, failures kept with their cause, nothing kept of what was interrupted."""
+"""Shared work: every job is done once, failures are stored with their cause, interrupted jobs are not."""
 
 from __future__ import annotations
 

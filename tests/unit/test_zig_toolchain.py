@@ -1,4 +1,4 @@
-"""The wrappers that toolchains/zig.cmake writes: Zig's own words for what CMake and the engine say."""
+"""The wrappers that toolchains/zig.cmake writes, which translate options of CMake and the engine for Zig."""
 
 from __future__ import annotations
 
