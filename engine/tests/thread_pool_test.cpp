@@ -1,4 +1,4 @@
-#include "exec/thread_pool.h"
+#include "threads/thread_pool.h"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "error.h"
-#include "exec/affinity.h"
+#include "threads/affinity.h"
 
 namespace {
 

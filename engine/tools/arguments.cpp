@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "error.h"
-#include "exec/affinity.h"
 #include "io/number.h"
 #include "io/text.h"
+#include "threads/affinity.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 namespace {

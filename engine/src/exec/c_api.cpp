@@ -3,9 +3,9 @@
 #include <string>
 
 #include "error.h"
-#include "exec/affinity.h"
 #include "exec/session.h"
 #include "mpe.h"
+#include "threads/affinity.h"
 
 struct mpe_session {
   mpe::Session session;

@@ -7,8 +7,6 @@
 
 namespace mpe {
 
-inline constexpr int kMaxThreads = 256;
-
 enum class Preference {
   kSpeed,   // kernels' scratch as large as caches like it; the arena may grow to save copies
   kMemory,  // small scratch and weights, at the price of time; the smallest arena

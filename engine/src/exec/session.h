@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "exec/options.h"
-#include "exec/thread_pool.h"
 #include "exec/tuning.h"
 #include "kernels/convolution.h"
 #include "kernels/reference/layers.h"
@@ -19,6 +18,7 @@
 #include "plan/memory.h"
 #include "plan/precision.h"
 #include "quant/quantizer.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 

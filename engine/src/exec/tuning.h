@@ -10,8 +10,8 @@
 #include <map>
 #include <string>
 
-#include "exec/thread_pool.h"
 #include "kernels/convolution.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <string_view>
 
-#include "exec/thread_pool.h"
 #include "model/filters.h"
 #include "model/network.h"
 #include "quant/quantization.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
-#include "exec/thread_pool.h"
 #include "kernels/kernel_set.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 

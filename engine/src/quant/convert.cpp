@@ -5,8 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "exec/options.h"
 #include "quant/requantize.h"
+#include "threads/thread_pool.h"
 
 namespace mpe {
 namespace {

@@ -8,6 +8,8 @@
 
 namespace mpe {
 
+inline constexpr int kMaxThreads = 256;
+
 class ThreadPool {
  public:
   // The caller is thread 0: `threads - 1` workers are started. With `cores`, at least as many as

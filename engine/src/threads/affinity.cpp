@@ -1,4 +1,4 @@
-#include "exec/affinity.h"
+#include "threads/affinity.h"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-#include "exec/thread_pool.h"
+#include "threads/thread_pool.h"
 
 #include <atomic>
 #include <chrono>
@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "error.h"
-#include "exec/affinity.h"
-#include "exec/options.h"
+#include "threads/affinity.h"
 
 namespace mpe {
 namespace {
