@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "model/network.h"
+#include "model/precision.h"
 
 namespace mpe {
 

@@ -20,10 +20,6 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-std::int64_t plane_of(const Shape& shape) {
-  return static_cast<std::int64_t>(shape.height) * shape.width;
-}
-
 ConvolutionShape convolution_shape(const Layer& layer) {
   ConvolutionShape shape;
   shape.out = layer.out;
@@ -273,7 +269,7 @@ void Session::report(const Layer& layer) {
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       const RouteSlice slice = route_slice(layer, step.inputs, step.output, i);
       if (slice.in_place()) continue;
-      const std::int64_t values = slice.channels * plane_of(layer.out);
+      const std::int64_t values = slice.channels * layer.out.plane();
       row.bytes += size(values, slice.from.precision) + size(values, slice.to.precision);
     }
     if (row.bytes == 0) row.algorithm = "none";
@@ -345,8 +341,8 @@ void Session::execute(Step& step) {
     case LayerKind::kCost:
     case LayerKind::kRegion:
     case LayerKind::kYolo:
-      return convert_tensor(step.inputs[0].tensor, step.output, layer.in.channels,
-                            plane_of(layer.in), workers_);
+      return convert_tensor(step.inputs[0].tensor, step.output, layer.in.channels, layer.in.plane(),
+                            workers_);
   }
 }
 
@@ -367,7 +363,7 @@ void Session::execute_convolution(Step& step) {
 void Session::convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& measured) {
   const LayerInput& input = step.inputs[0];
   const int channels = input.shape.channels;
-  const std::int64_t plane = plane_of(input.shape);
+  const std::int64_t plane = input.shape.plane();
   call.input = step.converted.data;
   if (step.format->conversion == InputConversion::kDynamic) {
     measured = quantization_of(measure_range(input.tensor, channels, plane, workers_));
@@ -393,7 +389,7 @@ void Session::read(int layer, std::span<float> values) {
                 "read it");
   }
   convert_tensor(view(layer), {values.data(), Precision::kFp32, nullptr}, shape.channels,
-                 plane_of(shape), workers_);
+                 shape.plane(), workers_);
 }
 
 }  // namespace mpe

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "model/network.h"
+#include "model/shape.h"
 
 namespace mpe {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "inline.h"
-#include "model/network.h"
+#include "model/activation.h"
 
 namespace mpe {
 

@@ -8,8 +8,10 @@
 #include <span>
 #include <string_view>
 
+#include "model/activation.h"
 #include "model/filters.h"
-#include "model/network.h"
+#include "model/precision.h"
+#include "model/shape.h"
 #include "quant/quantization.h"
 #include "threads/thread_pool.h"
 

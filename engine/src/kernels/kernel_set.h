@@ -8,7 +8,8 @@
 #include <cstdint>
 
 #include "kernels/cpu.h"
-#include "model/network.h"
+#include "model/activation.h"
+#include "model/precision.h"
 
 namespace mpe {
 

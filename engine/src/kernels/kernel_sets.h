@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/network.h"
+#include "model/precision.h"
 
 namespace mpe {
 

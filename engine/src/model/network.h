@@ -6,21 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "model/activation.h"
+#include "model/precision.h"
+#include "model/shape.h"
+
 namespace mpe {
-
-enum class Precision : std::uint8_t { kFp32, kFp16, kInt8 };
-
-enum class Activation : std::uint8_t {
-  kLinear,
-  kLeaky,  // slope 0.1 below zero
-  kRelu,
-  kRelu6,
-  kLogistic,
-  kTanh,
-  kMish,
-  kSwish,
-  kHardMish,
-};
 
 enum class LayerKind : std::uint8_t {
   kConvolutional,
@@ -38,15 +28,6 @@ enum class LayerKind : std::uint8_t {
   kSoftmax,
   kRegion,
   kYolo,
-};
-
-// Channels, height, width of one image's activations; stored planar (CHW).
-struct Shape {
-  int channels = 0;
-  int height = 0;
-  int width = 0;
-  std::int64_t elements() const { return static_cast<std::int64_t>(channels) * height * width; }
-  bool operator==(const Shape&) const = default;
 };
 
 // Input index of a layer that reads the network's own input.
@@ -114,8 +95,6 @@ Network parse_network(std::string_view text, std::string_view file);
 // Reads and parses a cfg file. Throws mpe::Error.
 Network load_network(const std::string& path);
 
-std::string_view name_of(Precision precision);    // "fp32", "fp16", "int8"
-std::string_view name_of(LayerKind kind);         // the cfg's section name
-std::string_view name_of(Activation activation);  // the cfg's word
+std::string_view name_of(LayerKind kind);  // the cfg's section name
 
 }  // namespace mpe

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 
 #include "error.h"
@@ -13,24 +12,17 @@ namespace {
 
 using Limits = NetworkLimits;
 
-constexpr std::string_view kActivationNames[] = {"linear", "leaky", "relu",  "relu6",    "logistic",
-                                                 "tanh",   "mish",  "swish", "hard_mish"};
-
-std::string text_of(const Shape& shape) {
-  return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
-         std::to_string(shape.width);
-}
-
 Activation activation_of(const CfgSection& section, std::string_view absent) {
   const std::string_view word = section.word("activation", absent);
-  const auto* found = std::find(std::begin(kActivationNames), std::end(kActivationNames), word);
-  if (found == std::end(kActivationNames)) {
-    const std::string_view near = nearest(word, kActivationNames);
+  const auto names = activation_names();
+  const auto found = std::ranges::find(names, word);
+  if (found == names.end()) {
+    const std::string_view near = nearest(word, names);
     section.fail(section.line_of("activation"),
                  "activation " + quoted(word) + " is not one this engine has" +
                      (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?"));
   }
-  return static_cast<Activation>(found - std::begin(kActivationNames));
+  return static_cast<Activation>(found - names.begin());
 }
 
 // fp32, fp16 and int8 are switches of which one at most may be on.
@@ -68,21 +60,6 @@ int positions(int in, int padding, int window, int stride) {
 }
 
 }  // namespace
-
-std::string_view name_of(Precision precision) {
-  switch (precision) {
-    case Precision::kFp16:
-      return "fp16";
-    case Precision::kInt8:
-      return "int8";
-    default:
-      return "fp32";
-  }
-}
-
-std::string_view name_of(Activation activation) {
-  return kActivationNames[static_cast<std::size_t>(activation)];
-}
 
 NetworkBuilder::NetworkBuilder(std::string_view file) : keys_(file) { network_.file = file; }
 

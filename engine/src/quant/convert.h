@@ -7,7 +7,7 @@
 
 #include "half.h"
 #include "kernels/elementwise.h"
-#include "model/network.h"
+#include "model/precision.h"
 #include "quant/quantization.h"
 
 namespace mpe {

@@ -24,7 +24,7 @@
 #include <span>
 
 #include "inline.h"
-#include "model/network.h"
+#include "model/activation.h"
 
 namespace mpe {
 

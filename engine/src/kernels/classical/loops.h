@@ -3,7 +3,7 @@
 
 #include "kernels/classical/technique.h"
 #include "kernels/kernel_set.h"
-#include "model/network.h"
+#include "model/precision.h"
 
 namespace mpe {
 

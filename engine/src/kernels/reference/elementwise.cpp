@@ -9,10 +9,6 @@ namespace {
 
 constexpr int kBlock = 512;
 
-std::int64_t plane_of(const Shape& shape) {
-  return static_cast<std::int64_t>(shape.height) * shape.width;
-}
-
 // One loop for each activation, so that the choice is made outside of it.
 void activate_values(Activation activation, float* values, int count) {
   const auto apply = [&](auto function) {
@@ -36,7 +32,7 @@ void activate_values(Activation activation, float* values, int count) {
 // threads.
 template <typename Body>
 void for_blocks(const Shape& shape, const Workers& workers, Body&& body) {
-  const std::int64_t plane = plane_of(shape);
+  const std::int64_t plane = shape.plane();
   workers.pool.parallel_for(shape.channels, [&](int, int begin, int end) {
     for (int c = begin; c < end; ++c) {
       for (std::int64_t i = 0; i < plane; i += kBlock) {
@@ -66,7 +62,7 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
     if (from_y >= in.height || from_x >= in.width) continue;
     float value = 0.0F;
     load_values(input.tensor, channel,
-                channel * plane_of(in) + static_cast<std::int64_t>(from_y) * in.width + from_x, 1,
+                channel * in.plane() + static_cast<std::int64_t>(from_y) * in.width + from_x, 1,
                 &value, workers.vectors);
     values[i] += value;
   }
@@ -75,7 +71,7 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
 // Two maps of one shape and one precision, float or half, as vector code.
 void add_pair(const Layer& layer, std::span<const LayerInput> inputs,
               const MutableTensorView& output, const Workers& workers) {
-  const std::int64_t plane = plane_of(layer.out);
+  const std::int64_t plane = layer.out.plane();
   const auto add = [&](auto kernel, const auto* a, const auto* b, auto* to) {
     workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       const std::int64_t first = begin * plane;
@@ -108,7 +104,7 @@ void run_shortcut(const Layer& layer, std::span<const LayerInput> inputs,
   if (workers.vectors != nullptr && adds_one_pair(layer, inputs, output)) {
     return add_pair(layer, inputs, output, workers);
   }
-  const std::int64_t plane = plane_of(layer.out);
+  const std::int64_t plane = layer.out.plane();
   for_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
     float sums[kBlock];
     float addends[kBlock];
@@ -131,7 +127,7 @@ void run_scale_channels(const Layer& layer, std::span<const LayerInput> inputs,
                         const MutableTensorView& output, const Workers& workers) {
   const LayerInput& factors = inputs[0];
   const LayerInput& map = inputs[1];
-  const std::int64_t plane = plane_of(layer.out);
+  const std::int64_t plane = layer.out.plane();
   for_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
     float values[kBlock];
     float factor[kBlock];
@@ -154,7 +150,7 @@ void run_softmax(const Layer& layer, const LayerInput& input, float* output,
   const std::int64_t values = input.shape.elements();
   const std::int64_t length = values / layer.groups;
   convert_tensor(input.tensor, {output, Precision::kFp32, nullptr}, input.shape.channels,
-                 plane_of(input.shape), workers);
+                 input.shape.plane(), workers);
   workers.pool.parallel_for(layer.groups, [&](int, int begin, int end) {
     for (int group = begin; group < end; ++group) {
       float* row = output + group * length;

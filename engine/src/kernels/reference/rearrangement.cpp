@@ -7,10 +7,6 @@
 namespace mpe {
 namespace {
 
-std::int64_t plane_of(const Shape& shape) {
-  return static_cast<std::int64_t>(shape.height) * shape.width;
-}
-
 template <typename T>
 void repeat_row(const T* in, int width, int times, T* out) {
   if (times == 2) {
@@ -44,8 +40,8 @@ void run_upsample(const Layer& layer, const LayerInput& input, const MutableTens
                   const Workers& workers) {
   const int width = layer.in.width;
   const int times = layer.stride_x;
-  const std::int64_t in_plane = plane_of(layer.in);
-  const std::int64_t out_plane = plane_of(layer.out);
+  const std::int64_t in_plane = layer.in.plane();
+  const std::int64_t out_plane = layer.out.plane();
   if (layer.scale != 1.0F) {
     workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
@@ -85,7 +81,7 @@ void run_reorg(const Layer& layer, const LayerInput& input, const MutableTensorV
   const int s = layer.stride_x;
   const Shape& shape = input.shape;
   const int groups_of = shape.channels / (s * s);
-  const std::int64_t plane = plane_of(shape);
+  const std::int64_t plane = shape.plane();
   const std::int64_t row = static_cast<std::int64_t>(shape.width) * s;
   with_typed(input.tensor, output, [&]<typename T>(const T* in, T* out) {
     workers.pool.parallel_for(shape.channels, [&](int, int begin, int end) {
@@ -118,9 +114,9 @@ void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorVi
       for (int c = begin; c < end; ++c) {
         for (int y = 0; y < layer.out.height; ++y) {
           const std::int64_t from =
-              c * plane_of(layer.in) + static_cast<std::int64_t>(y + top) * layer.in.width + left;
+              c * layer.in.plane() + static_cast<std::int64_t>(y + top) * layer.in.width + left;
           const std::int64_t to =
-              c * plane_of(layer.out) + static_cast<std::int64_t>(y) * layer.out.width;
+              c * layer.out.plane() + static_cast<std::int64_t>(y) * layer.out.width;
           body(c, from, to);
         }
       }
@@ -143,7 +139,7 @@ void run_crop(const Layer& layer, const LayerInput& input, const MutableTensorVi
 RouteSlice route_slice(const Layer& layer, std::span<const LayerInput> inputs,
                        const MutableTensorView& output, std::size_t which) {
   const auto size = [&](int channels, Precision precision) {
-    return channels * plane_of(layer.out) * static_cast<std::int64_t>(bytes_of(precision));
+    return channels * layer.out.plane() * static_cast<std::int64_t>(bytes_of(precision));
   };
   int before = 0;
   for (const LayerInput& input : inputs.first(which)) before += input.shape.channels / layer.groups;
@@ -160,7 +156,7 @@ void run_route(const Layer& layer, std::span<const LayerInput> inputs,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const RouteSlice slice = route_slice(layer, inputs, output, i);
     if (slice.in_place()) continue;
-    convert_tensor(slice.from, slice.to, slice.channels, plane_of(layer.out), workers);
+    convert_tensor(slice.from, slice.to, slice.channels, layer.out.plane(), workers);
   }
 }
 

@@ -1,0 +1,19 @@
+#include "model/activation.h"
+
+#include <cstddef>
+
+namespace mpe {
+namespace {
+
+constexpr std::string_view kNames[] = {"linear", "leaky", "relu",  "relu6",    "logistic",
+                                       "tanh",   "mish",  "swish", "hard_mish"};
+
+}  // namespace
+
+std::span<const std::string_view> activation_names() { return kNames; }
+
+std::string_view name_of(Activation activation) {
+  return kNames[static_cast<std::size_t>(activation)];
+}
+
+}  // namespace mpe

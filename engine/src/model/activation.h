@@ -1,0 +1,27 @@
+// The functions that a layer may apply to its output. Their values: kernels/activation.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace mpe {
+
+enum class Activation : std::uint8_t {
+  kLinear,
+  kLeaky,  // slope 0.1 below zero
+  kRelu,
+  kRelu6,
+  kLogistic,
+  kTanh,
+  kMish,
+  kSwish,
+  kHardMish,
+};
+
+// The words of a cfg, in the order of Activation.
+std::span<const std::string_view> activation_names();
+
+std::string_view name_of(Activation activation);
+
+}  // namespace mpe
