@@ -6,6 +6,7 @@
 #include "io/json_writer.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_sets.h"
+#include "layers/registry.h"
 
 namespace mpe {
 namespace {
@@ -15,11 +16,6 @@ constexpr const char* kArchitecture = "aarch64";
 #else
 constexpr const char* kArchitecture = "x86_64";
 #endif
-
-constexpr LayerKind kWithoutWeights[] = {
-    LayerKind::kMaxpool, LayerKind::kAvgpool,  LayerKind::kUpsample,
-    LayerKind::kRoute,   LayerKind::kShortcut, LayerKind::kScaleChannels,
-    LayerKind::kReorg,   LayerKind::kCrop,     LayerKind::kSoftmax};
 
 void write_kernel(JsonWriter& json, const KernelUse& use) {
   json.begin_object().field("type", use.kind).field("precision", name_of(use.precision));
@@ -52,11 +48,12 @@ int run_caps(std::span<char*> arguments) {
     if (set.name != best_kernel_set()) continue;
     for (const KernelUse& use : set.kernels) write_kernel(json, use);
   }
-  for (const LayerKind kind : kWithoutWeights) {
-    // The same in every precision. The others are plain loops, but for conversions of int8.
-    const bool vectors = kind == LayerKind::kMaxpool || kind == LayerKind::kShortcut;
-    json.begin_object().field("type", name_of(kind)).key("precision").null();
-    json.field("isa", vectors ? elementwise : "reference").field("algorithm", "direct");
+  for (const LayerKind kind : layer_kinds()) {
+    const Loops loops = type_of(kind).loops;
+    if (loops == Loops::kNone) continue;
+    json.begin_object().field("type", name_of(kind)).key("precision").null();  // any
+    json.field("isa", loops == Loops::kVectors ? elementwise : "reference");
+    json.field("algorithm", "direct");
     json.end_object();
   }
   json.end_array().end_object();

@@ -1,6 +1,6 @@
 """The sections of a Darknet cfg and the keys of each, as the engine knows them.
 
-Both read engine/src/model/cfg_keys.def and use the same words, so that a misspelt key is reported before an
+Both read engine/src/layers/registry.def and use the same words, so that a misspelt key is reported before an
 engine is built.
 """
 
@@ -53,19 +53,24 @@ class CfgKeys:
 @functools.cache
 def cfg_keys() -> CfgKeys:
     """Reads the engine's table."""
-    text = _COMMENT.sub("", resource("engine", "src", "model", "cfg_keys.def").read_text(encoding="utf-8"))
-    names: dict[str, str] = {}
-    kinds: dict[str, str] = {}  # the engine's identifier of a kind -> the section's full name
-    tables: dict[str, tuple[str, ...]] = {}  # by such an identifier, or by the macro
+    text = _COMMENT.sub("", resource("engine", "src", "layers", "registry.def").read_text(encoding="utf-8"))
+    short_names: dict[str, str] = {}  # -> the section's full name
+    layers: dict[str, tuple[str, ...]] = {}
+    common: dict[str, tuple[str, ...]] = {}  # by macro
     for macro, content in _ENTRY.findall(text):
         words = tuple(_WORD.findall(content))
-        kind = content.partition(",")[0]
-        if macro == "SECTION":
-            names[words[0]] = kinds.setdefault(kind, words[0])
+        if macro == "LAYER":
+            name, short_name, *keys = words
+            layers[name] = tuple(keys)
+            if short_name:
+                short_names[short_name] = name
         else:
-            tables[kind if macro == "LAYER_KEYS" else macro] = words
-    layers = {name: (*tables.get(kind, ()), *tables["ANY_LAYER_KEYS"]) for kind, name in kinds.items()}
-    return CfgKeys(full_names=names, net=tables["NET_KEYS"], layers=layers)
+            common[macro] = words
+    return CfgKeys(
+        full_names={name: name for name in layers} | short_names,
+        net=common["NET_KEYS"],
+        layers={name: (*keys, *common["ANY_LAYER_KEYS"]) for name, keys in layers.items()},
+    )
 
 
 def quoted(text: str) -> str:

@@ -2,55 +2,29 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
+#include <utility>
 
 #include "io/text.h"
+#include "layers/registry.h"
 
 namespace mpe {
 namespace {
 
-using Keys = std::span<const std::string_view>;
-
 constexpr std::size_t kMostWarnings = 20;
-
-#define SECTION(kind, name) std::string_view(name),
-constexpr std::string_view kSectionNames[] = {
-#include "model/cfg_keys.def"
-};
-
-#define SECTION(kind, name) LayerKind::kind,
-constexpr LayerKind kSectionKinds[] = {
-#include "model/cfg_keys.def"
-};
 
 // [net]'s, and those of every other section.
 #define NET_KEYS(...) constexpr std::string_view kNet[] = {__VA_ARGS__};
 #define ANY_LAYER_KEYS(...) constexpr std::string_view kAnyLayer[] = {__VA_ARGS__};
-#include "model/cfg_keys.def"
-
-Keys keys_of(LayerKind kind) {
-#define LAYER_KEYS(its_kind, ...)                              \
-  if (kind == LayerKind::its_kind) {                           \
-    static constexpr std::string_view kKeys[] = {__VA_ARGS__}; \
-    return kKeys;                                              \
-  }
-#include "model/cfg_keys.def"
-  return {};
-}
+#include "layers/registry.def"
 
 }  // namespace
 
-std::string_view name_of(LayerKind kind) {
-  const auto* found = std::find(std::begin(kSectionKinds), std::end(kSectionKinds), kind);
-  return kSectionNames[found - std::begin(kSectionKinds)];
-}
-
 LayerKind layer_kind_of(const CfgSection& section) {
-  const auto* found = std::find(std::begin(kSectionNames), std::end(kSectionNames), section.name());
-  if (found != std::end(kSectionNames)) return kSectionKinds[found - std::begin(kSectionNames)];
-  const std::string_view near = nearest(section.name(), kSectionNames);
+  if (const auto kind = find_kind(section.name())) return *kind;
+  const std::vector<std::string_view> names = section_names();
+  const std::string_view near = nearest(section.name(), names);
   std::string known;
-  for (const std::string_view name : kSectionNames) known += " " + std::string(name);
+  for (const std::string_view name : names) known += " " + std::string(name);
   section.fail("is not a section this engine knows; " +
                (near.empty() ? "known are:" + known : "did you mean [" + std::string(near) + "]?"));
 }
@@ -78,8 +52,7 @@ void KeyCheck::net(const CfgSection& section) {
 }
 
 void KeyCheck::layer(const CfgSection& section, LayerKind kind) {
-  const Keys own = keys_of(kind);
-  std::vector<std::string_view> known(own.begin(), own.end());
+  std::vector<std::string_view> known = keys_of(kind);
   known.insert(known.end(), std::begin(kAnyLayer), std::end(kAnyLayer));
   check(section, known);
   for (const CfgOption& option : section.options()) {

@@ -6,29 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/layer_kind.h"
+#include "layers/rules.h"
 #include "model/activation.h"
 #include "model/precision.h"
 #include "model/shape.h"
 
 namespace mpe {
-
-enum class LayerKind : std::uint8_t {
-  kConvolutional,
-  kConnected,
-  kMaxpool,
-  kAvgpool,  // global: one value per channel
-  kUpsample,
-  kRoute,
-  kShortcut,
-  kScaleChannels,
-  kReorg,
-  kCrop,
-  kDropout,
-  kCost,
-  kSoftmax,
-  kRegion,
-  kYolo,
-};
 
 // Input index of a layer that reads the network's own input.
 inline constexpr int kNetworkInput = -1;
@@ -42,6 +26,7 @@ struct Layer {
   std::vector<int> inputs;
   Shape in;  // of inputs[0]
   Shape out;
+  LayerRules rules;
   Activation activation = Activation::kLinear;
 
   // convolutional, connected
@@ -66,12 +51,11 @@ struct Layer {
   bool scale_wh = false;  // scale_channels: one factor per pixel instead of one per channel
   float temperature = 1.0F;  // softmax, over each of `groups` equal runs of the input's CHW order
 
+  std::int64_t sum_terms = 0;   // weights of one output channel, which its sums multiply
   std::int64_t macs = 0;        // multiply-adds for one image
   std::int64_t parameters = 0;  // floats this layer takes from the weights file
 
-  bool has_weights() const {
-    return kind == LayerKind::kConvolutional || kind == LayerKind::kConnected;
-  }
+  bool has_weights() const { return rules.weights != WeightsRule::kNone; }
   bool is_depthwise() const {
     return kind == LayerKind::kConvolutional && groups > 1 && groups == in.channels;
   }
@@ -94,7 +78,5 @@ Network parse_network(std::string_view text, std::string_view file);
 
 // Reads and parses a cfg file. Throws mpe::Error.
 Network load_network(const std::string& path);
-
-std::string_view name_of(LayerKind kind);  // the cfg's section name
 
 }  // namespace mpe

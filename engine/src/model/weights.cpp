@@ -206,7 +206,7 @@ void WeightsReader::open(const Network& network) {
 }
 
 LayerWeights WeightsReader::next(const Layer& layer) {
-  const bool connected = layer.kind == LayerKind::kConnected;
+  const bool connected = layer.rules.weights == WeightsRule::kConnected;
   const std::int64_t channels = layer.out.channels;
   const std::int64_t weights = layer.parameters - channels * (layer.batch_normalize ? 4 : 1);
   const auto take = [&](std::int64_t count) {

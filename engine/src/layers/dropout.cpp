@@ -1,0 +1,17 @@
+#include "layers/registry.h"
+
+namespace mpe {
+namespace {
+
+void read(const CfgSection&, const Network&, Layer& layer) {
+  layer.rules = {.precision = PrecisionRule::kKeeps,
+                 .memory = MemoryRule::kView,
+                 .head = HeadRule::kPasses,
+                 .algorithm = "copy"};
+}
+
+}  // namespace
+
+const LayerType kDropoutLayer{.read = read};
+
+}  // namespace mpe
