@@ -63,27 +63,6 @@ bool convert_by_quantizer(const Layer& layer, const LayerFormat& format, const T
   return format.executed == Precision::kInt8 || input.precision == Precision::kInt8;
 }
 
-// Pooling that a convolution can do with its own outputs: windows that lie side by side in the map.
-bool pools_in_pairs(const Layer& layer) {
-  return layer.kind == LayerKind::kMaxpool && layer.size_y == 2 && layer.size_x == 2 &&
-         layer.stride_y == 2 && layer.stride_x == 2 && layer.padding / 2 == 0 &&
-         layer.in.height == 2 * layer.out.height && layer.in.width == 2 * layer.out.width;
-}
-
-std::string_view algorithm_of(const Layer& layer, bool is_view) {
-  if (is_view) return "none";
-  switch (layer.kind) {
-    case LayerKind::kRoute:
-    case LayerKind::kDropout:
-    case LayerKind::kCost:
-    case LayerKind::kYolo:
-    case LayerKind::kRegion:
-      return "copy";
-    default:
-      return "direct";
-  }
-}
-
 }  // namespace
 
 // A layer with everything its run needs, so that running looks nothing up.
@@ -208,7 +187,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
 // Is a pooling layer all that reads this layer's output?
 bool Session::only_pooled(const Layer& layer) const {
   const auto next = static_cast<std::size_t>(layer.index) + 1;
-  if (next == network_.layers.size() || !pools_in_pairs(network_.layers[next])) return false;
+  if (next == network_.layers.size() || !network_.layers[next].rules.pools_pairs) return false;
   const auto reads = [&](const Layer& other) {
     return std::ranges::count(other.inputs, layer.index) > 0;
   };
@@ -255,7 +234,7 @@ void Session::report(const Layer& layer) {
   LayerReport& row = reports_[index];
   row.executed = step.output.precision;
   row.isa = "reference";
-  row.algorithm = algorithm_of(layer, step.is_view);
+  row.algorithm = step.is_view ? "none" : layer.rules.algorithm;
   if (index > 0 && scratch_[index - 1].pools) {
     row.isa = convolutions_[index - 1]->isa();
     row.algorithm = "fused";

@@ -24,20 +24,12 @@ struct Buffer {
   Place parent;
 };
 
-// Input `input` of route `route` is written by its producer into the route's output.
+// Input `input` of the layer `consumer` is written by its producer into that layer's output.
 struct Merge {
-  int route;
+  int consumer;
   std::size_t input;
   auto operator<=>(const Merge&) const = default;
 };
-
-bool is_terminal(const Layer& layer) {
-  return layer.kind == LayerKind::kYolo || layer.kind == LayerKind::kRegion;
-}
-
-bool does_nothing(const Layer& layer) {
-  return layer.kind == LayerKind::kDropout || layer.kind == LayerKind::kCost;
-}
 
 // One moment for a layer's conversion and one for its computation.
 int conversion_moment(int layer) { return 2 * layer; }
@@ -64,11 +56,11 @@ class Assignment {
     }
   }
 
-  // Every input of a route of several layers that could be merged, as far as shapes tell.
+  // Every input that could be merged, as far as formats tell.
   std::vector<Merge> candidates() const {
     std::vector<Merge> result;
     for (const Layer& layer : network_.layers) {
-      if (layer.kind != LayerKind::kRoute || layer.inputs.size() < 2 || layer.groups != 1) continue;
+      if (layer.rules.memory != MemoryRule::kConcatenates) continue;
       for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
         const int input = layer.inputs[i];
         if (input == kNetworkInput) continue;
@@ -92,7 +84,7 @@ class Assignment {
     for (const Layer& layer : network_.layers) {
       if (place_view(layer) || place_over_input(layer)) continue;
       places_[at(layer.index)] = {new_buffer(bytes_of_output(layer.index)), 0};
-      if (layer.kind == LayerKind::kRoute) done += merge_inputs(layer, merges);
+      if (layer.rules.memory == MemoryRule::kConcatenates) done += merge_inputs(layer, merges);
     }
     if (merged != nullptr) *merged = done;
     return pack();
@@ -124,15 +116,14 @@ class Assignment {
   bool place_view(const Layer& layer) {
     const int input = layer.inputs[0];
     if (input == kNetworkInput) return false;
-    std::int64_t offset = 0;
-    if (layer.kind == LayerKind::kRoute && layer.inputs.size() == 1) {
-      offset = layer.group_id * bytes_of_output(layer.index);
-    } else if (!does_nothing(layer) && !scratch_[at(input)].pools &&
-               !(is_terminal(layer) &&
-                 precisions_.layers[at(input)].output.precision == Precision::kFp32)) {
-      return false;
-    }
+    const Precision precision = precisions_.layers[at(input)].output.precision;
+    const MemoryRule rule = layer.rules.memory;
+    const bool is_view = rule == MemoryRule::kView || scratch_[at(input)].pools ||
+                         (rule == MemoryRule::kViewOfFloat && precision == Precision::kFp32);
+    if (!is_view) return false;
     const Place base = places_[at(input)];
+    const std::int64_t offset =
+        layer.rules.view_begin * static_cast<std::int64_t>(bytes_of(precision));
     places_[at(layer.index)] = {base.buffer, base.offset + offset};
     views_[at(layer.index)] = true;
     return true;
@@ -156,10 +147,7 @@ class Assignment {
   bool place_over_input(const Layer& layer) {
     const LayerScratch& scratch = scratch_[at(layer.index)];
     const bool in_place = scratch.in_place && scratch.converted == 0;
-    if (layer.kind != LayerKind::kShortcut && layer.kind != LayerKind::kScaleChannels &&
-        !in_place) {
-      return false;
-    }
+    if (layer.rules.memory != MemoryRule::kInPlace && !in_place) return false;
     const Precision precision = precisions_.layers[at(layer.index)].output.precision;
     for (const int input : layer.inputs) {
       if (input == kNetworkInput || network_.output_shape(input) != layer.out ||
@@ -189,17 +177,17 @@ class Assignment {
   std::size_t merge_inputs(const Layer& layer, const std::set<Merge>& merges) {
     std::size_t done = 0;
     std::int64_t offset = 0;
-    const int route = places_[at(layer.index)].buffer;
+    const int whole = places_[at(layer.index)].buffer;
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
       const int input = layer.inputs[i];
-      const std::int64_t share = network_.output_shape(input).elements() / layer.groups *
+      const std::int64_t share = network_.output_shape(input).elements() *
                                  bytes_of_output(layer.index) / layer.out.elements();
       if (merges.count({layer.index, i}) != 0) {
         const Place place = places_[at(input)];
         Buffer& buffer = buffers_[at(place.buffer)];
-        if (buffer.parent.buffer == kNone && place.buffer != route && place.offset == 0 &&
+        if (buffer.parent.buffer == kNone && place.buffer != whole && place.offset == 0 &&
             buffer.bytes == share) {
-          buffer.parent = {route, offset};
+          buffer.parent = {whole, offset};
           ++done;
         }
       }
@@ -287,19 +275,20 @@ void check_size(const Network& network, const std::vector<LayerScratch>& scratch
 std::vector<int> find_heads(const Network& network) {
   const auto producer = [&](int tensor) {
     while (tensor != kNetworkInput &&
-           does_nothing(network.layers[static_cast<std::size_t>(tensor)])) {
+           network.layers[static_cast<std::size_t>(tensor)].rules.head == HeadRule::kPasses) {
       tensor = network.layers[static_cast<std::size_t>(tensor)].inputs[0];
     }
     return tensor;
   };
   std::set<int> heads;
   for (const Layer& layer : network.layers) {
-    if (is_terminal(layer) || layer.kind == LayerKind::kSoftmax) {
+    const HeadRule rule = layer.rules.head;
+    if (rule == HeadRule::kReadsHead || rule == HeadRule::kReplacesHead) {
       heads.insert(producer(layer.inputs[0]));
     }
   }
   const Layer& last = network.layers.back();
-  if (!is_terminal(last)) heads.insert(producer(last.index));
+  if (last.rules.head != HeadRule::kReplacesHead) heads.insert(producer(last.index));
   return {heads.begin(), heads.end()};
 }
 
@@ -316,8 +305,9 @@ MemoryPlan plan_memory(const Network& network, const PrecisionPlan& precisions,
   const std::int64_t live_bytes = best.live_bytes;
   const std::int64_t allowed = prefer == Preference::kSpeed ? live_bytes + live_bytes / 8 : 0;
 
-  // A merge saves a copy, but holds the route's whole output from its first input on. Planning once
-  // takes time with the square of the number of layers, so huge networks try fewer merges.
+  // A merge saves a copy, but holds the whole of the joined output from its first input on.
+  // Planning once takes time with the square of the number of layers, so huge networks try fewer
+  // merges.
   constexpr std::size_t kWork = 20'000'000;
   std::size_t attempts = kWork / (network.layers.size() * network.layers.size() + 1);
   for (const Merge& merge : assignment.candidates()) {

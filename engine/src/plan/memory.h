@@ -41,8 +41,8 @@ struct MemoryPlan {
   std::int64_t live_bytes = 0;  // largest sum of tensors needed at one time, kernels' scratch apart
 };
 
-// The tensors that must outlive the inference: what yolo, region and softmax layers read, and the
-// network's output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
+// The tensors that must outlive the inference: inputs of layers with a HeadRule, and the network's
+// output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
 std::vector<int> find_heads(const Network& network);
 
 // The plan before any kernel's scratch is known: the live tensors, layer by layer.

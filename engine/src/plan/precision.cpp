@@ -17,31 +17,12 @@ std::string describe(const Layer& layer) {
 }
 
 // Layers that only copy values from their inputs to their output.
-bool only_moves(const Layer& layer) {
-  switch (layer.kind) {
-    case LayerKind::kMaxpool:
-    case LayerKind::kReorg:
-    case LayerKind::kDropout:
-    case LayerKind::kCost:
-      return true;
-    case LayerKind::kUpsample:
-    case LayerKind::kCrop:
-      return layer.scale == 1.0F && layer.offset == 0.0F;
-    case LayerKind::kRoute:
-      return layer.inputs.size() == 1;
-    default:
-      return false;
-  }
-}
+bool only_moves(const Layer& layer) { return layer.rules.precision == PrecisionRule::kKeeps; }
 
 // Layers that compute or combine, and can write int8 in a calibrated range.
 bool can_requantize(const Layer& layer) {
-  return layer.kind == LayerKind::kRoute || layer.kind == LayerKind::kShortcut ||
-         layer.kind == LayerKind::kScaleChannels || layer.kind == LayerKind::kAvgpool;
-}
-
-bool has_plain_depth(const Layer& layer) {
-  return layer.is_depthwise() && layer.out.channels == layer.in.channels;
+  return layer.rules.precision == PrecisionRule::kRequantizes ||
+         layer.rules.precision == PrecisionRule::kJoins;
 }
 
 Quantization quantization_of_tensor(Range range) {
@@ -117,14 +98,11 @@ class Planner {
     for (const Layer& layer : network_.layers) {
       if (!layer.has_weights()) continue;
       format(layer).executed = layer.precision;
-      const std::int64_t depth = layer.kind == LayerKind::kConnected
-                                     ? layer.in.elements()
-                                     : static_cast<std::int64_t>(layer.in.channels / layer.groups) *
-                                           layer.size_y * layer.size_x;
-      if (layer.precision == Precision::kInt8 && depth > kMaxInt8Depth) {
+      if (layer.precision == Precision::kInt8 && layer.sum_terms > kMaxInt8Depth) {
         format(layer).executed = Precision::kFp32;
         plan_.warnings.push_back(describe(layer) + " runs in fp32: its sums have " +
-                                 std::to_string(depth) + " terms, which int32 cannot hold beyond " +
+                                 std::to_string(layer.sum_terms) +
+                                 " terms, which int32 cannot hold beyond " +
                                  std::to_string(kMaxInt8Depth) + "; ask for fp16 or fp32");
       }
     }
@@ -163,10 +141,7 @@ class Planner {
       const Precision executed = format_of(layer.index).executed;
       return executed == Precision::kInt8 && !int8 ? Precision::kFp32 : executed;
     }
-    if (layer.kind == LayerKind::kSoftmax || layer.kind == LayerKind::kYolo ||
-        layer.kind == LayerKind::kRegion) {
-      return Precision::kFp32;
-    }
+    if (layer.rules.precision == PrecisionRule::kFloat) return Precision::kFp32;
     if (only_moves(layer)) return stored_at(layer.inputs[0]);
     if (int8) return Precision::kInt8;
     Precision widest = Precision::kInt8;
@@ -175,10 +150,11 @@ class Planner {
   }
 
   bool joins(const Layer& layer) const {
-    return layer.kind == LayerKind::kRoute && layer.inputs.size() > 1 && is_int8(layer.index);
+    return layer.rules.precision == PrecisionRule::kJoins && is_int8(layer.index);
   }
 
-  // The one route in which all uses of a tensor end, directly or through layers that only move.
+  // The one layer that joins its inputs in which all uses of a tensor end, directly or through
+  // layers that only move.
   void find_sinks() {
     sinks_.assign(network_.layers.size(), kNone);
     for (std::size_t i = network_.layers.size(); i-- > 0;) {
@@ -197,19 +173,20 @@ class Planner {
   bool feeds_only_depthwise(const Layer& layer) const {
     const std::vector<int>& consumers = consumers_[at(layer.index)];
     return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](int consumer) {
-      return runs_int8(layer_at(consumer)) && has_plain_depth(layer_at(consumer));
+      return runs_int8(layer_at(consumer)) && layer_at(consumer).rules.channels_apart;
     });
   }
 
-  // Called from the last layer to the first: a route's quantisation is known before its inputs'.
+  // Called from the last layer to the first: the quantisation of a layer that joins is known before
+  // that of its inputs.
   void quantize_output(const Layer& layer) {
     if (!is_int8(layer.index) || only_moves(layer)) return;
     Quantization& quantization = format(layer).output.quantization;
     if (sinks_[at(layer.index)] != kNone) {
       quantization = format_of(sinks_[at(layer.index)]).output.quantization;
     } else {
-      quantization =
-          calibrated(layer.index, layer.kind != LayerKind::kRoute && feeds_only_depthwise(layer));
+      const bool may_differ = layer.rules.precision != PrecisionRule::kJoins;
+      quantization = calibrated(layer.index, may_differ && feeds_only_depthwise(layer));
     }
   }
 
@@ -241,7 +218,7 @@ class Planner {
                   "quantize=1");
     }
     result.conversion = InputConversion::kStatic;
-    result.converted.quantization = calibrated(input, has_plain_depth(layer));
+    result.converted.quantization = calibrated(input, layer.rules.channels_apart);
   }
 
   const Network& network_;
