@@ -1,6 +1,4 @@
-// The plain loops of layers without weights, on small maps worked out by hand.
-#include "kernels/reference/layers.h"
-
+// Layers without weights on small maps worked out by hand.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +8,8 @@
 
 #include "check.h"
 #include "half.h"
+#include "kernels/elementwise.h"
+#include "layers/operation.h"
 
 using namespace mpe;
 
@@ -37,37 +37,31 @@ struct Case {
 
 std::size_t size_of(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
 
-using OneInput = void (*)(const Layer&, const LayerInput&, const MutableTensorView&,
-                          const Workers&);
-using ManyInputs = void (*)(const Layer&, std::span<const LayerInput>, const MutableTensorView&,
-                            const Workers&);
-
 // By plain loops, and by vector code, which gives the same bits.
-template <typename Function, typename Inputs>
-Values run_both(Function function, const Case& of, const Inputs& inputs) {
+Values run(const Case& of, const std::vector<Values>& values) {
+  std::vector<LayerInput> inputs;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    inputs.push_back(of.input(values[i], static_cast<int>(i)));
+  }
   ThreadPool pool(2);
   Values results[2];
   const ElementwiseKernels* const vectors[] = {nullptr, choose_elementwise({}, {}).kernels};
   for (int i = 0; i < 2; ++i) {
     results[i].resize(size_of(of.layer.out));
     const MutableTensorView output{results[i].data(), Precision::kFp32, nullptr};
-    function(of.layer, inputs, output, Workers{pool, vectors[i]});
+    of.layer.operation->run({of.layer, inputs, output}, Workers{pool, vectors[i]});
   }
   CHECK_EQUAL(std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)),
               0);
   return results[1];
 }
 
-Values run(OneInput function, const Case& of, const Values& values) {
-  return run_both(function, of, of.input(values));
-}
+Values run(const Case& of, const Values& values) { return run(of, std::vector<Values>{values}); }
 
-Values run(ManyInputs function, const Case& of, const std::vector<Values>& values) {
-  std::vector<LayerInput> inputs;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    inputs.push_back(of.input(values[i], static_cast<int>(i)));
-  }
-  return run_both(function, of, inputs);
+void run(const Case& of, const std::vector<LayerInput>& inputs, const MutableTensorView& output) {
+  ThreadPool pool(1);
+  const Workers workers{pool, choose_elementwise({}, {}).kernels};
+  of.layer.operation->run({of.layer, inputs, output}, workers);
 }
 
 Values counting(std::size_t count, float first = 0.0F) {
@@ -80,31 +74,28 @@ Values counting(std::size_t count, float first = 0.0F) {
 
 TEST(maxpool_pads_half_before_and_ignores_what_lies_outside) {
   const Case stride_two({1, 3, 3}, "[maxpool]\nsize=2\nstride=2\n");
-  CHECK(run(run_maxpool, stride_two, {-9, -8, -7, -6, -5, -4, -3, -2, -1}) ==
-        (Values{-5, -4, -2, -1}));
+  CHECK(run(stride_two, Values{-9, -8, -7, -6, -5, -4, -3, -2, -1}) == (Values{-5, -4, -2, -1}));
   const Case same_size({1, 3, 3}, "[maxpool]\nsize=3\nstride=1\n");
-  CHECK(run(run_maxpool, same_size, counting(9)) == (Values{4, 5, 5, 7, 8, 8, 7, 8, 8}));
+  CHECK(run(same_size, counting(9)) == (Values{4, 5, 5, 7, 8, 8, 7, 8, 8}));
   const Case darknets_last_pool({1, 2, 2}, "[maxpool]\nsize=2\nstride=1\n");
-  CHECK(run(run_maxpool, darknets_last_pool, {1, 2, 3, 4}) == (Values{4, 4, 4, 4}));
+  CHECK(run(darknets_last_pool, Values{1, 2, 3, 4}) == (Values{4, 4, 4, 4}));
 }
 
 TEST(maxpool_compares_halves_and_int8_as_the_numbers_they_are) {
   const Case of({1, 2, 3}, "[maxpool]\nsize=2\nstride=1\npadding=0\n");
   const Values values = {-1.5F, -2.0F, 0.0F, -0.25F, 3.0F, 7.5F};
-  ThreadPool pool(1);
-  const Workers workers{pool, choose_elementwise({}, {}).kernels};
   std::vector<Half> halves(6);
   std::vector<Half> half_result(size_of(of.layer.out));
   for (std::size_t i = 0; i < 6; ++i) halves[i] = half_from_float(values[i]);
-  run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 2, 3}},
-              {half_result.data(), Precision::kFp16, nullptr}, workers);
+  run(of, {{{halves.data(), Precision::kFp16, nullptr}, {1, 2, 3}}},
+      {half_result.data(), Precision::kFp16, nullptr});
   CHECK_EQUAL(half_to_float(half_result[0]), 3.0F);
   CHECK_EQUAL(half_to_float(half_result[1]), 7.5F);
   const Quantization step{{1.0F}, {0}};
   const std::vector<std::int8_t> bytes = {-128, -100, -3, -127, 5, -4};
   std::vector<std::int8_t> byte_result(2);
-  run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 2, 3}},
-              {byte_result.data(), Precision::kInt8, &step}, workers);
+  run(of, {{{bytes.data(), Precision::kInt8, &step}, {1, 2, 3}}},
+      {byte_result.data(), Precision::kInt8, &step});
   CHECK(byte_result == (std::vector<std::int8_t>{5, 5}));
 }
 
@@ -131,16 +122,14 @@ TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
       values[i] = i % 3 == 0 ? special[i * 31 % 5] : static_cast<float>(i * 71 % 13) - 12.0F;
       bytes[i] = static_cast<std::int8_t>(i * 59 % 256);
     }
-    const Values result = run(run_maxpool, of, values);
+    const Values result = run(of, values);
     const Quantization step{{1.0F}, {0}};
     std::vector<std::int8_t> byte_result(size_of(of.layer.out));
-    ThreadPool pool(1);
-    const Workers workers{pool, choose_elementwise({}, {}).kernels};
-    run_maxpool(of.layer, {{bytes.data(), Precision::kInt8, &step}, {1, 3, width}},
-                {byte_result.data(), Precision::kInt8, &step}, workers);
+    run(of, {{{bytes.data(), Precision::kInt8, &step}, {1, 3, width}}},
+        {byte_result.data(), Precision::kInt8, &step});
     std::vector<Half> half_result(size_of(of.layer.out));
-    run_maxpool(of.layer, {{halves.data(), Precision::kFp16, nullptr}, {1, 3, width}},
-                {half_result.data(), Precision::kFp16, nullptr}, workers);
+    run(of, {{{halves.data(), Precision::kFp16, nullptr}, {1, 3, width}}},
+        {half_result.data(), Precision::kFp16, nullptr});
     for (int x = 0; x < out_width; ++x) {
       int largest_half = order_of(Half{0xFBFF});
       float largest = -std::numeric_limits<float>::max();
@@ -162,14 +151,14 @@ TEST(maxpool_of_two_by_two_takes_the_first_of_equals_and_no_nan) {
 
 TEST(avgpool_is_the_mean_of_a_channel) {
   const Case of({2, 2, 2}, "[avgpool]\n");
-  CHECK(run(run_avgpool, of, {1, 2, 3, 6, -1, 0, 0, 0}) == (Values{3, -0.25F}));
+  CHECK(run(of, Values{1, 2, 3, 6, -1, 0, 0, 0}) == (Values{3, -0.25F}));
 }
 
 TEST(upsample_repeats_and_scales) {
   const Case plain({1, 1, 2}, "[upsample]\nstride=2\n");
-  CHECK(run(run_upsample, plain, {5, 7}) == (Values{5, 5, 7, 7, 5, 5, 7, 7}));
+  CHECK(run(plain, Values{5, 7}) == (Values{5, 5, 7, 7, 5, 5, 7, 7}));
   const Case thrice({1, 1, 1}, "[upsample]\nstride=3\nscale=0.5\n");
-  CHECK(run(run_upsample, thrice, {4}) == Values(9, 2.0F));
+  CHECK(run(thrice, Values{4}) == Values(9, 2.0F));
 }
 
 TEST(reorg_takes_darknets_order) {
@@ -178,27 +167,26 @@ TEST(reorg_takes_darknets_order) {
   const Case of({4, 2, 2}, "[reorg]\nstride=2\n");
   CHECK(of.layer.out == (Shape{16, 1, 1}));
   const Values expected = {0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15};
-  CHECK(run(run_reorg, of, counting(16)) == expected);
+  CHECK(run(of, counting(16)) == expected);
   const Case back({16, 1, 1}, "[reorg]\nstride=2\nreverse=1\n");
-  CHECK(run(run_reorg, back, counting(16)) ==
-        (Values{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}));
+  CHECK(run(back, counting(16)) == (Values{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}));
 }
 
 TEST(crop_takes_the_middle_and_maps_to_minus_one_to_one) {
   const std::string size = "[crop]\ncrop_width=2\ncrop_height=1\n";
   const Case adjusted({1, 3, 4}, size);
-  CHECK(run(run_crop, adjusted, counting(12)) == (Values{2 * 5 - 1, 2 * 6 - 1}));
+  CHECK(run(adjusted, counting(12)) == (Values{2 * 5 - 1, 2 * 6 - 1}));
   const Case plain({1, 3, 4}, size + "noadjust=1\n");
-  CHECK(run(run_crop, plain, counting(12)) == (Values{5, 6}));
+  CHECK(run(plain, counting(12)) == (Values{5, 6}));
 }
 
 TEST(route_joins_channels_and_takes_groups) {
   const std::string two = "[convolutional]\nfilters=2\n[convolutional]\nfilters=4\n";
   const Case joined({1, 1, 2}, two + "[route]\nlayers=-1,-2\n");
-  CHECK(run(run_route, joined, {counting(8), counting(4, 100)}) ==
+  CHECK(run(joined, {counting(8), counting(4, 100)}) ==
         (Values{0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103}));
   const Case groups({1, 1, 2}, two + "[route]\nlayers=-1,-2\ngroups=2\ngroup_id=1\n");
-  CHECK(run(run_route, groups, {counting(8), counting(4, 100)}) == (Values{4, 5, 6, 7, 102, 103}));
+  CHECK(run(groups, {counting(8), counting(4, 100)}) == (Values{4, 5, 6, 7, 102, 103}));
 }
 
 TEST(route_converts_every_input_to_the_outputs_storage) {
@@ -208,12 +196,10 @@ TEST(route_converts_every_input_to_the_outputs_storage) {
   const Quantization joined{{0.5F}, {-10}};
   const std::vector<std::int8_t> a = {3, 5};
   const std::vector<std::int8_t> b = {4, 6};
-  const LayerInput inputs[] = {{{a.data(), Precision::kInt8, &first}, {1, 1, 2}},
-                               {{b.data(), Precision::kInt8, &second}, {1, 1, 2}}};
+  const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, &first}, {1, 1, 2}},
+                                          {{b.data(), Precision::kInt8, &second}, {1, 1, 2}}};
   std::vector<std::int8_t> result(4);
-  ThreadPool pool(1);
-  const Workers workers{pool, choose_elementwise({}, {}).kernels};
-  run_route(of.layer, inputs, {result.data(), Precision::kInt8, &joined}, workers);
+  run(of, inputs, {result.data(), Precision::kInt8, &joined});
   CHECK(result == (std::vector<std::int8_t>{-8, -6, -8, -7}));
 }
 
@@ -221,13 +207,11 @@ TEST(shortcut_adds_and_activates_and_may_write_over_an_input) {
   const std::string two =
       "[convolutional]\nactivation=linear\n[convolutional]\nactivation=linear\n";
   const Case of({1, 1, 3}, two + "[shortcut]\nfrom=-2\nactivation=leaky\n");
-  CHECK(run(run_shortcut, of, {{1, -2, 3}, {-4, 1, 5}}) == (Values{-0.3F, -0.1F, 8}));
+  CHECK(run(of, {{1, -2, 3}, {-4, 1, 5}}) == (Values{-0.3F, -0.1F, 8}));
   Values over = {1, -2, 3};
   const Values other = {-4, 1, 5};
-  const LayerInput inputs[] = {of.input(over), of.input(other, 1)};
-  ThreadPool pool(1);
-  const Workers workers{pool, choose_elementwise({}, {}).kernels};
-  run_shortcut(of.layer, inputs, {over.data(), Precision::kFp32, nullptr}, workers);
+  const std::vector<LayerInput> inputs = {of.input(over), of.input(other, 1)};
+  run(of, inputs, {over.data(), Precision::kFp32, nullptr});
   CHECK(over == (Values{-0.3F, -0.1F, 8}));
 }
 
@@ -236,11 +220,11 @@ TEST(shortcut_of_other_sizes_strides_the_larger_map) {
   // counts: the second channel stays.
   const Case larger({1, 4, 4},
                     "[convolutional]\n[convolutional]\nfilters=2\nstride=2\n[shortcut]\nfrom=-2\n");
-  CHECK(run(run_shortcut, larger, {Values(8, 100.0F), counting(16)}) ==
+  CHECK(run(larger, {Values(8, 100.0F), counting(16)}) ==
         (Values{100, 102, 108, 110, 100, 100, 100, 100}));
   const Case smaller({1, 4, 4},
                      "[convolutional]\nstride=2\n[upsample]\nstride=2\n[shortcut]\nfrom=-2\n");
-  CHECK(run(run_shortcut, smaller, {Values(16, 0.0F), {1, 2, 3, 4}}) ==
+  CHECK(run(smaller, {Values(16, 0.0F), {1, 2, 3, 4}}) ==
         (Values{1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0}));
 }
 
@@ -251,32 +235,28 @@ TEST(int8_shortcut_rounds_the_sum_once) {
   const Quantization sum_step{{0.5F}, {7}};
   const std::vector<std::int8_t> a = {3, 100};
   const std::vector<std::int8_t> b = {0, 127};
-  const LayerInput inputs[] = {{{a.data(), Precision::kInt8, &a_step}, {1, 1, 2}},
-                               {{b.data(), Precision::kInt8, &b_step}, {1, 1, 2}}};
+  const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, &a_step}, {1, 1, 2}},
+                                          {{b.data(), Precision::kInt8, &b_step}, {1, 1, 2}}};
   std::vector<std::int8_t> result(2);
-  ThreadPool pool(1);
-  const Workers workers{pool, choose_elementwise({}, {}).kernels};
-  run_shortcut(of.layer, inputs, {result.data(), Precision::kInt8, &sum_step}, workers);
+  run(of, inputs, {result.data(), Precision::kInt8, &sum_step});
   CHECK(result == (std::vector<std::int8_t>{11, 127}));  // (1.5 + 0.75) / 0.5 = 4.5, even: 4
 }
 
 TEST(scale_channels_by_channel_or_by_pixel) {
   const Case by_channel({2, 1, 2},
                         "[convolutional]\nfilters=2\n[avgpool]\n[scale_channels]\nfrom=-2\n");
-  CHECK(run(run_scale_channels, by_channel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 4, 30, 40}));
+  CHECK(run(by_channel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 4, 30, 40}));
   const Case by_pixel({2, 1, 2},
                       "[convolutional]\nfilters=2\n[convolutional]\nfilters=1\n"
                       "[scale_channels]\nfrom=-2\nscale_wh=1\n");
-  CHECK(run(run_scale_channels, by_pixel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 20, 6, 40}));
+  CHECK(run(by_pixel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 20, 6, 40}));
 }
 
 TEST(softmax_of_groups_with_temperature) {
   const Case of({4, 1, 1}, "[softmax]\ngroups=2\ntemperature=2\n");
   const Values values = {1, 3, 1000, 1000};
   Values result(4);
-  ThreadPool pool(1);
-  const Workers workers{pool, choose_elementwise({}, {}).kernels};
-  run_softmax(of.layer, of.input(values), result.data(), workers);
+  run(of, {of.input(values)}, {result.data(), Precision::kFp32, nullptr});
   const double second = 1.0 / (1.0 + std::exp(-1.0));
   CHECK(std::fabs(result[0] - (1.0 - second)) < 1e-6);
   CHECK(std::fabs(result[1] - second) < 1e-6);

@@ -4,6 +4,10 @@
 #include <string>
 
 #include "check.h"
+#include "layers/convolutional.h"
+#include "layers/crop.h"
+#include "layers/route.h"
+#include "layers/upsample.h"
 
 using namespace mpe;
 
@@ -18,6 +22,10 @@ Layer last(const std::string& sections) { return parse(sections).layers.back(); 
 
 std::string convolutional(const std::string& keys) {
   return "[convolutional]\nactivation=linear\n" + keys + "\n";
+}
+
+const ConvolutionShape& convolution_of(const Layer& layer) {
+  return *layer.operation->convolution();
 }
 
 Shape shape(int channels, int height, int width) { return {channels, height, width}; }
@@ -47,15 +55,15 @@ TEST(strides_and_dilation) {
   CHECK(strided.out == shape(8, 16, 16));
   const Layer dilated = last(convolutional("filters=8\nsize=3\npad=1\ndilation=3"));
   CHECK(dilated.out == shape(8, 16, 32));
-  CHECK_EQUAL(dilated.padding, 3);
-  CHECK_EQUAL(last(convolutional("size=1\ndilation=3")).dilation, 1);
+  CHECK_EQUAL(convolution_of(dilated).padding, 3);
+  CHECK_EQUAL(convolution_of(last(convolutional("size=1\ndilation=3"))).dilation, 1);
 }
 
 TEST(costs_of_a_grouped_convolution) {
   const Layer layer = last(convolutional("filters=6\nsize=3\npad=1\ngroups=3\nbatch_normalize=1"));
   CHECK_EQUAL(layer.parameters, 6 * 9 + 4 * 6);
   CHECK_EQUAL(layer.macs, 6 * 16 * 32 * 9);
-  CHECK(!layer.is_depthwise() || layer.groups == layer.in.channels);
+  CHECK(!convolution_of(layer).depthwise());  // two filters a channel
 }
 
 TEST(numbers_end_where_atoi_would_stop) {
@@ -111,7 +119,7 @@ TEST(route_joins_and_slices) {
   CHECK(slice.out == shape(6, 16, 32));
   CHECK_EQUAL(slice.inputs.at(0), 1);
   CHECK_EQUAL(slice.inputs.at(1), 0);
-  CHECK_EQUAL(slice.group_id, 1);
+  CHECK_EQUAL(parameters_of<RouteParameters>(slice).group_id, 1);
 }
 
 TEST(route_complaints) {
@@ -157,18 +165,20 @@ TEST(scale_channels_takes_factors_and_a_map) {
 
 TEST(upsample_reorg_crop_and_softmax) {
   CHECK(last("[upsample]\n").out == shape(3, 32, 64));
-  CHECK_EQUAL(last("[upsample]\nstride=3\nscale=.5\n").scale, 0.5F);
+  CHECK_EQUAL(parameters_of<UpsampleParameters>(last("[upsample]\nstride=3\nscale=.5\n")).scale,
+              0.5F);
   CHECK(last(convolutional("filters=4") + "[reorg]\nstride=2\n").out == shape(16, 8, 16));
   CHECK(last(convolutional("filters=4") + "[reorg]\nstride=2\nreverse=1\n").out ==
         shape(1, 32, 64));
   CHECK_THROWS(parse("[reorg]\nstride=2\n"), "does not fit 3x16x32");
   const Layer crop = last("[crop]\ncrop_height=8\ncrop_width=9\n");
   CHECK(crop.out == shape(3, 8, 9));
-  CHECK_EQUAL(crop.scale, 2.0F);
-  CHECK_EQUAL(crop.offset, -1.0F);
-  CHECK_EQUAL(last("[crop]\ncrop_height=8\ncrop_width=9\nnoadjust=1\n").scale, 1.0F);
+  CHECK_EQUAL(parameters_of<CropParameters>(crop).scale, 2.0F);
+  CHECK_EQUAL(parameters_of<CropParameters>(crop).offset, -1.0F);
+  const Layer plain = last("[crop]\ncrop_height=8\ncrop_width=9\nnoadjust=1\n");
+  CHECK_EQUAL(parameters_of<CropParameters>(plain).scale, 1.0F);
   CHECK_THROWS(parse("[crop]\ncrop_height=17\ncrop_width=9\n"), "smaller");
-  CHECK_EQUAL(last("[softmax]\ngroups=3\n").groups, 3);
+  CHECK_EQUAL(last("[softmax]\ngroups=3\n").operation->geometry().groups, 3);
   CHECK_THROWS(parse("[softmax]\ngroups=7\n"), "groups=7");
   CHECK_THROWS(parse("[softmax]\ntemperature=0\n"), "above 0");
 }
@@ -273,13 +283,15 @@ TEST(padding_is_in_proportion_to_the_input) {
   };
   // A kernel far larger than its map is unusual, but no mistake.
   CHECK_EQUAL(sized("8", "size=3\npad=1\ndilation=1024").layers[0].out.height, 8);
-  CHECK_EQUAL(sized("8", "size=5\npad=1\ndilation=1024").layers[0].padding, 2048);
+  CHECK_EQUAL(convolution_of(sized("8", "size=5\npad=1\ndilation=1024").layers[0]).padding, 2048);
   CHECK_THROWS(sized("8", "size=63\npad=1\ndilation=1024"), "a.cfg:8", "31744 pixels of padding",
                "2x8x8", "63496x63496");
   CHECK_THROWS(sized("8", "size=3\npadding=8\ndilation=512"), "a.cfg:8", "4096 pixels");
   // Large maps may be padded by as much again on every side, small ones by more.
   CHECK_EQUAL(sized("10000", "size=3\npad=1").layers[0].out.width, 10000);
-  CHECK_EQUAL(sized("8192", "size=9\npad=1\ndilation=1024\nstride=8").layers[0].padding, 4096);
+  CHECK_EQUAL(
+      convolution_of(sized("8192", "size=9\npad=1\ndilation=1024\nstride=8").layers[0]).padding,
+      4096);
   CHECK_THROWS(sized("8192", "size=11\npad=1\ndilation=1024\nstride=8"), "a.cfg:8", "padding");
 }
 

@@ -10,6 +10,9 @@
 
 #include "check.h"
 #include "kernels/kernel_sets.h"
+#include "layers/maxpool.h"
+#include "layers/route.h"
+#include "layers/upsample.h"
 #include "random_network.h"
 
 using namespace mpe;
@@ -61,18 +64,19 @@ class Definition {
 
   double sum_of(const Layer& layer, const Tensor& in, int c, int y, int x) const {
     const std::vector<float>& weights = files_.layer_weights[static_cast<std::size_t>(layer.index)];
-    const int group_inputs = layer.in.channels / layer.groups;
-    const int first = c / (layer.out.channels / layer.groups) * group_inputs;
+    const ConvolutionShape& shape = *layer.operation->convolution();
+    const int group_inputs = layer.in.channels / shape.groups;
+    const int first = c / (layer.out.channels / shape.groups) * group_inputs;
     double sum =
         files_.layer_biases[static_cast<std::size_t>(layer.index)][static_cast<std::size_t>(c)];
-    std::size_t w = static_cast<std::size_t>(c) * group_inputs * layer.size_y * layer.size_x;
+    std::size_t w = static_cast<std::size_t>(c) * group_inputs * shape.kernel_y * shape.kernel_x;
     for (int i = 0; i < group_inputs; ++i) {
-      for (int ky = 0; ky < layer.size_y; ++ky) {
-        for (int kx = 0; kx < layer.size_x; ++kx, ++w) {
+      for (int ky = 0; ky < shape.kernel_y; ++ky) {
+        for (int kx = 0; kx < shape.kernel_x; ++kx, ++w) {
           sum +=
               static_cast<double>(weights[w]) *
-              at(in, layer.in, first + i, y * layer.stride_y + ky * layer.dilation - layer.padding,
-                 x * layer.stride_x + kx * layer.dilation - layer.padding, 0.0);
+              at(in, layer.in, first + i, y * shape.stride_y + ky * shape.dilation - shape.padding,
+                 x * shape.stride_x + kx * shape.dilation - shape.padding, 0.0);
         }
       }
     }
@@ -85,12 +89,13 @@ class Definition {
       case LayerKind::kConvolutional:
         return activated(layer.activation, sum_of(layer, in, c, y, x));
       case LayerKind::kMaxpool: {
+        const auto& pool = parameters_of<MaxpoolParameters>(layer);
         double largest = -1e30;
-        for (int ky = 0; ky < layer.size_y; ++ky) {
-          for (int kx = 0; kx < layer.size_x; ++kx) {
+        for (int ky = 0; ky < pool.size_y; ++ky) {
+          for (int kx = 0; kx < pool.size_x; ++kx) {
             largest =
-                std::max(largest, at(in, layer.in, c, y * layer.stride_y + ky - layer.padding / 2,
-                                     x * layer.stride_x + kx - layer.padding / 2, -1e30));
+                std::max(largest, at(in, layer.in, c, y * pool.stride_y + ky - pool.padding / 2,
+                                     x * pool.stride_x + kx - pool.padding / 2, -1e30));
           }
         }
         return largest;
@@ -101,8 +106,10 @@ class Definition {
         for (int i = 0; i < count; ++i) sum += in[static_cast<std::size_t>(c) * count + i];
         return sum / count;
       }
-      case LayerKind::kUpsample:
-        return at(in, layer.in, c, y / layer.stride_y, x / layer.stride_x, 0);
+      case LayerKind::kUpsample: {
+        const int stride = parameters_of<UpsampleParameters>(layer).stride;
+        return at(in, layer.in, c, y / stride, x / stride, 0);
+      }
       case LayerKind::kShortcut: {
         double sum = 0;
         for (const int input : layer.inputs) sum += at(output(input), layer.out, c, y, x, 0);
@@ -112,10 +119,11 @@ class Definition {
         return activated(layer.activation, in[static_cast<std::size_t>(c)] *
                                                at(output(layer.inputs[1]), layer.out, c, y, x, 0));
       case LayerKind::kRoute: {
+        const auto& route = parameters_of<RouteParameters>(layer);
         for (const int input : layer.inputs) {
           const Shape& shape = files_.network.output_shape(input);
-          const int share = shape.channels / layer.groups;
-          if (c < share) return at(output(input), shape, layer.group_id * share + c, y, x, 0);
+          const int share = shape.channels / route.groups;
+          if (c < share) return at(output(input), shape, route.group_id * share + c, y, x, 0);
           c -= share;
         }
         return 0;

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "error.h"
 #include "io/json_writer.h"
+#include "layers/operation.h"
 #include "model/network.h"
 #include "model/weights.h"
 
@@ -27,9 +28,10 @@ void write_layer(JsonWriter& json, const Layer& layer) {
   write_shape(json, "out", layer.out);
   json.field("macs", layer.macs).field("parameters", layer.parameters);
   json.field("precision", name_of(layer.precision)).field("quantize", layer.quantize);
-  json.field("activation", name_of(layer.activation)).field("groups", layer.groups);
-  json.key("size").begin_array().value(layer.size_y).value(layer.size_x).end_array();
-  json.key("stride").begin_array().value(layer.stride_y).value(layer.stride_x).end_array();
+  const LayerGeometry of = layer.operation->geometry();
+  json.field("activation", name_of(layer.activation)).field("groups", of.groups);
+  json.key("size").begin_array().value(of.size_y).value(of.size_x).end_array();
+  json.key("stride").begin_array().value(of.stride_y).value(of.stride_x).end_array();
   json.end_object();
 }
 

@@ -20,24 +20,6 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-ConvolutionShape convolution_shape(const Layer& layer) {
-  ConvolutionShape shape;
-  shape.out = layer.out;
-  if (layer.kind == LayerKind::kConnected) {
-    shape.in = {static_cast<int>(layer.in.elements()), 1, 1};
-    return shape;
-  }
-  shape.in = layer.in;
-  shape.kernel_y = layer.size_y;
-  shape.kernel_x = layer.size_x;
-  shape.stride_y = layer.stride_y;
-  shape.stride_x = layer.stride_x;
-  shape.padding = layer.padding;
-  shape.dilation = layer.dilation;
-  shape.groups = layer.groups;
-  return shape;
-}
-
 PrecisionPlan plan_with_calibration(const Network& network, const std::string& path) {
   if (path.empty()) return plan_precisions(network, nullptr);
   const Calibration calibration = load_calibration(path, network);
@@ -147,7 +129,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   const auto index = static_cast<std::size_t>(layer.index);
   const LayerFormat& format = precisions_.layers[index];
   ConvolutionRequest request;
-  request.shape = convolution_shape(layer);
+  request.shape = *layer.operation->convolution();
   request.activation = layer.activation;
   request.precision = format.executed;
   request.output_precision = format.output.precision;
@@ -240,31 +222,24 @@ void Session::report(const Layer& layer) {
     row.algorithm = "fused";
   }
   if (step.is_view) return;
-  if (runs_vectors(layer, step.inputs, step.output)) row.isa = elementwise_.isa;
-  const auto size = [](std::int64_t elements, Precision precision) {
-    return elements * static_cast<std::int64_t>(bytes_of(precision));
-  };
-  if (layer.kind == LayerKind::kRoute) {
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const RouteSlice slice = route_slice(layer, step.inputs, step.output, i);
-      if (slice.in_place()) continue;
-      const std::int64_t values = slice.channels * layer.out.plane();
-      row.bytes += size(values, slice.from.precision) + size(values, slice.to.precision);
-    }
-    if (row.bytes == 0) row.algorithm = "none";
+  if (step.convolution == nullptr) {
+    const LayerCall call{layer, step.inputs, step.output};
+    if (layer.operation->runs_vectors(call)) row.isa = elementwise_.isa;
+    row.bytes = layer.operation->bytes_moved(call);
+    if (row.bytes == 0) row.algorithm = "none";  // its inputs lie where they are wanted
     return;
   }
+  const auto size = [](const Shape& shape, Precision precision) {
+    return shape.elements() * static_cast<std::int64_t>(bytes_of(precision));
+  };
   const Layer& written = scratch_[index].pools ? network_.layers[index + 1] : layer;
-  row.bytes = size(written.out.elements(), step.output.precision);
-  for (const LayerInput& input : step.inputs) {
-    row.bytes += size(input.shape.elements(), input.tensor.precision);
-  }
-  if (step.convolution == nullptr) return;
   row.executed = step.format->executed;
   row.isa = step.convolution->isa();
   row.algorithm = step.convolution->algorithm();
-  row.bytes += static_cast<std::int64_t>(step.convolution->weight_bytes()) +
-               2 * scratch_[index].converted;  // the conversion's result is written, then read
+  row.bytes = size(written.out, step.output.precision) +
+              size(layer.in, step.inputs[0].tensor.precision) +
+              static_cast<std::int64_t>(step.convolution->weight_bytes()) +
+              2 * scratch_[index].converted;  // the conversion's result is written, then read
 }
 
 void Session::run(std::span<const float> input) { run(input, nullptr); }
@@ -293,36 +268,8 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
 
 void Session::execute(Step& step) {
   if (step.is_view) return;
-  const Layer& layer = *step.layer;
-  switch (layer.kind) {
-    case LayerKind::kConvolutional:
-    case LayerKind::kConnected:
-      return execute_convolution(step);
-    case LayerKind::kMaxpool:
-      return run_maxpool(layer, step.inputs[0], step.output, workers_);
-    case LayerKind::kAvgpool:
-      return run_avgpool(layer, step.inputs[0], step.output, workers_);
-    case LayerKind::kUpsample:
-      return run_upsample(layer, step.inputs[0], step.output, workers_);
-    case LayerKind::kShortcut:
-      return run_shortcut(layer, step.inputs, step.output, workers_);
-    case LayerKind::kScaleChannels:
-      return run_scale_channels(layer, step.inputs, step.output, workers_);
-    case LayerKind::kReorg:
-      return run_reorg(layer, step.inputs[0], step.output, workers_);
-    case LayerKind::kCrop:
-      return run_crop(layer, step.inputs[0], step.output, workers_);
-    case LayerKind::kSoftmax:
-      return run_softmax(layer, step.inputs[0], static_cast<float*>(step.output.data), workers_);
-    case LayerKind::kRoute:
-      return run_route(layer, step.inputs, step.output, workers_);
-    case LayerKind::kDropout:
-    case LayerKind::kCost:
-    case LayerKind::kRegion:
-    case LayerKind::kYolo:
-      return convert_tensor(step.inputs[0].tensor, step.output, layer.in.channels, layer.in.plane(),
-                            workers_);
-  }
+  if (step.convolution != nullptr) return execute_convolution(step);
+  step.layer->operation->run({*step.layer, step.inputs, step.output}, workers_);
 }
 
 void Session::execute_convolution(Step& step) {

@@ -13,7 +13,7 @@
 #include "exec/options.h"
 #include "exec/tuning.h"
 #include "kernels/convolution.h"
-#include "kernels/reference/layers.h"
+#include "layers/operation.h"
 #include "model/network.h"
 #include "plan/memory.h"
 #include "plan/precision.h"

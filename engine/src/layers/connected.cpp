@@ -1,3 +1,6 @@
+#include <memory>
+
+#include "layers/convolutional.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
@@ -15,6 +18,10 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
   layer.out = {output, 1, 1};
   layer.sum_terms = layer.in.elements();
   layer.rules = {.precision = PrecisionRule::kAsked, .weights = WeightsRule::kConnected};
+  ConvolutionShape shape;
+  shape.in = {static_cast<int>(layer.in.elements()), 1, 1};
+  shape.out = layer.out;
+  layer.operation = std::make_shared<ConvolutionOperation>(shape);
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <memory>
+
+#include "layers/copy.h"
 #include "layers/registry.h"
 
 namespace mpe {
@@ -8,6 +11,7 @@ void read(const CfgSection&, const Network&, Layer& layer) {
                  .memory = MemoryRule::kView,
                  .head = HeadRule::kPasses,
                  .algorithm = "copy"};
+  layer.operation = std::make_shared<Copy>();
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "layers/copy.h"
 #include "layers/registry.h"
 #include "model/limits.h"
 
@@ -23,6 +25,7 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
                  .memory = MemoryRule::kViewOfFloat,
                  .head = HeadRule::kReplacesHead,
                  .algorithm = "copy"};
+  layer.operation = std::make_shared<Copy>();
 }
 
 }  // namespace

@@ -1,5 +1,11 @@
+#include "layers/route.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
@@ -9,10 +15,72 @@ namespace {
 
 using Limits = NetworkLimits;
 
+std::int64_t bytes_of_values(std::int64_t count, Precision precision) {
+  return count * static_cast<std::int64_t>(bytes_of(precision));
+}
+
+// The channels that are taken of one input, and their place in the output.
+struct Slice {
+  TensorView from;
+  MutableTensorView to;
+  int channels;
+  bool in_place() const { return from.data == to.data; }  // its producer wrote it there
+};
+
+class Route final : public OperationWith<RouteParameters> {
+ public:
+  using OperationWith::OperationWith;
+
+  LayerGeometry geometry() const override { return {.groups = parameters_.groups}; }
+
+  void run(const LayerCall& call, const Workers& workers) const override {
+    for_copies(call, [&](const Slice& slice) {
+      convert_tensor(slice.from, slice.to, slice.channels, call.layer.out.plane(), workers);
+    });
+  }
+
+  bool runs_vectors(const LayerCall& call) const override {
+    bool vectors = false;
+    for_copies(call, [&](const Slice& slice) {
+      vectors = vectors || converts_by_vectors(slice.from, slice.to);
+    });
+    return vectors;
+  }
+
+  std::int64_t bytes_moved(const LayerCall& call) const override {
+    std::int64_t bytes = 0;
+    for_copies(call, [&](const Slice& slice) {
+      const std::int64_t values = slice.channels * call.layer.out.plane();
+      bytes += bytes_of_values(values, slice.from.precision) +
+               bytes_of_values(values, slice.to.precision);
+    });
+    return bytes;
+  }
+
+ private:
+  // Calls body(slice) for every input that does not lie in the output already.
+  template <typename Body>
+  void for_copies(const LayerCall& call, Body&& body) const {
+    const std::int64_t plane = call.layer.out.plane();
+    int before = 0;  // channels
+    for (const LayerInput& input : call.inputs) {
+      Slice slice{input.tensor, call.output, input.shape.channels / parameters_.groups};
+      const std::int64_t skipped = std::int64_t{parameters_.group_id} * slice.channels * plane;
+      slice.from.data = static_cast<const std::byte*>(slice.from.data) +
+                        bytes_of_values(skipped, slice.from.precision);
+      slice.to.data = static_cast<std::byte*>(slice.to.data) +
+                      bytes_of_values(before * plane, slice.to.precision);
+      before += slice.channels;
+      if (!slice.in_place()) body(slice);
+    }
+  }
+};
+
 void read(const CfgSection& section, const Network& network, Layer& layer) {
   layer.inputs = read_references(section, "layers", network);
-  layer.groups = section.integer("groups", 1, 1, Limits::kDimension);
-  layer.group_id = section.integer("group_id", 0, 0, layer.groups - 1);
+  RouteParameters p;
+  p.groups = section.integer("groups", 1, 1, Limits::kDimension);
+  p.group_id = section.integer("group_id", 0, 0, p.groups - 1);
   layer.in = network.output_shape(layer.inputs.front());
   layer.out = {0, layer.in.height, layer.in.width};
   for (const int input : layer.inputs) {
@@ -23,23 +91,24 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
                        std::to_string(layer.inputs.front()) + " is " + text_of(layer.in) +
                        "; joined maps must have the same height and width");
     }
-    if (shape.channels % layer.groups != 0) {
-      section.fail(section.line_of("groups"), "groups=" + std::to_string(layer.groups) +
+    if (shape.channels % p.groups != 0) {
+      section.fail(section.line_of("groups"), "groups=" + std::to_string(p.groups) +
                                                   " does not divide the " +
                                                   std::to_string(shape.channels) +
                                                   " channels of layer " + std::to_string(input));
     }
-    layer.out.channels += shape.channels / layer.groups;
+    layer.out.channels += shape.channels / p.groups;
   }
   layer.rules.algorithm = "copy";
   if (layer.inputs.size() == 1) {
     layer.rules.precision = PrecisionRule::kKeeps;
     layer.rules.memory = MemoryRule::kView;
-    layer.rules.view_begin = layer.group_id * layer.out.elements();
+    layer.rules.view_begin = p.group_id * layer.out.elements();
   } else {
     layer.rules.precision = PrecisionRule::kJoins;
-    if (layer.groups == 1) layer.rules.memory = MemoryRule::kConcatenates;
+    if (p.groups == 1) layer.rules.memory = MemoryRule::kConcatenates;
   }
+  layer.operation = std::make_shared<Route>(p);
 }
 
 }  // namespace

@@ -1,12 +1,99 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "io/text.h"
+#include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
+#include "layers/value_blocks.h"
 
 namespace mpe {
 namespace {
+
+// Adds the values of a map of another size. Where it is larger, every stride-th of its values is
+// taken; where it is smaller, its values go to every sample-th place. Channels beyond the smaller
+// number stay as they are.
+void add_strided(const LayerInput& input, const Shape& out, int channel, std::int64_t first,
+                 int count, float* values, const Workers& workers) {
+  const Shape& in = input.shape;
+  if (channel >= in.channels) return;
+  const int stride = std::max(in.width / out.width, 1);
+  const int sample = std::max(out.width / in.width, 1);
+  const int rows = std::min(in.height, out.height);
+  const int columns = std::min(in.width, out.width);
+  for (int i = 0; i < count; ++i) {
+    const auto y = static_cast<int>((first + i) / out.width);
+    const auto x = static_cast<int>((first + i) % out.width);
+    if (y % sample != 0 || x % sample != 0 || y / sample >= rows || x / sample >= columns) continue;
+    const int from_y = y / sample * stride;
+    const int from_x = x / sample * stride;
+    if (from_y >= in.height || from_x >= in.width) continue;
+    float value = 0.0F;
+    load_values(input.tensor, channel,
+                channel * in.plane() + static_cast<std::int64_t>(from_y) * in.width + from_x, 1,
+                &value, workers.vectors);
+    values[i] += value;
+  }
+}
+
+// activate(((a + b) + c) ...), in float.
+class Shortcut final : public Operation {
+ public:
+  void run(const LayerCall& call, const Workers& workers) const override {
+    if (workers.vectors != nullptr && adds_one_pair(call)) return add_pair(call, workers);
+    const Layer& layer = call.layer;
+    for_value_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
+      float sums[kValueBlock];
+      float addends[kValueBlock];
+      const std::int64_t offset = channel * layer.out.plane() + first;
+      load_values(call.inputs[0].tensor, channel, offset, count, sums, workers.vectors);
+      for (const LayerInput& input : call.inputs.subspan(1)) {
+        if (input.shape == layer.out) {
+          load_values(input.tensor, channel, offset, count, addends, workers.vectors);
+          for (int i = 0; i < count; ++i) sums[i] += addends[i];
+        } else {
+          add_strided(input, layer.out, channel, first, count, sums, workers);
+        }
+      }
+      activate_values(layer.activation, sums, count);
+      store_values(sums, call.output, channel, offset, count, workers.vectors);
+    });
+  }
+
+  bool runs_vectors(const LayerCall& call) const override {
+    return adds_one_pair(call) || converts_int8(call);
+  }
+
+ private:
+  // Two maps of one shape and one precision, float or half, for which there is vector code.
+  static bool adds_one_pair(const LayerCall& call) {
+    return call.inputs.size() == 2 && call.output.precision != Precision::kInt8 &&
+           std::ranges::all_of(call.inputs, [&](const LayerInput& input) {
+             return input.shape == call.layer.out &&
+                    input.tensor.precision == call.output.precision;
+           });
+  }
+
+  static void add_pair(const LayerCall& call, const Workers& workers) {
+    const std::int64_t plane = call.layer.out.plane();
+    const auto add = [&]<typename T>(auto kernel, T* to) {
+      const auto* a = static_cast<const T*>(call.inputs[0].tensor.data);
+      const auto* b = static_cast<const T*>(call.inputs[1].tensor.data);
+      workers.pool.parallel_for(call.layer.out.channels, [&](int, int begin, int end) {
+        const std::int64_t first = begin * plane;
+        kernel(a + first, b + first, to + first, (end - begin) * plane, call.layer.activation);
+      });
+    };
+    if (call.output.precision == Precision::kFp32) {
+      add(workers.vectors->add_floats, static_cast<float*>(call.output.data));
+    } else {
+      add(workers.vectors->add_halves, static_cast<std::uint16_t*>(call.output.data));
+    }
+  }
+};
 
 void read(const CfgSection& section, const Network& network, Layer& layer) {
   if (section.word("weights_type", "none") != "none") {
@@ -32,6 +119,7 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
     layer.inputs.push_back(from);
   }
   layer.rules.memory = MemoryRule::kInPlace;
+  layer.operation = std::make_shared<Shortcut>();
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "layers/copy.h"
 #include "layers/registry.h"
 #include "model/limits.h"
 
@@ -33,6 +35,7 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
                  .memory = MemoryRule::kViewOfFloat,
                  .head = HeadRule::kReplacesHead,
                  .algorithm = "copy"};
+  layer.operation = std::make_shared<Copy>();
 }
 
 }  // namespace

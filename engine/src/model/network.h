@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ namespace mpe {
 // Input index of a layer that reads the network's own input.
 inline constexpr int kNetworkInput = -1;
 
+class Operation;
+
+// What all kinds of layers have.
 struct Layer {
   LayerKind kind = LayerKind::kConvolutional;
   int index = 0;  // position in the cfg, counted from 0 after [net], as Darknet does
@@ -27,38 +31,18 @@ struct Layer {
   Shape in;  // of inputs[0]
   Shape out;
   LayerRules rules;
+  std::shared_ptr<const Operation> operation;  // computes the output
   Activation activation = Activation::kLinear;
 
-  // convolutional, connected
-  Precision precision = Precision::kFp32;
-  bool quantize = false;  // convert the input with the range measured at run time
+  // Of layers with weights.
+  Precision precision = Precision::kFp32;  // as the cfg asks
+  bool quantize = false;                   // convert the input with the range measured at run time
   bool batch_normalize = false;
-  int groups = 1;
-  int dilation = 1;
-  // convolutional, maxpool, upsample, reorg
-  int size_y = 1;
-  int size_x = 1;
-  int stride_y = 1;
-  int stride_x = 1;
-  // convolutional: pixels on every side, dilation counted in; maxpool: pixels in all, of which
-  // half, rounded down, come before
-  int padding = 0;
-  // route: which of `groups` equal channel slices of every input is taken
-  int group_id = 0;
-  float scale = 1.0F;     // upsample: output = scale * input; crop: output = scale * input + offset
-  float offset = 0.0F;    // crop
-  bool reverse = false;   // reorg: depth to space instead of space to depth
-  bool scale_wh = false;  // scale_channels: one factor per pixel instead of one per channel
-  float temperature = 1.0F;  // softmax, over each of `groups` equal runs of the input's CHW order
-
   std::int64_t sum_terms = 0;   // weights of one output channel, which its sums multiply
   std::int64_t macs = 0;        // multiply-adds for one image
   std::int64_t parameters = 0;  // floats this layer takes from the weights file
 
   bool has_weights() const { return rules.weights != WeightsRule::kNone; }
-  bool is_depthwise() const {
-    return kind == LayerKind::kConvolutional && groups > 1 && groups == in.channels;
-  }
 };
 
 struct Network {

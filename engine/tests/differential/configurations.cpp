@@ -9,6 +9,7 @@
 #include "error.h"
 #include "exec/session.h"
 #include "io/sha256.h"
+#include "kernels/convolution.h"
 #include "kernels/kernel_sets.h"
 #include "mpe.h"
 
@@ -211,8 +212,10 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
   const Sums& sums = sums_for(layer, kernel, outcome, same_input);
   // Winograd's transforms spread infinities and NaN over a tile, and the tap that makes the number
   // of a depthwise kernel's taps even multiplies them by zero.
+  const mpe::ConvolutionShape& shape = *layer.operation->convolution();
+  const bool one_input_channel = shape.groups > 1 && shape.groups == shape.in.channels;
   const bool mixes = kernel.algorithm.starts_with("winograd") ||
-                     (layer.is_depthwise() && layer.size_y * layer.size_x % 2 == 1);
+                     (one_input_channel && shape.kernel_y * shape.kernel_x % 2 == 1);
   if (!std::isfinite(sums.magnitude) && same_input && !mixes) {
     return other_kind(actual, expected);
   }

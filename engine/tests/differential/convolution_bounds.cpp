@@ -6,13 +6,14 @@
 #include <limits>
 
 #include "half.h"
+#include "kernels/convolution.h"
+#include "layers/operation.h"
 #include "model/weights.h"
 
 namespace {
 
 using mpe::Activation;
 using mpe::Layer;
-using mpe::LayerKind;
 using mpe::Precision;
 
 constexpr double kLargestHalf = 65504.0;
@@ -129,12 +130,12 @@ Sums sums_of(const Layer& layer, Precision precision, std::span<const float> fil
   std::transform(input.begin(), input.end(), values.begin(), stored);
   std::vector<double> weights(filters.size());
   std::transform(filters.begin(), filters.end(), weights.begin(), stored);
-  mpe::Shape in = layer.in;
-  if (layer.kind == LayerKind::kConnected) in = {static_cast<int>(in.elements()), 1, 1};
+  const mpe::ConvolutionShape& shape = *layer.operation->convolution();
+  const mpe::Shape& in = shape.in;
 
   Sums result;
-  const int depth = in.channels / layer.groups;
-  result.terms = depth * layer.size_y * layer.size_x;
+  const int depth = in.channels / shape.groups;
+  result.terms = depth * shape.kernel_y * shape.kernel_x;
   const std::vector<double> largest = largest_by_channel(values, in.channels);
   for (const double value : largest) {
     raise(result.largest_input, value);
@@ -142,14 +143,14 @@ Sums sums_of(const Layer& layer, Precision precision, std::span<const float> fil
   }
   result.sums.reserve(static_cast<std::size_t>(layer.out.elements()));
   for (int channel = 0; channel < layer.out.channels; ++channel) {
-    const int first = channel / (layer.out.channels / layer.groups) * depth;
+    const int first = channel / (layer.out.channels / shape.groups) * depth;
     double mixed = std::fabs(biases[static_cast<std::size_t>(channel)]);
     double weight = 0.0;
     for (int term = 0; term < result.terms; ++term) {
       const auto w = static_cast<std::size_t>(std::int64_t{channel} * result.terms + term);
       weight += std::fabs(weights[w]);
       mixed += std::fabs(weights[w]) *
-               largest[static_cast<std::size_t>(first + term / (layer.size_y * layer.size_x))];
+               largest[static_cast<std::size_t>(first + term / (shape.kernel_y * shape.kernel_x))];
     }
     raise(result.mixed_magnitude, mixed);
     raise(result.weights, weight);
@@ -159,16 +160,16 @@ Sums sums_of(const Layer& layer, Precision precision, std::span<const float> fil
         double magnitude = std::fabs(sum);
         std::int64_t w = std::int64_t{channel} * result.terms;
         for (int c = first; c < first + depth; ++c) {
-          for (int ky = 0; ky < layer.size_y; ++ky) {
+          for (int ky = 0; ky < shape.kernel_y; ++ky) {
             const std::int64_t y =
-                std::int64_t{row} * layer.stride_y + ky * layer.dilation - layer.padding;
+                std::int64_t{row} * shape.stride_y + ky * shape.dilation - shape.padding;
             if (y < 0 || y >= in.height) {
-              w += layer.size_x;
+              w += shape.kernel_x;
               continue;
             }
-            for (int kx = 0; kx < layer.size_x; ++kx, ++w) {
+            for (int kx = 0; kx < shape.kernel_x; ++kx, ++w) {
               const std::int64_t x =
-                  std::int64_t{column} * layer.stride_x + kx * layer.dilation - layer.padding;
+                  std::int64_t{column} * shape.stride_x + kx * shape.dilation - shape.padding;
               if (x < 0 || x >= in.width) continue;
               const auto at = static_cast<std::size_t>((c * in.height + y) * in.width + x);
               const double term = weights[static_cast<std::size_t>(w)] * values[at];

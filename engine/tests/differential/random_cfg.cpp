@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "error.h"
+#include "layers/operation.h"
 #include "model/weights.h"
 
 namespace {
@@ -33,7 +34,8 @@ bool small(const Network& network) {
   for (const Layer& layer : network.layers) {
     elements += layer.out.elements();
     operations += layer.macs;
-    if (!layer.has_weights()) operations += layer.out.elements() * layer.size_y * layer.size_x;
+    const mpe::LayerGeometry of = layer.operation->geometry();
+    if (!layer.has_weights()) operations += layer.out.elements() * of.size_y * of.size_x;
   }
   return elements <= 60'000 && operations <= 1'500'000 &&
          mpe::weights_file_bytes(network) <= 1'200'000;

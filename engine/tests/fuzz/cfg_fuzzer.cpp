@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "error.h"
+#include "kernels/convolution.h"
+#include "layers/operation.h"
 #include "model/network.h"
 
 namespace {
@@ -25,8 +27,12 @@ void check(const mpe::Network& network) {
       require(shape.channels > 0 && shape.height > 0 && shape.width > 0);
       require(shape.elements() <= INT32_MAX);
     }
-    require(layer.groups > 0 && layer.stride_x > 0 && layer.stride_y > 0);
-    require(layer.size_x > 0 && layer.size_y > 0 && layer.padding >= 0 && layer.dilation > 0);
+    const mpe::LayerGeometry of = layer.operation->geometry();
+    require(of.groups > 0 && of.stride_x > 0 && of.stride_y > 0);
+    require(of.size_x > 0 && of.size_y > 0);
+    if (const mpe::ConvolutionShape* shape = layer.operation->convolution()) {
+      require(shape->padding >= 0 && shape->dilation > 0);
+    }
     require(layer.macs >= 0 && layer.parameters >= (layer.has_weights() ? 1 : 0));
   }
 }

@@ -49,7 +49,8 @@ bool small(const Network& network) {
   std::int64_t macs = 0;
   for (const Layer& layer : network.layers) {
     elements += layer.out.elements();
-    macs += layer.macs + layer.out.elements() * layer.size_y * layer.size_x;
+    const mpe::LayerGeometry of = layer.operation->geometry();
+    macs += layer.macs + layer.out.elements() * of.size_y * of.size_x;
   }
   return network.layers.size() <= 48 && elements <= 200'000 && macs <= 2'000'000 &&
          mpe::weights_file_bytes(network) <= 400'000;

@@ -1,0 +1,12 @@
+// The middle of a map: output = scale * input + offset.
+#pragma once
+
+namespace mpe {
+
+struct CropParameters {
+  float scale = 1.0F;
+  float offset = 0.0F;
+  bool moves_only() const { return scale == 1.0F && offset == 0.0F; }
+};
+
+}  // namespace mpe
