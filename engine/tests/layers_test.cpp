@@ -37,7 +37,7 @@ struct Case {
 
 std::size_t size_of(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
 
-// By plain loops, and by vector code, which gives the same bits.
+// By the reference loops, and by those that use vector code, which give the same bits.
 Values run(const Case& of, const std::vector<Values>& values) {
   std::vector<LayerInput> inputs;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -49,7 +49,7 @@ Values run(const Case& of, const std::vector<Values>& values) {
   for (int i = 0; i < 2; ++i) {
     results[i].resize(size_of(of.layer.out));
     const MutableTensorView output{results[i].data(), Precision::kFp32, nullptr};
-    of.layer.operation->run({of.layer, inputs, output}, Workers{pool, vectors[i]});
+    of.layer.operation->execute({of.layer, inputs, output}, Workers{pool, vectors[i]});
   }
   CHECK_EQUAL(std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)),
               0);
@@ -61,7 +61,7 @@ Values run(const Case& of, const Values& values) { return run(of, std::vector<Va
 void run(const Case& of, const std::vector<LayerInput>& inputs, const MutableTensorView& output) {
   ThreadPool pool(1);
   const Workers workers{pool, choose_elementwise({}, {}).kernels};
-  of.layer.operation->run({of.layer, inputs, output}, workers);
+  of.layer.operation->execute({of.layer, inputs, output}, workers);
 }
 
 Values counting(std::size_t count, float first = 0.0F) {

@@ -109,7 +109,7 @@ std::size_t scratch_limit(const ConvolutionShape& shape, int threads);
 // activation that keeps the order of values.
 bool pools_by_sums(const ConvolutionRequest& request);
 
-// The plain loops. (Defined in kernels/reference/.)
+// The plain loops. (Defined in reference/.)
 std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionRequest& request);
 
 }  // namespace mpe

@@ -5,6 +5,7 @@
 #include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/value_blocks.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -29,6 +30,8 @@ class Avgpool final : public Operation {
       }
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_avgpool(call); }
 
   bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
 };

@@ -8,6 +8,7 @@ namespace mpe {
 class Copy final : public Operation {
  public:
   void run(const LayerCall& call, const Workers& workers) const override;
+  void run_reference(const LayerCall& call) const override;
   bool runs_vectors(const LayerCall& call) const override;
 };
 

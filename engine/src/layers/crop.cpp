@@ -10,6 +10,7 @@
 #include "layers/scaled_copy.h"
 #include "layers/typed.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -35,6 +36,8 @@ class Crop final : public OperationWith<CropParameters> {
       });
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_crop(parameters_, call); }
 
   bool runs_vectors(const LayerCall& call) const override {
     return !parameters_.moves_only() && converts_int8(call);

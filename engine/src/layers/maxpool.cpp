@@ -12,6 +12,7 @@
 #include "layers/typed.h"
 #include "layers/window.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -125,8 +126,8 @@ bool maxpool_separably(const MaxpoolParameters& p, const Layer& layer, const T* 
 
 template <typename T>
 void maxpool_plane(const MaxpoolParameters& p, const Layer& layer,
-                   const ElementwiseKernels* vectors, const T* in, T* out) {
-  if (vectors != nullptr && pools_pairs(p, layer)) return maxpool_pairs(*vectors, layer, in, out);
+                   const ElementwiseKernels& vectors, const T* in, T* out) {
+  if (pools_pairs(p, layer)) return maxpool_pairs(vectors, layer, in, out);
   if (maxpool_separably(p, layer, in, out)) return;
   const int width = layer.out.width;
   const int before = p.padding / 2;
@@ -173,12 +174,14 @@ class Maxpool final : public OperationWith<MaxpoolParameters> {
     with_typed(call.inputs[0].tensor, call.output, [&]<typename T>(const T* in, T* out) {
       workers.pool.parallel_for(layer.out.channels, [&](int, int begin, int end) {
         for (int c = begin; c < end; ++c) {
-          maxpool_plane(parameters_, layer, workers.vectors, in + c * layer.in.plane(),
+          maxpool_plane(parameters_, layer, *workers.vectors, in + c * layer.in.plane(),
                         out + c * layer.out.plane());
         }
       });
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_maxpool(parameters_, call); }
 
   bool runs_vectors(const LayerCall& call) const override {
     return pools_pairs(parameters_, call.layer);

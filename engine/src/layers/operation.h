@@ -34,9 +34,9 @@ struct LayerGeometry {
   int stride_x = 1;
 };
 
-// Results are the same bits on every machine, with any number of threads, and with vector code and
-// without. The output may lie where an input of the same shape and precision lies if the layer's
-// MemoryRule says so.
+// Both ways to run a layer give the same bits, on every machine and with any number of threads. The
+// output may lie where an input of the same shape and precision lies if the layer's MemoryRule says
+// so.
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -47,9 +47,18 @@ class Operation {
   // place of run(). Null for all other layers.
   virtual const ConvolutionShape* convolution() const { return nullptr; }
 
+  // By run(), or by run_reference() where the workers bring no vector code.
+  void execute(const LayerCall& call, const Workers& workers) const {
+    workers.vectors == nullptr ? run_reference(call) : run(call, workers);
+  }
+
+  // Uses the workers' vector code, which they must bring.
   virtual void run(const LayerCall& /*call*/, const Workers& /*workers*/) const {}
 
-  // Does run() use vector code, that of conversions included, where the workers bring some?
+  // The same by the plain loops of reference/.
+  virtual void run_reference(const LayerCall& /*call*/) const {}
+
+  // Does run() use vector code, that of conversions included?
   virtual bool runs_vectors(const LayerCall& /*call*/) const { return false; }
 
   // Bytes that run() reads and writes.

@@ -9,6 +9,7 @@
 #include "layers/section_keys.h"
 #include "layers/typed.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -55,6 +56,8 @@ class Reorg final : public OperationWith<ReorgParameters> {
       });
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_reorg(parameters_, call); }
 };
 
 void read(const CfgSection& section, const Network&, Layer& layer) {

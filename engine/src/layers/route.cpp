@@ -9,6 +9,7 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -38,6 +39,8 @@ class Route final : public OperationWith<RouteParameters> {
       convert_tensor(slice.from, slice.to, slice.channels, call.layer.out.plane(), workers);
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_route(parameters_, call); }
 
   bool runs_vectors(const LayerCall& call) const override {
     bool vectors = false;

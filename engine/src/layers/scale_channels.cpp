@@ -9,6 +9,7 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -36,6 +37,10 @@ class ScaleChannels final : public OperationWith<ScaleChannelsParameters> {
       activate_values(layer.activation, values, count);
       store_values(values, call.output, channel, offset, count, workers.vectors);
     });
+  }
+
+  void run_reference(const LayerCall& call) const override {
+    reference_scale_channels(parameters_, call);
   }
 
   bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }

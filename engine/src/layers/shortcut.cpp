@@ -9,6 +9,7 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -43,7 +44,7 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
 class Shortcut final : public Operation {
  public:
   void run(const LayerCall& call, const Workers& workers) const override {
-    if (workers.vectors != nullptr && adds_one_pair(call)) return add_pair(call, workers);
+    if (adds_one_pair(call)) return add_pair(call, workers);
     const Layer& layer = call.layer;
     for_value_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
       float sums[kValueBlock];
@@ -62,6 +63,8 @@ class Shortcut final : public Operation {
       store_values(sums, call.output, channel, offset, count, workers.vectors);
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_shortcut(call); }
 
   bool runs_vectors(const LayerCall& call) const override {
     return adds_one_pair(call) || converts_int8(call);

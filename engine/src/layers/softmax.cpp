@@ -9,6 +9,7 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -43,6 +44,8 @@ class Softmax final : public OperationWith<SoftmaxParameters> {
       }
     });
   }
+
+  void run_reference(const LayerCall& call) const override { reference_softmax(parameters_, call); }
 
   bool runs_vectors(const LayerCall& call) const override {
     return converts_by_vectors(call.inputs[0].tensor, call.output);

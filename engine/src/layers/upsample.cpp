@@ -9,6 +9,7 @@
 #include "layers/scaled_copy.h"
 #include "layers/typed.h"
 #include "model/limits.h"
+#include "reference/loops.h"
 
 namespace mpe {
 namespace {
@@ -56,6 +57,10 @@ class Upsample final : public OperationWith<UpsampleParameters> {
         }
       });
     });
+  }
+
+  void run_reference(const LayerCall& call) const override {
+    reference_upsample(parameters_, call);
   }
 
   bool runs_vectors(const LayerCall& call) const override {
