@@ -14,6 +14,7 @@
 #include "exec/options.h"
 #include "model/network.h"
 #include "plan/arena.h"
+#include "plan/heads.h"
 #include "plan/precision.h"
 
 namespace mpe {
@@ -40,10 +41,6 @@ struct MemoryPlan {
   std::int64_t arena_bytes = 0;
   std::int64_t live_bytes = 0;  // largest sum of tensors needed at one time, kernels' scratch apart
 };
-
-// The tensors that must outlive the inference: inputs of layers with a HeadRule, and the network's
-// output. Ascending, each the layer that computed it, kNetworkInput for the input itself.
-std::vector<int> find_heads(const Network& network);
 
 // The plan before any kernel's scratch is known: the live tensors, layer by layer.
 MemoryPlan plan_tensors(const Network& network, const PrecisionPlan& precisions,

@@ -1,0 +1,25 @@
+// A layer with everything its run needs, so that running looks nothing up.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "exec/session.h"
+#include "kernels/convolution.h"
+#include "layers/operation.h"
+
+namespace mpe {
+
+struct Session::Step {
+  const Layer* layer = nullptr;
+  const LayerFormat* format = nullptr;
+  const Convolution* convolution = nullptr;
+  std::vector<LayerInput> inputs;
+  MutableTensorView output;
+  MutableTensorView converted;
+  std::byte* scratch = nullptr;
+  bool is_view = false;
+  bool by_quantizer = false;  // converts its input, and the quantizer does it
+};
+
+}  // namespace mpe
