@@ -166,9 +166,8 @@ def _wrong_samples(samples: Sequence[int], asked: Asked, seconds: float) -> str:
     return ""
 
 
-@lru_cache(
-    maxsize=1024
-)  # few words, in hundreds of thousands of layers: types with patterns take much longer
+# Cached: hundreds of thousands of layers have the same few words. Types with patterns would take much longer.
+@lru_cache(maxsize=1024)
 def _wrong_words(kind: str, precision: str, executed: str, isa: str, algorithm: str) -> str:
     """The first error; "" without one."""
     words = {"type": kind, "precision": precision, "executed": executed, "isa": isa, "algorithm": algorithm}

@@ -155,7 +155,7 @@ class BoardState:
 
 def hottest_of(labels: tuple[str, ...], millidegrees: Sequence[int | None]) -> float | None:
     """The highest temperature of the cores in degrees Celsius; of all zones if no label is a core's."""
-    for places in _by_distance(labels):
+    for places in _zone_groups(labels):
         values = [millidegrees[place] for place in places]
         known = [value for value in values if value is not None and value in _PLAUSIBLE]
         if known:
@@ -164,8 +164,8 @@ def hottest_of(labels: tuple[str, ...], millidegrees: Sequence[int | None]) -> f
 
 
 @lru_cache(256)  # a board keeps its zones
-def _by_distance(labels: tuple[str, ...]) -> list[list[int]]:
-    """The indices of the zones by each word of _NEAR_CORES, and of all."""
+def _zone_groups(labels: tuple[str, ...]) -> list[list[int]]:
+    """The indices of the zones with each word of _NEAR_CORES, then of all zones."""
     words = (*_NEAR_CORES, "")
     return [[place for place, label in enumerate(labels) if word in label.lower()] for word in words]
 
