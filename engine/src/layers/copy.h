@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/operation.h"
+#include "layers/rules.h"
 
 namespace mpe {
 
@@ -11,5 +12,17 @@ class Copy final : public Operation {
   void run_reference(const LayerCall& call) const override;
   bool runs_vectors(const LayerCall& call) const override;
 };
+
+// Of layers that do something only in training.
+inline constexpr LayerRules kPassingRules{.precision = PrecisionRule::kKeeps,
+                                          .memory = MemoryRule::kView,
+                                          .head = HeadRule::kPasses,
+                                          .algorithm = "copy"};
+
+// Of layers whose input is decoded to boxes outside of the engine.
+inline constexpr LayerRules kDetectionRules{.precision = PrecisionRule::kFloat,
+                                            .memory = MemoryRule::kViewOfFloat,
+                                            .head = HeadRule::kReplacesHead,
+                                            .algorithm = "copy"};
 
 }  // namespace mpe

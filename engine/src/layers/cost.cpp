@@ -7,10 +7,7 @@ namespace mpe {
 namespace {
 
 void read(const CfgSection&, const Network&, Layer& layer) {
-  layer.rules = {.precision = PrecisionRule::kKeeps,
-                 .memory = MemoryRule::kView,
-                 .head = HeadRule::kPasses,
-                 .algorithm = "copy"};
+  layer.rules = kPassingRules;
   layer.operation = std::make_shared<Copy>();
 }
 

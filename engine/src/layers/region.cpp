@@ -21,10 +21,7 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
                  " input channels and gets " + std::to_string(layer.in.channels));
   }
   section.reals("anchors");
-  layer.rules = {.precision = PrecisionRule::kFloat,
-                 .memory = MemoryRule::kViewOfFloat,
-                 .head = HeadRule::kReplacesHead,
-                 .algorithm = "copy"};
+  layer.rules = kDetectionRules;
   layer.operation = std::make_shared<Copy>();
 }
 

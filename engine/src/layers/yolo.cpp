@@ -31,10 +31,7 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
                                                 ", which num= and anchors= do not have");
     }
   }
-  layer.rules = {.precision = PrecisionRule::kFloat,
-                 .memory = MemoryRule::kViewOfFloat,
-                 .head = HeadRule::kReplacesHead,
-                 .algorithm = "copy"};
+  layer.rules = kDetectionRules;
   layer.operation = std::make_shared<Copy>();
 }
 
