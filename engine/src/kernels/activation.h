@@ -1,10 +1,17 @@
 // Activation functions with the same bits on every machine: nothing but single IEEE binary32
-// operations in a fixed order (no libm, no contraction), written once over a type `F` that is
-// `float` in the plain loops and a vector of floats in the kernels.
+// operations in a fixed order (no contraction; a multiply-add has one rounding everywhere), written
+// once over a type `F` that is `float` in the plain loops, and a vector of floats or several of
+// them in the kernels. None divides: cores have one slow divider for all lanes.
 //
-// A vector type offers F(float) as a broadcast, + - * /, and these functions, found by argument
-// dependent lookup: larger(a, b), NaN if both are, less(a, b) -> mask, choose(mask, if_true,
-// if_false), power_of_two(n) for integral n in [-126, 127].
+// A vector type offers F(float) as a broadcast, + - *, and these functions, found by argument
+// dependent lookup:
+//   less(a, b) -> mask, choose(mask, if_true, if_false)   for single vectors only
+//   larger(a, b), smaller(a, b)             b if that is NaN
+//   multiply_add(sum, a, b)                 sum + a b, rounded once
+//   multiply_subtract(sum, a, b)            sum - a b, rounded once
+//   two_less_product(a, b)                  2 - a b, rounded once
+//   shift_into_exponent(x)                  the bits of x, 23 places up
+//   subtract_bits(bits, x)                  bits less those of x, as integers
 //
 // Everything here has internal linkage and is always inlined: this header is compiled for several
 // instruction sets in one program, and the linker must not mix the copies.
@@ -17,66 +24,112 @@
 
 namespace mpe {
 
+namespace {
+
 MPE_INLINE bool less(float a, float b) { return a < b; }
 MPE_INLINE float choose(bool mask, float if_true, float if_false) {
   return mask ? if_true : if_false;
 }
 MPE_INLINE float larger(float a, float b) { return a > b ? a : b; }
-MPE_INLINE float power_of_two(float n) {
-  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) * (1 << 23);
-  return __builtin_bit_cast(float, bits);
+MPE_INLINE float smaller(float a, float b) { return a < b ? a : b; }
+MPE_INLINE float multiply_add(float sum, float a, float b) { return __builtin_fmaf(a, b, sum); }
+MPE_INLINE float multiply_subtract(float sum, float a, float b) {
+  return __builtin_fmaf(-a, b, sum);
+}
+MPE_INLINE float two_less_product(float a, float b) { return multiply_subtract(2.0F, a, b); }
+MPE_INLINE float shift_into_exponent(float x) {
+  return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, x) << 23);
+}
+MPE_INLINE float subtract_bits(std::uint32_t bits, float x) {
+  return __builtin_bit_cast(float, bits - __builtin_bit_cast(std::uint32_t, x));
+}
+
+}  // namespace
+
+// e^t = scale (1 + kSign rest); the scale is a power of two.
+template <int kSign, typename F>
+struct Exponential {
+  F scale;
+  F rest;
+
+  F value() const {
+    return kSign < 0 ? multiply_subtract(scale, scale, rest) : multiply_add(scale, scale, rest);
+  }
+};
+
+// kSign (e^t - 1 - t) / t^2 for t = kSign r, |r| <= ln 2 / 2: minimax for e^t, to 1e-7 relative.
+template <int kSign, typename F>
+MPE_INLINE F curve_for_value(F r, F square) {
+  const F low = multiply_add(F(kSign * 0.49999231F), r, F(0.16667115F));
+  const F high = multiply_add(F(kSign * 0.04189016F), r, F(0.00831252F));
+  return multiply_add(low, square, high);
+}
+// The same for e^t - 1, to 3e-8 relative.
+template <int kSign, typename F>
+MPE_INLINE F curve_for_rest(F r, F square) {
+  const F low = multiply_add(F(kSign * 0.49999997F), r, F(0.16666542F));
+  const F middle = multiply_add(F(kSign * 0.0416676F), r, F(0.00836668F));
+  const F high = multiply_add(middle, square, F(kSign * 0.00138582F));
+  return multiply_add(low, square, high);
+}
+
+// e^t for t = kSign x, |x| <= 87. NaN stays in `rest`, which kPrecise keeps precise near x = 0.
+template <int kSign, bool kPrecise = false, typename F>
+MPE_INLINE Exponential<kSign, F> exponential_parts(F x) {
+  // t = n ln 2 + kSign r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds t / ln 2 to n in the lowest
+  // bits, and 127 makes it the exponent of 2^n. A multiply-add does not round n ln 2, so that one
+  // float is precise enough for ln 2.
+  const F magic(12582912.0F + 127.0F);
+  const F exponent = multiply_add(magic, x, F(kSign * 1.44269504F));
+  const F r = multiply_subtract(x, exponent - magic, F(kSign * 0.693147182F));
+  const F square = r * r;
+  const F curve = kPrecise ? curve_for_rest<kSign>(r, square) : curve_for_value<kSign>(r, square);
+  return {shift_into_exponent(exponent), multiply_add(r, square, curve)};
+}
+
+// 1 / x to 1.5e-7 relative for x in [1, 2^125]. NaN stays.
+template <typename F>
+MPE_INLINE F reciprocal(F x) {
+  // The difference negates the exponent, which gives a value within 5.1 %. Newton's steps square
+  // its error. With this constant 1 / 1 is exactly 1.
+  F y = subtract_bits(0x7EF311C4, x);
+  y = y * two_less_product(x, y);
+  y = y * two_less_product(x, y);
+  return y * two_less_product(x, y);
+}
+
+template <typename F>
+MPE_INLINE F limited(F x, float limit) {
+  return smaller(F(limit), larger(F(-limit), x));
 }
 
 // e^x to 1e-7 relative; x is limited to [-87, 87], where the result is a normal number. NaN stays.
 template <typename F>
 MPE_INLINE F exponential(F x) {
-  x = choose(less(x, F(-87.0F)), F(-87.0F), x);
-  x = choose(less(F(87.0F), x), F(87.0F), x);
-  // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer; ln 2 comes in two
-  // parts, the first of which has so few bits that n times it is exact.
-  const F magic(12582912.0F);
-  const F nearest = (x * F(1.44269504F) + magic) - magic;
-  // A NaN must not reach the conversion to integer inside power_of_two.
-  const F n = choose(less(nearest, F(128.0F)), nearest, F(0.0F));
-  const F r = (x - n * F(0.693359375F)) - n * F(-2.12194440e-4F);
-  // Minimax for (e^r - 1 - r) / r^2.
-  F p(0.00139504799F);
-  p = p * r + F(0.00836888887F);
-  p = p * r + F(0.041666206F);
-  p = p * r + F(0.166665182F);
-  p = p * r + F(0.5F);
-  return ((p * (r * r) + r) + F(1.0F)) * power_of_two(n);
+  return exponential_parts<1>(limited(x, 87.0F)).value();
 }
 
 template <typename F>
 MPE_INLINE F logistic(F x) {
-  return F(1.0F) / (F(1.0F) + exponential(F(0.0F) - x));
+  return reciprocal(F(1.0F) + exponential_parts<-1>(limited(x, 87.0F)).value());
 }
 
+// With e = e^2x, (e - 1) / (e + 1). Near zero e's scale is 1, and e - 1 the rest.
 template <typename F>
 MPE_INLINE F hyperbolic_tangent(F x) {
-  const F magnitude = choose(less(x, F(0.0F)), F(0.0F) - x, x);
-  // Minimax for (tanh(x) - x) / x^3 as a polynomial in x^2, on |x| < 0.625.
-  const F square = x * x;
-  F p(-0.00570419291F);
-  p = p * square + F(0.0206384007F);
-  p = p * square + F(-0.0537395142F);
-  p = p * square + F(0.133314401F);
-  p = p * square + F(-0.333332807F);
-  const F near_zero = (p * square) * x + x;
-  const F limited = choose(less(F(10.0F), magnitude), F(10.0F), magnitude);
-  const F far = F(1.0F) - F(2.0F) / (exponential(limited + limited) + F(1.0F));
-  const F signed_far = choose(less(x, F(0.0F)), F(0.0F) - far, far);
-  return choose(less(magnitude, F(0.625F)), near_zero, signed_far);
+  const F half = limited(x, 10.0F);
+  const auto e = exponential_parts<1, true>(half + half);
+  const F n = multiply_add(e.scale - F(1.0F), e.scale, e.rest);
+  return n * reciprocal(n + F(2.0F));
 }
 
 // x tanh(ln(1 + e^x)). With e = e^x the hyperbolic tangent is e (e + 2) / (e (e + 2) + 2), which
 // keeps its relative accuracy on both sides and is 1 in float from x = 20 on.
 template <typename F>
 MPE_INLINE F mish(F x) {
-  const F e = exponential(choose(less(F(20.0F), x), F(20.0F), x));
-  const F n = e * (e + F(2.0F));
-  return x * (n / (n + F(2.0F)));
+  const F e = exponential_parts<1>(smaller(F(20.0F), larger(F(-87.0F), x))).value();
+  const F n = multiply_add(e + e, e, e);
+  return x * (n * reciprocal(n + F(2.0F)));
 }
 
 template <typename F>
@@ -87,8 +140,8 @@ MPE_INLINE F swish(F x) {
 // 0 below -2, then x^2 / 2 + x up to 0, then x.
 template <typename F>
 MPE_INLINE F hard_mish(F x) {
-  const F curve = (x * x) * F(0.5F) + x;
-  return choose(less(F(0.0F), x), x, choose(less(F(-2.0F), x), curve, F(0.0F)));
+  const F bent = larger(F(-2.0F), smaller(F(0.0F), x));
+  return larger(F(0.0F), x) + ((bent * bent) * F(0.5F) + bent);
 }
 
 template <typename F>
@@ -107,6 +160,23 @@ MPE_INLINE F leaky(F x) {
   return larger(x * F(0.1F), x);
 }
 
+// Those that take more than a few operations; any other counts as kLogistic.
+template <typename F>
+MPE_INLINE F activate_costly(Activation activation, F x) {
+  switch (activation) {
+    case Activation::kTanh:
+      return hyperbolic_tangent(x);
+    case Activation::kMish:
+      return mish(x);
+    case Activation::kSwish:
+      return swish(x);
+    case Activation::kHardMish:
+      return hard_mish(x);
+    default:
+      return logistic(x);
+  }
+}
+
 template <typename F>
 MPE_INLINE F activate(Activation activation, F x) {
   switch (activation) {
@@ -118,18 +188,9 @@ MPE_INLINE F activate(Activation activation, F x) {
       return relu(x);
     case Activation::kRelu6:
       return relu6(x);
-    case Activation::kLogistic:
-      return logistic(x);
-    case Activation::kTanh:
-      return hyperbolic_tangent(x);
-    case Activation::kMish:
-      return mish(x);
-    case Activation::kSwish:
-      return swish(x);
-    case Activation::kHardMish:
-      return hard_mish(x);
+    default:
+      return activate_costly(activation, x);
   }
-  return x;
 }
 
 }  // namespace mpe

@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 #include "model/activation.h"
 #include "model/precision.h"
+#include "quant/activation_lines.h"
 
 namespace mpe {
 
@@ -51,6 +52,7 @@ struct OutputStage {
   const float* multiplier = nullptr;         // sum to real value, or to output steps if foldable
   const float* six = nullptr;                // relu6's limit in output steps
   const float* inverse_scale = nullptr;      // real value to output steps, if not foldable
+  const ActivationLine* lines = nullptr;     // for int8 outputs, if not foldable
   const std::int32_t* zero_point = nullptr;  // of the output
 };
 inline constexpr int kOutputStageSlack = 15;  // the lanes of the widest vector, less one

@@ -53,7 +53,10 @@ void OutputConstants::finish(int input_offset) {
   if (kind_ == OutputKind::kInt8) {
     zero_point_.resize(padded_channels());
     if (activation_ == Activation::kRelu6) six_.resize(padded_channels());
-    if (!is_foldable(activation_)) inverse_scale_.resize(padded_channels());
+    if (!is_foldable(activation_)) {
+      inverse_scale_.resize(padded_channels());
+      lines_ = activation_lines(activation_);
+    }
     for (int c = 0; c < channels_; ++c) {
       const ScaleAndZero output = output_step(c);
       zero_point_[index_of(c)] = output.zero_point;
@@ -106,6 +109,7 @@ OutputStage OutputConstants::stage_for(const ScaleAndZero* dynamic_input,
   stage.multiplier = multiplier_.data();
   stage.six = six_.data();
   stage.inverse_scale = inverse_scale_.data();
+  stage.lines = lines_;
   stage.zero_point = zero_point_.data();
   if (dynamic_) {
     auto* offset = reinterpret_cast<std::int32_t*>(scratch);

@@ -52,6 +52,7 @@ class OutputConstants {
   int channels_ = 0;
   int channels_per_group_ = 0;
   int input_offset_ = 0;
+  const ActivationLine* lines_ = nullptr;
   Quantization input_;
   Quantization output_;
   // One entry a channel, and slack. Those that a request does not need are empty.

@@ -9,9 +9,14 @@
 //                 y = activation in units of the output's step
 //                 q = clamp(rne(y) + z_o)
 //               all others:
-//                 y = activate(float(acc) * float(s_x * s_w))
+//                 x = float(acc) * float(s_x * s_w)
+//                 y = intercept + slope * x  [rounded once], of the activation's line for x
 //                 q = clamp(rne(y * float(1 / s_o)) + z_o)
 //   to float    y = activate(float(acc) * float(s_x * s_w))
+//
+// An activation has a line for each 32nd of [-16, 16]: floor(trunc(2048 x) / 64) counts them, and x
+// beyond has the last of its side. quant/activation_lines.h makes them. They are off by at most
+// 6e-5 (hard_mish at its bend at -2: 4e-4).
 //
 // rne is round to nearest, ties to even; clamp limits to [-128, 127]. Every float operation is one
 // IEEE binary32 operation, never contracted. Values are limited to +-kRoundLimit before they are

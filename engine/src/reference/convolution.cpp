@@ -7,6 +7,7 @@
 
 #include "half.h"
 #include "kernels/activation.h"
+#include "quant/activation_lines.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -227,8 +228,9 @@ class Int8Convolution final : public ReferenceConvolution {
     }
     const float multiplier = dequantize_multiplier(input_scale, weight_scale);
     const float inverse = inverse_scale(y.scale);
+    const ActivationLine* lines = activation_lines(activation_);
     for (int i = 0; i < shape_.out.width; ++i) {
-      const float value = activate(activation_, static_cast<float>(sums[i]) * multiplier);
+      const float value = activate_by_lines(lines, static_cast<float>(sums[i]) * multiplier);
       out[i] = saturate_int8(value * inverse, y.zero_point);
     }
   }

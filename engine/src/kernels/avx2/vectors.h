@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/activation_lines.h"
+
 namespace mpe {
 namespace {
 
@@ -29,21 +31,46 @@ struct Mask {
 inline F32 operator+(F32 a, F32 b) { return F32(_mm256_add_ps(a.value, b.value)); }
 inline F32 operator-(F32 a, F32 b) { return F32(_mm256_sub_ps(a.value, b.value)); }
 inline F32 operator*(F32 a, F32 b) { return F32(_mm256_mul_ps(a.value, b.value)); }
-inline F32 operator/(F32 a, F32 b) { return F32(_mm256_div_ps(a.value, b.value)); }
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(_mm256_fmadd_ps(a.value, b.value, sum.value));
 }
+inline F32 multiply_subtract(F32 sum, F32 a, F32 b) {
+  return F32(_mm256_fnmadd_ps(a.value, b.value, sum.value));
+}
+inline F32 two_less_product(F32 a, F32 b) { return multiply_subtract(F32(2.0F), a, b); }
 inline void settle(F32& x) { asm volatile("" : "+x"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(_mm256_max_ps(a.value, b.value)); }
+inline F32 smaller(F32 a, F32 b) { return F32(_mm256_min_ps(a.value, b.value)); }
 // `largest`, a number, unless x is a larger one.
 inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm256_max_ps(x.value, largest.value)); }
 inline Mask less(F32 a, F32 b) { return {_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ)}; }
 inline F32 choose(Mask mask, F32 if_true, F32 if_false) {
   return F32(_mm256_blendv_ps(if_false.value, if_true.value, mask.value));
 }
-inline F32 power_of_two(F32 n) {
-  const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.value), _mm256_set1_epi32(127));
-  return F32(_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+inline F32 shift_into_exponent(F32 x) {
+  return F32(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.value), 23)));
+}
+inline F32 subtract_bits(std::uint32_t bits, F32 x) {
+  const __m256i all = _mm256_set1_epi32(static_cast<std::int32_t>(bits));
+  return F32(_mm256_castsi256_ps(_mm256_sub_epi32(all, _mm256_castps_si256(x.value))));
+}
+inline constexpr int kActivatedAtOnce = 4;
+
+// As activate_by_lines() of quant/activation_lines.h.
+inline void store_places(std::int16_t* to, F32 x) {
+  const F32 scaled = x * F32(1 << kPlaceBits);
+  const F32 limited = smaller(F32(32767.0F), larger(F32(-32768.0F), scaled));
+  const __m256i places = _mm256_cvttps_epi32(limited.value);
+  const __m128i low = _mm256_castsi256_si128(places);
+  const __m128i high = _mm256_extracti128_si256(places, 1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(low, high));
+}
+inline void load_lines(const ActivationLine* lines, const std::int16_t* places, F32& intercepts,
+                       F32& slopes) {
+  const __m128i narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(places));
+  const __m256i indices = _mm256_srai_epi32(_mm256_cvtepi16_epi32(narrow), kPlaceShift);
+  intercepts = F32(_mm256_i32gather_ps(&lines->intercept, indices, 8));
+  slopes = F32(_mm256_i32gather_ps(&lines->slope, indices, 8));
 }
 
 struct I32 {

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/activation_lines.h"
+
 namespace mpe {
 namespace {
 
@@ -25,21 +27,44 @@ struct F32 {
 inline F32 operator+(F32 a, F32 b) { return F32(_mm512_add_ps(a.value, b.value)); }
 inline F32 operator-(F32 a, F32 b) { return F32(_mm512_sub_ps(a.value, b.value)); }
 inline F32 operator*(F32 a, F32 b) { return F32(_mm512_mul_ps(a.value, b.value)); }
-inline F32 operator/(F32 a, F32 b) { return F32(_mm512_div_ps(a.value, b.value)); }
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(_mm512_fmadd_ps(a.value, b.value, sum.value));
 }
+inline F32 multiply_subtract(F32 sum, F32 a, F32 b) {
+  return F32(_mm512_fnmadd_ps(a.value, b.value, sum.value));
+}
+inline F32 two_less_product(F32 a, F32 b) { return multiply_subtract(F32(2.0F), a, b); }
 inline void settle(F32& x) { asm volatile("" : "+v"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(_mm512_max_ps(a.value, b.value)); }
+inline F32 smaller(F32 a, F32 b) { return F32(_mm512_min_ps(a.value, b.value)); }
 // `largest`, a number, unless x is a larger one.
 inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm512_max_ps(x.value, largest.value)); }
 inline __mmask16 less(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ); }
 inline F32 choose(__mmask16 mask, F32 if_true, F32 if_false) {
   return F32(_mm512_mask_blend_ps(mask, if_false.value, if_true.value));
 }
-inline F32 power_of_two(F32 n) {
-  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.value), _mm512_set1_epi32(127));
-  return F32(_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23)));
+inline F32 shift_into_exponent(F32 x) {
+  return F32(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x.value), 23)));
+}
+inline F32 subtract_bits(std::uint32_t bits, F32 x) {
+  const __m512i all = _mm512_set1_epi32(static_cast<std::int32_t>(bits));
+  return F32(_mm512_castsi512_ps(_mm512_sub_epi32(all, _mm512_castps_si512(x.value))));
+}
+inline constexpr int kActivatedAtOnce = 8;
+
+// As activate_by_lines() of quant/activation_lines.h.
+inline void store_places(std::int16_t* to, F32 x) {
+  const F32 scaled = x * F32(1 << kPlaceBits);
+  const F32 limited = smaller(F32(32767.0F), larger(F32(-32768.0F), scaled));
+  const __m512i places = _mm512_cvttps_epi32(limited.value);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(places));
+}
+inline void load_lines(const ActivationLine* lines, const std::int16_t* places, F32& intercepts,
+                       F32& slopes) {
+  const __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
+  const __m512i indices = _mm512_srai_epi32(_mm512_cvtepi16_epi32(narrow), kPlaceShift);
+  intercepts = F32(_mm512_i32gather_ps(indices, &lines->intercept, 8));
+  slopes = F32(_mm512_i32gather_ps(indices, &lines->slope, 8));
 }
 
 struct I32 {

@@ -30,7 +30,7 @@ void write_output(const OutputStage& stage, int channel, std::int32_t sum, void*
   const float six = stage.activation == Activation::kRelu6 ? stage.six[channel] : 0.0F;
   const float steps = is_foldable(stage.activation)
                           ? activate_folded(stage.activation, scaled, six)
-                          : activate(stage.activation, scaled) * stage.inverse_scale[channel];
+                          : activate_by_lines(stage.lines, scaled) * stage.inverse_scale[channel];
   static_cast<std::int8_t*>(output)[index] = saturate_int8(steps, stage.zero_point[channel]);
 }
 

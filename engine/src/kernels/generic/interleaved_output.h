@@ -39,17 +39,20 @@ class InterleavedOutput {
             to_float(sums(r, v) + constants[r.value].offset) * constants[r.value].multiplier;
       });
     });
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        F32& value = values[r.value][v.value];
-        if constexpr (std::is_same_v<Output, float>) {
-          value = activate_vector<kActivation>(stage.activation, value);
-        } else {
+    if constexpr (std::is_same_v<Output, float>) {
+      activate_tile<kActivation>(stage.activation, values);
+    } else {
+      if constexpr (kActivation == Activation::kLogistic) {
+        activate_copy(values, [&stage](F32* all, int vectors)
+                                  MPE_UNROLLED { activate_by_lines(stage.lines, all, vectors); });
+      }
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kVectors>([&](auto v) MPE_UNROLLED {
           steps[r.value][v.value] =
-              requantized<kActivation>(stage.activation, constants[r.value], value);
-        }
+              requantized<kActivation>(constants[r.value], values[r.value][v.value]);
+        });
       });
-    });
+    }
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
         Output* to = output + r.value * plane + v.value * kLanes;
@@ -87,24 +90,22 @@ class InterleavedOutput {
             four, [&](auto x) MPE_UNROLLED { return twice_each(x, Index<kPair>{}); });
       }
     };
-    F32 values[kVectors];
+    F32 values[1][kVectors];
     unroll<kVectors>([&](auto i) MPE_UNROLLED {
       constexpr int kRow = i.value < kPooledRows ? i.value : 2 * (i.value - kPooledRows);
       const I32 largest = i.value < kPooledRows
                               ? larger_of_pairs(larger_sums(kRow, 0), larger_sums(kRow, 1))
                               : larger_of_pairs(larger_sums(kRow, 2), larger_sums(kRow + 1, 2));
-      values[i.value] = to_float(largest) * constants_at(i).multiplier;
+      values[0][i.value] = to_float(largest) * constants_at(i).multiplier;
     });
     if constexpr (std::is_same_v<Output, float>) {
-      unroll<kVectors>([&](auto i) MPE_UNROLLED {
-        values[i.value] = activate_vector<kActivation>(stage.activation, values[i.value]);
-      });
+      activate_tile<kActivation>(stage.activation, values);
       constexpr int kLanes = F32::kLanes;
       unroll<kPooledRows>(
-          [&](auto row) MPE_UNROLLED { store(output + row.value * plane, values[row.value]); });
+          [&](auto row) MPE_UNROLLED { store(output + row.value * plane, values[0][row.value]); });
       unroll<kPooledRows / 2>([&](auto pair) MPE_UNROLLED {
         float shared[kLanes];
-        store(shared, values[kPooledRows + pair.value]);
+        store(shared, values[0][kPooledRows + pair.value]);
         float* to = output + 2 * pair.value * plane + kLanes;
         copy_block<kLanes / 2 * sizeof(float)>(to, shared);
         copy_block<kLanes / 2 * sizeof(float)>(to + plane, shared + kLanes / 2);
@@ -112,8 +113,7 @@ class InterleavedOutput {
     } else {
       I32 steps[kVectors];
       unroll<kVectors>([&](auto i) MPE_UNROLLED {
-        steps[i.value] =
-            requantized<kActivation>(stage.activation, constants_at(i), values[i.value]);
+        steps[i.value] = requantized<kActivation>(constants_at(i), values[0][i.value]);
       });
       unroll<kPooledRows>([&](auto row) MPE_UNROLLED {
         store_int8(output + row.value * plane, steps[row.value], I32::kLanes);

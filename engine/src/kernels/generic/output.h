@@ -7,6 +7,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/generic/unroll.h"
+#include "kernels/generic/vector_group.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
@@ -28,23 +29,109 @@ inline I32 int_constant(const std::int32_t* values, int index) {
   return I32::load(values + index);
 }
 
-__attribute__((noinline)) F32 activate_costly(Activation activation, F32 x) {
-  return activate(activation, x);
+// Vector i of values that are activated together. Sets with further vector types have their own.
+template <typename I>
+inline void put_into(Group<F32, kActivatedAtOnce>& group, I i, F32 x) {
+  group.vectors[i.value] = x;
+}
+template <typename I>
+inline void take_from(const Group<F32, kActivatedAtOnce>& group, I i, F32& x) {
+  x = group.vectors[i.value];
 }
 
-// kLinear, kLeaky, kRelu and kRelu6 are known at compile time; kLogistic stands for all others.
+// Out of line, as it takes hundreds of instructions.
+template <typename Vector>
+__attribute__((noinline)) void activate_vectors(Activation activation, Vector* values, int count) {
+  constexpr int kStep = kActivatedAtOnce * F32::kLanes / Vector::kLanes;
+  for (; count > 0; count -= kStep, values += kStep) {
+    Vector few[kStep];
+    Vector* at = values;
+    if (count < kStep) {
+      at = few;
+      for (int i = 0; i < kStep; ++i) few[i] = i < count ? values[i] : Vector(0.0F);
+    }
+    Group<F32, kActivatedAtOnce> group;
+    unroll<kStep>([&](auto i) MPE_UNROLLED { put_into(group, i, at[i.value]); });
+    group = activate_costly(activation, group);
+    unroll<kStep>([&](auto i) MPE_UNROLLED { take_from(group, i, at[i.value]); });
+    for (int i = 0; i < count && at == few; ++i) values[i] = few[i];
+  }
+}
+
+// The rule of quant/requantize.h for int8 outputs. Lines are looked up after all places are in
+// memory, so that none waits for its own.
+__attribute__((noinline)) void activate_by_lines(const ActivationLine* lines, F32* values,
+                                                 int count) {
+  const auto activate = [lines](F32* at, auto vectors) MPE_UNROLLED {
+    std::int16_t places[vectors.value][F32::kLanes];
+    unroll<vectors.value>([&](auto v) MPE_UNROLLED { store_places(places[v.value], at[v.value]); });
+    asm volatile("" : "+m"(places));
+    F32 intercepts[vectors.value];
+    F32 slopes[vectors.value];
+    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
+      load_lines(lines, places[v.value], intercepts[v.value], slopes[v.value]);
+    });
+    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
+      at[v.value] = multiply_add(intercepts[v.value], slopes[v.value], at[v.value]);
+    });
+  };
+  for (; count >= 4; count -= 4, values += 4) activate(values, Index<4>{});
+  for (; count >= 2; count -= 2, values += 2) activate(values, Index<2>{});
+  if (count > 0) activate(values, Index<1>{});
+}
+
+// function(values, count) on a tile that stays in registers otherwise: only its copy has an
+// address.
+template <typename Vector, int kRows, int kVectors, typename Function>
+inline __attribute__((always_inline)) void activate_copy(Vector (&tile)[kRows][kVectors],
+                                                         const Function& function) {
+  Vector values[kRows * kVectors];
+  unroll<kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      values[r.value * kVectors + v.value] = tile[r.value][v.value];
+    });
+  });
+  function(values, kRows * kVectors);
+  unroll<kRows>([&](auto r) MPE_UNROLLED {
+    unroll<kVectors>([&](auto v) MPE_UNROLLED {
+      tile[r.value][v.value] = values[r.value * kVectors + v.value];
+    });
+  });
+}
+template <typename Vector, int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_costly_tile(Activation activation,
+                                                                Vector (&tile)[kRows][kVectors]) {
+  activate_copy(tile, [activation](Vector* values, int count)
+                          MPE_UNROLLED { activate_vectors(activation, values, count); });
+}
+
+// kLinear, kLeaky, kRelu and kRelu6, which are known at compile time.
 template <Activation kActivation, typename Vector>
-inline __attribute__((always_inline)) Vector activate_vector(Activation activation, Vector x) {
+inline __attribute__((always_inline)) Vector activate_simple(Vector x) {
   if constexpr (kActivation == Activation::kLinear) {
     return x;
   } else if constexpr (kActivation == Activation::kLeaky) {
     return leaky(x);
   } else if constexpr (kActivation == Activation::kRelu) {
     return relu(x);
-  } else if constexpr (kActivation == Activation::kRelu6) {
-    return relu6(x);
   } else {
-    return activate_costly(activation, x);
+    static_assert(kActivation == Activation::kRelu6);
+    return relu6(x);
+  }
+}
+
+// The activation of a tile of values in registers; kLogistic stands for all costly ones.
+template <Activation kActivation, typename Vector, int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_tile(Activation activation,
+                                                         Vector (&tile)[kRows][kVectors]) {
+  if constexpr (kActivation == Activation::kLogistic) {
+    activate_costly_tile(activation, tile);
+  } else {
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        tile[r.value][v.value] = activate_simple<kActivation>(tile[r.value][v.value]);
+      });
+    });
   }
 }
 
@@ -61,12 +148,6 @@ inline __attribute__((always_inline)) void leaky_four(Vector& a, Vector& b, Vect
 template <typename Vector, int kRows, int kVectors>
 inline __attribute__((always_inline)) void activate_all(Activation activation,
                                                         Vector (&sums)[kRows][kVectors]) {
-  const auto apply = [&](auto function) MPE_UNROLLED {
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kVectors>(
-          [&](auto v) MPE_UNROLLED { sums[r.value][v.value] = function(sums[r.value][v.value]); });
-    });
-  };
   switch (activation) {
     case Activation::kLinear:
       return;
@@ -87,11 +168,11 @@ inline __attribute__((always_inline)) void activate_all(Activation activation,
       return;
     }
     case Activation::kRelu:
-      return apply([](Vector x) MPE_UNROLLED { return relu(x); });
+      return activate_tile<Activation::kRelu>(activation, sums);
     case Activation::kRelu6:
-      return apply([](Vector x) MPE_UNROLLED { return relu6(x); });
+      return activate_tile<Activation::kRelu6>(activation, sums);
     default:
-      return apply([activation](Vector x) MPE_UNROLLED { return activate_costly(activation, x); });
+      return activate_costly_tile(activation, sums);
   }
 }
 
@@ -121,26 +202,23 @@ struct Int8Constants {
   }
 };
 
-// Values in output steps to int8; limits and rounding as in quant/requantize.h.
+// Values in output steps to int8, or values that a costly activation made; limits and rounding as
+// in quant/requantize.h.
 template <Activation kActivation, Channels kChannels>
-inline I32 requantized(Activation activation, const Int8Constants<kChannels>& constants,
-                       F32 value) {
+inline I32 requantized(const Int8Constants<kChannels>& constants, F32 value) {
   if constexpr (kActivation == Activation::kLogistic) {
-    value = activate_costly(activation, value) * constants.inverse_scale;
+    value = value * constants.inverse_scale;
   } else if constexpr (kActivation == Activation::kRelu6) {
     value = relu(value);
     value = choose(less(value, constants.six), value, constants.six);
   } else {
-    value = activate(kActivation, value);
+    value = activate_simple<kActivation>(value);
   }
   return round_to_steps(value, constants.zero_point);
 }
 
-template <Activation kActivation, Channels kChannels>
-inline void write_vector(const OutputStage& stage, int channel, int index, int count,
-                         const float* sums, void* output) {
-  const F32 bias = float_constant<kChannels>(stage.bias + channel, index);
-  const F32 value = activate_vector<kActivation>(stage.activation, F32::load(sums + index) + bias);
+// Float or half, as the stage says.
+inline void store_output(const OutputStage& stage, F32 value, void* output, int index, int count) {
   if (stage.kind == OutputKind::kHalf) {
     store_half(static_cast<std::uint16_t*>(output) + index, value, count);
   } else {
@@ -149,17 +227,25 @@ inline void write_vector(const OutputStage& stage, int channel, int index, int c
 }
 
 template <Activation kActivation, Channels kChannels>
-inline void write_vector(Activation activation, const Int8Constants<kChannels>& constants,
-                         const std::int32_t* sums, int count, std::int8_t* output) {
-  const F32 value = to_float(I32::load(sums) + constants.offset) * constants.multiplier;
-  store_int8(output, requantized<kActivation>(activation, constants, value), count);
+inline void write_vector(const OutputStage& stage, int channel, int index, int count,
+                         const float* sums, void* output) {
+  const F32 bias = float_constant<kChannels>(stage.bias + channel, index);
+  const F32 value = activate_simple<kActivation>(F32::load(sums + index) + bias);
+  store_output(stage, value, output, index, count);
 }
 
 template <Activation kActivation, Channels kChannels>
-inline void write_vector(Activation activation, const Int8Constants<kChannels>& constants,
-                         const std::int32_t* sums, int count, float* output) {
+inline void write_vector(const Int8Constants<kChannels>& constants, const std::int32_t* sums,
+                         int count, std::int8_t* output) {
   const F32 value = to_float(I32::load(sums) + constants.offset) * constants.multiplier;
-  store(output, activate_vector<kActivation>(activation, value), count);
+  store_int8(output, requantized<kActivation>(constants, value), count);
+}
+
+template <Activation kActivation, Channels kChannels>
+inline void write_vector(const Int8Constants<kChannels>& constants, const std::int32_t* sums,
+                         int count, float* output) {
+  const F32 value = to_float(I32::load(sums) + constants.offset) * constants.multiplier;
+  store(output, activate_simple<kActivation>(value), count);
 }
 
 // Several vectors side by side, so that none waits for its own results.
@@ -172,14 +258,15 @@ inline __attribute__((always_inline)) void write_vectors(
     values[v.value] = to_float(sum) * constants.multiplier;
   });
   if constexpr (std::is_same_v<Output, float>) {
-    unroll<kAtOnce>([&](auto v)
-                        MPE_UNROLLED { values[v.value] = activate(kActivation, values[v.value]); });
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      values[v.value] = activate_simple<kActivation>(values[v.value]);
+    });
     unroll<kAtOnce>([&](auto v)
                         MPE_UNROLLED { store(output + v.value * F32::kLanes, values[v.value]); });
   } else {
     I32 steps[kAtOnce];
     unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
-      steps[v.value] = requantized<kActivation>(kActivation, constants, values[v.value]);
+      steps[v.value] = requantized<kActivation>(constants, values[v.value]);
     });
     unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
       store_int8(output + v.value * F32::kLanes, steps[v.value], F32::kLanes);
@@ -191,10 +278,9 @@ template <Activation kActivation, Channels kChannels, typename Output>
 inline void write_int8_sums(const OutputStage& stage, int channel, const std::int32_t* sums,
                             int count, Output* output) {
   using Constants = Int8Constants<kChannels>;
-  const Activation activation = stage.activation;
   auto constants = Constants::template load<kActivation, Output>(stage, channel, 0);
   int i = 0;
-  if constexpr (kChannels == Channels::kOne && kActivation != Activation::kLogistic) {
+  if constexpr (kChannels == Channels::kOne) {
     for (; i + 4 * F32::kLanes <= count; i += 4 * F32::kLanes) {
       write_vectors<kActivation, 4>(constants, sums + i, output + i);
     }
@@ -207,13 +293,13 @@ inline void write_int8_sums(const OutputStage& stage, int channel, const std::in
     if constexpr (kChannels == Channels::kSuccessive) {
       constants = Constants::template load<kActivation, Output>(stage, channel, i);
     }
-    write_vector<kActivation>(activation, constants, sums + i, F32::kLanes, output + i);
+    write_vector<kActivation>(constants, sums + i, F32::kLanes, output + i);
   }
   if (i == count) return;
   if constexpr (kChannels == Channels::kSuccessive) {
     constants = Constants::template load<kActivation, Output>(stage, channel, i);
   }
-  write_vector<kActivation>(activation, constants, sums + i, count - i, output + i);
+  write_vector<kActivation>(constants, sums + i, count - i, output + i);
 }
 
 template <Activation kActivation, Channels kChannels>
@@ -239,6 +325,48 @@ void write_run(const OutputStage& stage, int channel, const float* sums, int cou
   }
 }
 
+// The values of a vector of sums before their activation.
+template <Channels kChannels>
+inline F32 value_of_sums(const OutputStage& stage, int channel, int index, const float* sums) {
+  return F32::load(sums + index) + float_constant<kChannels>(stage.bias + channel, index);
+}
+template <Channels kChannels>
+inline F32 value_of_sums(const OutputStage& stage, int channel, int index,
+                         const std::int32_t* sums) {
+  const I32 offset = int_constant<kChannels>(stage.offset + channel, index);
+  const F32 multiplier = float_constant<kChannels>(stage.multiplier + channel, index);
+  return to_float(I32::load(sums + index) + offset) * multiplier;
+}
+
+template <Channels kChannels, typename Sum>
+void write_costly_run(const OutputStage& stage, int channel, const Sum* sums, int count,
+                      void* output) {
+  for (int first = 0; first < count; first += kActivatedAtOnce * F32::kLanes) {
+    F32 values[kActivatedAtOnce];
+    int vectors = 0;
+    for (int i = first; i < count && vectors < kActivatedAtOnce; i += F32::kLanes) {
+      values[vectors++] = value_of_sums<kChannels>(stage, channel, i, sums);
+    }
+    if (stage.kind == OutputKind::kInt8) {
+      activate_by_lines(stage.lines, values, vectors);
+    } else {
+      activate_vectors(stage.activation, values, vectors);
+    }
+    for (int v = 0; v < vectors; ++v) {
+      const int i = first + v * F32::kLanes;
+      const int stored = count - i < F32::kLanes ? count - i : F32::kLanes;
+      if (stage.kind != OutputKind::kInt8) {
+        store_output(stage, values[v], output, i, stored);
+        continue;
+      }
+      const F32 inverse = float_constant<kChannels>(stage.inverse_scale + channel, i);
+      const I32 zero = int_constant<kChannels>(stage.zero_point + channel, i);
+      store_int8(static_cast<std::int8_t*>(output) + i, round_to_steps(values[v] * inverse, zero),
+                 stored);
+    }
+  }
+}
+
 // Writes `count` outputs of channel `channel` (or of that and the following channels). `sums` may
 // be read up to the next full vector. `output` is a float, half or int8 array, as the stage says.
 template <Channels kChannels, typename Sum>
@@ -254,7 +382,7 @@ void write_outputs(const OutputStage& stage, int channel, const Sum* sums, int c
     case Activation::kRelu6:
       return write_run<Activation::kRelu6, kChannels>(stage, channel, sums, count, output);
     default:
-      return write_run<Activation::kLogistic, kChannels>(stage, channel, sums, count, output);
+      return write_costly_run<kChannels>(stage, channel, sums, count, output);
   }
 }
 

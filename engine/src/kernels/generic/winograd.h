@@ -265,9 +265,9 @@ class WinogradOutput {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
         Vector& pixel = pixels[i.value][j.value];
         pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
-        pixel = activate_vector<kActivation>(stage.activation, pixel);
       });
     });
+    activate_tile<kActivation>(stage.activation, pixels);
     if (!work.pool) return write_pixels(work, place, pixels);
     Vector pooled[kTile / 2][kTile / 2];
     unroll<kTile / 2>([&](auto i) MPE_UNROLLED {

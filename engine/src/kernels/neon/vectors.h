@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/activation_lines.h"
+
 namespace mpe {
 namespace {
 
@@ -25,12 +27,16 @@ struct F32 {
 inline F32 operator+(F32 a, F32 b) { return F32(vaddq_f32(a.value, b.value)); }
 inline F32 operator-(F32 a, F32 b) { return F32(vsubq_f32(a.value, b.value)); }
 inline F32 operator*(F32 a, F32 b) { return F32(vmulq_f32(a.value, b.value)); }
-inline F32 operator/(F32 a, F32 b) { return F32(vdivq_f32(a.value, b.value)); }
 inline F32 multiply_add(F32 sum, F32 a, F32 b) {
   return F32(vfmaq_f32(sum.value, a.value, b.value));
 }
+inline F32 multiply_subtract(F32 sum, F32 a, F32 b) {
+  return F32(vfmsq_f32(sum.value, a.value, b.value));
+}
+inline F32 two_less_product(F32 a, F32 b) { return F32(vrecpsq_f32(a.value, b.value)); }
 inline void settle(F32& x) { asm volatile("" : "+w"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(vmaxq_f32(a.value, b.value)); }
+inline F32 smaller(F32 a, F32 b) { return F32(vminq_f32(a.value, b.value)); }
 // `largest`, a number, unless x is a larger one.
 inline F32 keep_larger(F32 largest, F32 x) { return F32(vmaxnmq_f32(largest.value, x.value)); }
 inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
@@ -55,9 +61,31 @@ inline __attribute__((always_inline)) void leaky_four(F32& a, F32& b, F32& c, F3
 // maxnm prefers the number to NaN, and zero to its negative.
 inline F32 relu(F32 x) { return F32(vmaxnmq_f32(x.value, vdupq_n_f32(0.0F))); }
 
-inline F32 power_of_two(F32 n) {
-  const int32x4_t biased = vaddq_s32(vcvtnq_s32_f32(n.value), vdupq_n_s32(127));
-  return F32(vreinterpretq_f32_s32(vshlq_n_s32(biased, 23)));
+inline F32 shift_into_exponent(F32 x) {
+  return F32(vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x.value), 23)));
+}
+inline F32 subtract_bits(std::uint32_t bits, F32 x) {
+  return F32(vreinterpretq_f32_u32(vsubq_u32(vdupq_n_u32(bits), vreinterpretq_u32_f32(x.value))));
+}
+inline constexpr int kActivatedAtOnce = 8;
+
+// As activate_by_lines() of quant/activation_lines.h: conversions saturate.
+inline void store_places(std::int16_t* to, F32 x) {
+  vst1_s16(to, vqmovn_s32(vcvtq_n_s32_f32(x.value, kPlaceBits)));
+}
+inline __attribute__((always_inline)) void load_lines(const ActivationLine* lines,
+                                                      const std::int16_t* places, F32& intercepts,
+                                                      F32& slopes) {
+  std::int64_t four;
+  __builtin_memcpy(&four, places, sizeof(four));
+  const auto line = [&](int lane) {
+    const std::int64_t index = (four << (48 - 16 * lane)) >> (48 + kPlaceShift);
+    return vld1_f32(&lines[index].intercept);
+  };
+  const float32x4_t low = vcombine_f32(line(0), line(1));
+  const float32x4_t high = vcombine_f32(line(2), line(3));
+  intercepts = F32(vuzp1q_f32(low, high));
+  slopes = F32(vuzp2q_f32(low, high));
 }
 
 struct I32 {

@@ -56,10 +56,16 @@ inline void store(std::uint16_t* to, F16 x, int count) {
 inline F16 leaky(F16 x) { return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0.1F).value))); }
 inline F16 relu(F16 x) { return F16(vmaxnmq_f16(x.value, F16(0.0F).value)); }
 inline F16 relu6(F16 x) { return F16(vminnmq_f16(relu(x).value, F16(6.0F).value)); }
-inline F16 activate_costly(Activation activation, F16 x) {
-  const F32 low = activate_costly(activation, F32(vcvt_f32_f16(vget_low_f16(x.value))));
-  const F32 high = activate_costly(activation, F32(vcvt_high_f32_f16(x.value)));
-  return F16(vcvt_high_f16_f32(vcvt_f16_f32(low.value), high.value));
+// Costly activations are computed in float: there are no digits to spare in half.
+template <typename I>
+inline void put_into(Group<F32, kActivatedAtOnce>& group, I i, F16 x) {
+  group.vectors[2 * i.value] = F32(vcvt_f32_f16(vget_low_f16(x.value)));
+  group.vectors[2 * i.value + 1] = F32(vcvt_high_f32_f16(x.value));
+}
+template <typename I>
+inline void take_from(const Group<F32, kActivatedAtOnce>& group, I i, F16& x) {
+  const float16x4_t low = vcvt_f16_f32(group.vectors[2 * i.value].value);
+  x = F16(vcvt_high_f16_f32(low, group.vectors[2 * i.value + 1].value));
 }
 
 inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
