@@ -28,7 +28,7 @@ from ssh_server import free_port, make_key, wait_for
 # Each start has a number of its own, as each start of a kernel has; and the board's user a home of their own,
 # whose shell does not start what this machine's does.
 _INIT = (
-    'mount -t proc proc /proc; mount --bind "$1" /proc/sys/kernel/random/boot_id; mount --bind "$2" "$HOME"; '
+    'mount -t proc proc /proc; mount --bind "$1" /proc/sys/kernel/random/boot_id; mount --bind "$2" ~root; '
     'mount --bind "$3" /sys/devices/system/cpu; shift 3; "$@" & wait'
 )
 CORES = 4
