@@ -2,6 +2,7 @@
 // not depend on compiler or machine.
 #include "kernels/activation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -48,6 +49,25 @@ TEST(smooth_activations_are_accurate) {
   CHECK(worst_error(Activation::kSwish, [](double x) { return x / (1 + std::exp(-x)); }) < 1e-6);
   CHECK(worst_error(Activation::kMish,
                     [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }) < 1e-6);
+  CHECK(worst_error(Activation::kElu, [](double x) { return x > 0 ? x : std::expm1(x); }) < 1e-6);
+}
+
+TEST(gelu_is_accurate_where_it_is_not_next_to_zero) {
+  const auto worst = [](Activation activation, double from, auto&& exact) {
+    double error = 0.0;
+    for (double x = from; x < 20; x += 1.37e-4) {
+      const double expected = exact(static_cast<double>(static_cast<float>(x)));
+      const double actual = activate(activation, static_cast<float>(x));
+      error = std::max(error, std::abs(actual - expected) / std::abs(expected));
+    }
+    return error;
+  };
+  CHECK(worst(Activation::kGelu, -12.0,
+              [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); }) < 1.5e-6);
+  CHECK(worst(Activation::kGeluTanh, -5.0, [](double x) {
+          const double u = std::sqrt(2 / 3.14159265358979324) * (x + 0.044715 * x * x * x);
+          return x / (1 + std::exp(-2 * u));
+        }) < 4e-6);
 }
 
 TEST(bits_are_the_same_everywhere) {
@@ -68,12 +88,19 @@ TEST(piecewise_activations) {
   CHECK_EQUAL(activate(Activation::kHardMish, 1.5F), 1.5F);
   CHECK_EQUAL(activate(Activation::kHardMish, -1.0F), -0.5F);
   CHECK_EQUAL(activate(Activation::kHardMish, -2.5F), 0.0F);
+  CHECK_EQUAL(activate(Activation::kHardSigmoid, -3.0F), 0.0F);
+  CHECK_EQUAL(activate(Activation::kHardSigmoid, 0.0F), 0.5F);
+  CHECK_EQUAL(activate(Activation::kHardSigmoid, 3.5F), 1.0F);
+  CHECK_EQUAL(activate(Activation::kHardSwish, -4.0F), 0.0F);
+  CHECK_EQUAL(activate(Activation::kHardSwish, 4.0F), 4.0F);
 }
 
 TEST(extremes_stay_finite) {
   constexpr float kHuge = std::numeric_limits<float>::max();
   for (const Activation activation :
-       {Activation::kLogistic, Activation::kTanh, Activation::kMish, Activation::kSwish}) {
+       {Activation::kLogistic, Activation::kTanh, Activation::kMish, Activation::kSwish,
+        Activation::kHardSwish, Activation::kHardSigmoid, Activation::kGelu, Activation::kGeluTanh,
+        Activation::kElu}) {
     CHECK(std::isfinite(activate(activation, kHuge)));
     CHECK(std::isfinite(activate(activation, -kHuge)));
     CHECK(std::isnan(activate(activation, std::numeric_limits<float>::quiet_NaN())));

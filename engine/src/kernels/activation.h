@@ -144,6 +144,54 @@ MPE_INLINE F hard_mish(F x) {
   return larger(F(0.0F), x) + ((bent * bent) * F(0.5F) + bent);
 }
 
+// x / 6 + 1 / 2, limited to [0, 1].
+template <typename F>
+MPE_INLINE F hard_sigmoid(F x) {
+  return smaller(F(1.0F), larger(F(0.0F), multiply_add(F(0.5F), x, F(0.166666667F))));
+}
+
+template <typename F>
+MPE_INLINE F hard_swish(F x) {
+  return x * hard_sigmoid(x);
+}
+
+// x for x > 0, else e^x - 1.
+template <typename F>
+MPE_INLINE F elu(F x) {
+  const auto e = exponential_parts<1, true>(smaller(F(0.0F), larger(F(-87.0F), x)));
+  return larger(F(0.0F), x) + multiply_add(e.scale - F(1.0F), e.scale, e.rest);
+}
+
+// x / 2 (1 + erf(x / sqrt(2))). With z = |x| / sqrt(2) and t = 1 / (1 + 0.3275911 z), 1 - erf(z) is
+// a polynomial in t times e^(-z^2): the form of 7.1.26 of Abramowitz and Stegun's Handbook of
+// Mathematical Functions, here minimax to 1e-7 relative. What z^2 = x^2 / 2 loses in rounding is
+// put back.
+template <typename F>
+MPE_INLINE F gelu(F x) {
+  const F size = smaller(F(12.7F), larger(F(0.0F) - x, x));  // beyond, the rest is next to nothing
+  const F z = size * F(0.707106781F);
+  const F t = reciprocal(multiply_add(F(1.0F), z, F(0.3275911F)));
+  F curve = multiply_add(F(0.502969205F), t, F(-0.142609939F));
+  curve = multiply_add(F(-0.416959226F), t, curve);
+  curve = multiply_add(F(0.463697553F), t, curve);
+  curve = multiply_add(F(0.0196967646F), t, curve);
+  curve = multiply_add(F(0.207711011F), t, curve);
+  curve = multiply_add(F(0.180419967F), t, curve);
+  curve = multiply_add(F(0.185074732F), t, curve) * t;
+  const F half = F(0.5F) * size;
+  const F square = half * size;
+  const F lost = multiply_subtract(square, half, size);
+  const F power = exponential_parts<-1>(square).value();
+  const F half_rest = F(0.5F) * (curve * multiply_add(power, power, lost));
+  return multiply_subtract(larger(F(0.0F), x), size, half_rest);
+}
+
+template <typename F>
+MPE_INLINE F gelu_tanh(F x) {
+  const F cube = (x * x) * x;
+  return x * logistic(F(1.59576912F) * multiply_add(x, cube, F(0.044715F)));
+}
+
 template <typename F>
 MPE_INLINE F relu(F x) {
   return choose(less(F(0.0F), x), x, F(0.0F));
@@ -172,6 +220,16 @@ MPE_INLINE F activate_costly(Activation activation, F x) {
       return swish(x);
     case Activation::kHardMish:
       return hard_mish(x);
+    case Activation::kHardSwish:
+      return hard_swish(x);
+    case Activation::kHardSigmoid:
+      return hard_sigmoid(x);
+    case Activation::kGelu:
+      return gelu(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh(x);
+    case Activation::kElu:
+      return elu(x);
     default:
       return logistic(x);
   }

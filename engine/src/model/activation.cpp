@@ -5,8 +5,9 @@
 namespace mpe {
 namespace {
 
-constexpr std::string_view kNames[] = {"linear", "leaky", "relu",  "relu6",    "logistic",
-                                       "tanh",   "mish",  "swish", "hard_mish"};
+constexpr std::string_view kNames[] = {
+    "linear", "leaky",     "relu",       "relu6",        "logistic", "tanh",      "mish",
+    "swish",  "hard_mish", "hard_swish", "hard_sigmoid", "gelu",     "gelu_tanh", "elu"};
 
 }  // namespace
 

@@ -17,6 +17,11 @@ enum class Activation : std::uint8_t {
   kMish,
   kSwish,
   kHardMish,
+  kHardSwish,
+  kHardSigmoid,  // slope 1/6
+  kGelu,         // by the error function
+  kGeluTanh,     // its approximation by a hyperbolic tangent
+  kElu,          // slope 1 at zero
 };
 
 // The words of a cfg, in the order of Activation.

@@ -48,6 +48,16 @@ const ActivationLine* activation_lines(Activation activation) {
       return lines_of<Activation::kSwish>();
     case Activation::kHardMish:
       return lines_of<Activation::kHardMish>();
+    case Activation::kHardSwish:
+      return lines_of<Activation::kHardSwish>();
+    case Activation::kHardSigmoid:
+      return lines_of<Activation::kHardSigmoid>();
+    case Activation::kGelu:
+      return lines_of<Activation::kGelu>();
+    case Activation::kGeluTanh:
+      return lines_of<Activation::kGeluTanh>();
+    case Activation::kElu:
+      return lines_of<Activation::kElu>();
     default:
       return lines_of<Activation::kLogistic>();
   }
