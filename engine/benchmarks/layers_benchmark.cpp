@@ -54,7 +54,7 @@ ConvolutionShape shape_of(const Layer& layer) {
   shape.in = layer.in;
   shape.kernel_y = shape.kernel_x = layer.size;
   shape.stride_y = shape.stride_x = layer.stride;
-  shape.padding = layer.size / 2;
+  shape.padding_y = shape.padding_x = layer.size / 2;
   shape.groups = layer.groups;
   const auto outputs = [&](int size) { return (size - 1) / layer.stride + 1; };
   shape.out = {layer.filters, outputs(layer.in.height), outputs(layer.in.width)};

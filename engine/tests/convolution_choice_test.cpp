@@ -94,7 +94,7 @@ TEST(techniques_apply_by_kind_of_layer) {
   ConvolutionRequest wide;
   wide.shape.in = wide.shape.out = {128, 26, 26};
   wide.shape.kernel_y = wide.shape.kernel_x = 3;
-  wide.shape.padding = 1;
+  wide.shape.padding_y = wide.shape.padding_x = 1;
   const std::vector<float> weights(128 * 128 * 9);
   wide.weights = weights;
   wide.bias = std::span(weights).first(128);
@@ -116,8 +116,8 @@ TEST(depthwise_gives_way_to_gemm_where_it_copies_far_more_than_it_reads) {
   request.bias = std::span(weights).first(8);
   const auto algorithm_of = [&](int stride, int dilation, mpe::Shape out) {
     request.shape.stride_y = request.shape.stride_x = stride;
-    request.shape.dilation = dilation;
-    request.shape.padding = dilation;
+    request.shape.dilation_y = request.shape.dilation_x = dilation;
+    request.shape.padding_y = request.shape.padding_x = dilation;
     request.shape.out = out;
     return mpe::make_convolution(request, {.isa = "", .algorithm = ""})->algorithm();
   };

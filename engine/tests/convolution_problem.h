@@ -19,9 +19,10 @@ using mpe::ConvolutionShape;
 using mpe::Precision;
 
 constexpr Activation kActivations[] = {
-    Activation::kLinear, Activation::kLeaky,    Activation::kRelu,
-    Activation::kRelu6,  Activation::kLogistic, Activation::kTanh,
-    Activation::kMish,   Activation::kSwish,    Activation::kHardMish};
+    Activation::kLinear,   Activation::kLeaky,     Activation::kRelu,        Activation::kRelu6,
+    Activation::kLogistic, Activation::kTanh,      Activation::kMish,        Activation::kSwish,
+    Activation::kHardMish, Activation::kHardSwish, Activation::kHardSigmoid, Activation::kGelu,
+    Activation::kGeluTanh, Activation::kElu};
 
 class Random {
  public:
@@ -56,9 +57,9 @@ inline std::string described(const Problem& problem) {
   std::string text = std::string(mpe::name_of(problem.request.precision)) + " to " +
                      std::string(mpe::name_of(problem.request.output_precision)) + " " +
                      std::string(mpe::name_of(problem.request.activation));
-  for (const int value :
-       {s.in.channels, s.in.height, s.in.width, s.out.channels, s.out.height, s.out.width,
-        s.kernel_y, s.kernel_x, s.stride_y, s.stride_x, s.padding, s.dilation, s.groups}) {
+  for (const int value : {s.in.channels, s.in.height, s.in.width, s.out.channels, s.out.height,
+                          s.out.width, s.kernel_y, s.kernel_x, s.stride_y, s.stride_x, s.padding_y,
+                          s.padding_x, s.dilation_y, s.dilation_x, s.groups}) {
     text += " " + std::to_string(value);
   }
   if (problem.dynamic) text += " dynamic";
@@ -67,14 +68,17 @@ inline std::string described(const Problem& problem) {
   return text;
 }
 
-inline bool set_output(ConvolutionShape& s) {
-  const int span_y = s.in.height + 2 * s.padding - (s.kernel_y - 1) * s.dilation - 1;
-  const int span_x = s.in.width + 2 * s.padding - (s.kernel_x - 1) * s.dilation - 1;
+// With so much padding below and to the right.
+inline bool set_output(ConvolutionShape& s, int below, int right) {
+  const int span_y = s.in.height + s.padding_y + below - (s.kernel_y - 1) * s.dilation_y - 1;
+  const int span_x = s.in.width + s.padding_x + right - (s.kernel_x - 1) * s.dilation_x - 1;
   if (span_y < 0 || span_x < 0) return false;
   s.out.height = span_y / s.stride_y + 1;
   s.out.width = span_x / s.stride_x + 1;
   return true;
 }
+
+inline bool set_output(ConvolutionShape& s) { return set_output(s, s.padding_y, s.padding_x); }
 
 enum class Form {
   kGeneral,
@@ -97,8 +101,9 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
     if (random.chance(20)) s.kernel_x = random.integer(1, 7);
     s.stride_y = s.stride_x = random.integer(1, 2);
     if (random.chance(20)) s.stride_x = random.integer(1, 4);
-    s.padding = random.integer(0, 4);
-    s.dilation = random.chance(25) ? random.integer(2, 3) : 1;
+    s.padding_y = s.padding_x = random.integer(0, 4);
+    s.dilation_y = s.dilation_x = random.chance(25) ? random.integer(2, 3) : 1;
+    if (random.chance(10)) s.dilation_x = random.integer(1, 4);
     switch (form) {
       case Form::kGeneral:
         if (random.chance(30)) {
@@ -109,7 +114,7 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         break;
       case Form::kPointwise:
         s.kernel_y = s.kernel_x = s.stride_y = s.stride_x = 1;
-        s.padding = 0;
+        s.padding_y = s.padding_x = 0;
         s.in.channels = random.integer(1, 100);
         break;
       case Form::kDepthwise:
@@ -122,18 +127,18 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.out.channels = s.groups * (random.chance(20) ? 2 : 1);
         s.kernel_y = s.kernel_x = random.chance(50) ? 3 : 5;
         s.stride_y = s.stride_x = random.integer(1, 2);
-        s.dilation = 1;
+        s.dilation_y = s.dilation_x = 1;
         break;
       case Form::kConnected:
         s.in = {random.integer(1, 500), 1, 1};
         s.out.channels = random.integer(1, 300);
         s.kernel_y = s.kernel_x = 1;
-        s.padding = 0;
+        s.padding_y = s.padding_x = 0;
         if (random.chance(30)) {  // one pixel made from a whole map
           s.in = {random.integer(1, 20), random.integer(1, 6), random.integer(1, 6)};
           s.kernel_y = s.in.height;
           s.kernel_x = s.in.width;
-          s.dilation = 1;
+          s.dilation_y = s.dilation_x = 1;
         }
         break;
       case Form::kThree:  // what Winograd's algorithm computes
@@ -144,17 +149,18 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
           s.out.channels = random.integer(40, 100);
         }
         s.kernel_y = s.kernel_x = 3;
-        s.stride_y = s.stride_x = s.dilation = 1;
+        s.stride_y = s.stride_x = s.dilation_y = s.dilation_x = 1;
         break;
       case Form::kFar: {  // kernels that reach far beyond the map
         s.in = {random.integer(1, 6), random.integer(1, 12), random.integer(1, 12)};
         s.kernel_y = s.kernel_x = 2 * random.integer(1, 4) + 1;
-        s.dilation = random.chance(50) ? random.integer(2, 60) : random.integer(61, 1024);
+        s.dilation_y = s.dilation_x =
+            random.chance(50) ? random.integer(2, 60) : random.integer(61, 1024);
         if (random.chance(10)) {
           s.kernel_y = s.kernel_x = 65;
-          s.dilation = random.integer(1, 60);
+          s.dilation_y = s.dilation_x = random.integer(1, 60);
         }
-        s.padding = s.kernel_y / 2 * s.dilation;
+        s.padding_y = s.padding_x = s.kernel_y / 2 * s.dilation_y;
         s.stride_y = random.integer(1, 3);
         if (random.chance(20)) s.stride_x = s.stride_y = random.integer(4, 600);
         s.out.channels = random.integer(1, 20);
@@ -170,7 +176,7 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.out.channels = random.integer(8, 40);
         s.kernel_y = s.kernel_x = random.integer(2, 5);
         s.stride_y = s.stride_x = random.integer(1, 3);
-        s.dilation = 1;
+        s.dilation_y = s.dilation_x = 1;
         if (random.chance(20)) {
           s.groups = 2;
           s.in.channels *= 2;
@@ -181,11 +187,20 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.in = {random.integer(150, 300), random.integer(6, 13), random.integer(6, 13)};
         s.out.channels = random.integer(8, 48);
         s.kernel_y = s.kernel_x = 3;
-        s.padding = 1;
-        s.dilation = 1;
+        s.padding_y = s.padding_x = 1;
+        s.dilation_y = s.dilation_x = 1;
         break;
     }
-    if (set_output(s)) return s;
+    // Some with a side of its own: convolutions of TensorFlow have more padding below and to the
+    // right.
+    int below = s.padding_y;
+    int right = s.padding_x;
+    if (form != Form::kPointwise && form != Form::kConnected && random.chance(25)) {
+      s.padding_y = random.integer(0, s.padding_y);
+      s.padding_x = random.integer(0, s.padding_x);
+      if (random.chance(50)) std::swap(below, right);
+    }
+    if (set_output(s, below, right)) return s;
   }
 }
 
@@ -224,7 +239,7 @@ inline void make_problem(Random& random, Problem& problem, Form form, Precision 
   ConvolutionRequest& request = problem.request;
   request.shape = random_shape(random, form);
   request.precision = precision;
-  request.activation = kActivations[random.integer(0, 8)];
+  request.activation = kActivations[random.integer(0, 13)];
   const auto depth = static_cast<std::size_t>(request.shape.depth());
   const auto channels = static_cast<std::size_t>(request.shape.out.channels);
   const bool extreme = precision == Precision::kInt8 && random.chance(20);

@@ -169,9 +169,9 @@ TEST(copies_of_padded_rows_stay_in_proportion_to_the_input) {
         shape.out.channels = 2;
         shape.groups = groups;
         shape.kernel_y = shape.kernel_x = size;
-        shape.dilation = dilation;
+        shape.dilation_y = shape.dilation_x = dilation;
         shape.stride_y = shape.stride_x = stride;
-        shape.padding = size / 2 * dilation;
+        shape.padding_y = shape.padding_x = size / 2 * dilation;
         CHECK(set_output(shape));
         problem.weights.assign(static_cast<std::size_t>(2 * shape.depth()), 0.01F);
         problem.bias.assign(2, 0.5F);

@@ -45,7 +45,7 @@ TEST(vectors_of_sums_stay_within_the_scratch) {
     request.shape.out = {2, (width + 1) / 2, (width + 1) / 2};
     request.shape.kernel_y = request.shape.kernel_x = 3;
     request.shape.stride_y = request.shape.stride_x = 2;
-    request.shape.padding = 1;
+    request.shape.padding_y = request.shape.padding_x = 1;
     for (int i = 0; i < 2 * 22 * 9; ++i) problem.weights.push_back(random.real(-1.0F, 1.0F));
     problem.bias.assign(2, 0.0F);
     request.weights = problem.weights;

@@ -55,8 +55,8 @@ TEST(strides_and_dilation) {
   CHECK(strided.out == shape(8, 16, 16));
   const Layer dilated = last(convolutional("filters=8\nsize=3\npad=1\ndilation=3"));
   CHECK(dilated.out == shape(8, 16, 32));
-  CHECK_EQUAL(convolution_of(dilated).padding, 3);
-  CHECK_EQUAL(convolution_of(last(convolutional("size=1\ndilation=3"))).dilation, 1);
+  CHECK_EQUAL(convolution_of(dilated).padding_y, 3);
+  CHECK_EQUAL(convolution_of(last(convolutional("size=1\ndilation=3"))).dilation_x, 1);
 }
 
 TEST(costs_of_a_grouped_convolution) {
@@ -283,14 +283,14 @@ TEST(padding_is_in_proportion_to_the_input) {
   };
   // A kernel far larger than its map is unusual, but no mistake.
   CHECK_EQUAL(sized("8", "size=3\npad=1\ndilation=1024").layers[0].out.height, 8);
-  CHECK_EQUAL(convolution_of(sized("8", "size=5\npad=1\ndilation=1024").layers[0]).padding, 2048);
+  CHECK_EQUAL(convolution_of(sized("8", "size=5\npad=1\ndilation=1024").layers[0]).padding_y, 2048);
   CHECK_THROWS(sized("8", "size=63\npad=1\ndilation=1024"), "a.cfg:8", "31744 pixels of padding",
                "2x8x8", "63496x63496");
   CHECK_THROWS(sized("8", "size=3\npadding=8\ndilation=512"), "a.cfg:8", "4096 pixels");
   // Large maps may be padded by as much again on every side, small ones by more.
   CHECK_EQUAL(sized("10000", "size=3\npad=1").layers[0].out.width, 10000);
   CHECK_EQUAL(
-      convolution_of(sized("8192", "size=9\npad=1\ndilation=1024\nstride=8").layers[0]).padding,
+      convolution_of(sized("8192", "size=9\npad=1\ndilation=1024\nstride=8").layers[0]).padding_y,
       4096);
   CHECK_THROWS(sized("8192", "size=11\npad=1\ndilation=1024\nstride=8"), "a.cfg:8", "padding");
 }

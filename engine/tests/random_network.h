@@ -69,17 +69,24 @@ class ModelFiles {
     for (const mpe::Layer& layer : network.layers) {
       layer_weights.emplace_back();
       layer_biases.emplace_back();
-      if (!layer.has_weights()) continue;
+      if (layer.rules.weights == mpe::WeightsRule::kValues) {
+        layer_weights.back() = random.values(layer.parameters, -1.0F, 1.0F);
+        append(file, layer_weights.back());
+      }
+      if (!layer.has_filters()) continue;
       if (layer.batch_normalize) throw std::logic_error("batch norm is tested elsewhere");
       const std::int64_t count = layer.parameters - layer.out.channels;
       const float spread = 2.0F / std::sqrt(static_cast<float>(count / layer.out.channels));
       layer_biases.back() = random.values(layer.out.channels, -0.5F, 0.5F);
       layer_weights.back() = random.values(count, -spread, spread);
-      for (const std::vector<float>* part : {&layer_biases.back(), &layer_weights.back()}) {
-        file.write(reinterpret_cast<const char*>(part->data()),
-                   static_cast<std::streamsize>(part->size() * sizeof(float)));
-      }
+      append(file, layer_biases.back());
+      append(file, layer_weights.back());
     }
+  }
+
+  static void append(std::ofstream& file, const std::vector<float>& values) {
+    file.write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(float)));
   }
 };
 

@@ -73,10 +73,10 @@ class Definition {
     for (int i = 0; i < group_inputs; ++i) {
       for (int ky = 0; ky < shape.kernel_y; ++ky) {
         for (int kx = 0; kx < shape.kernel_x; ++kx, ++w) {
-          sum +=
-              static_cast<double>(weights[w]) *
-              at(in, layer.in, first + i, y * shape.stride_y + ky * shape.dilation - shape.padding,
-                 x * shape.stride_x + kx * shape.dilation - shape.padding, 0.0);
+          sum += static_cast<double>(weights[w]) *
+                 at(in, layer.in, first + i,
+                    y * shape.stride_y + ky * shape.dilation_y - shape.padding_y,
+                    x * shape.stride_x + kx * shape.dilation_x - shape.padding_x, 0.0);
         }
       }
     }
@@ -89,13 +89,12 @@ class Definition {
       case LayerKind::kConvolutional:
         return activated(layer.activation, sum_of(layer, in, c, y, x));
       case LayerKind::kMaxpool: {
-        const auto& pool = parameters_of<MaxpoolParameters>(layer);
+        const auto& pool = parameters_of<Window>(layer);
         double largest = -1e30;
-        for (int ky = 0; ky < pool.size_y; ++ky) {
-          for (int kx = 0; kx < pool.size_x; ++kx) {
-            largest =
-                std::max(largest, at(in, layer.in, c, y * pool.stride_y + ky - pool.padding / 2,
-                                     x * pool.stride_x + kx - pool.padding / 2, -1e30));
+        for (int ky = 0; ky < pool.y.size; ++ky) {
+          for (int kx = 0; kx < pool.x.size; ++kx) {
+            largest = std::max(largest, at(in, layer.in, c, y * pool.y.stride + ky - pool.y.before,
+                                           x * pool.x.stride + kx - pool.x.before, -1e30));
           }
         }
         return largest;

@@ -38,7 +38,7 @@ struct Problem {
   Problem() {
     request.shape.in = request.shape.out = {8, 16, 16};
     request.shape.kernel_y = request.shape.kernel_x = 3;
-    request.shape.padding = 1;
+    request.shape.padding_y = request.shape.padding_x = 1;
     request.weights = weights;
     request.bias = bias;
   }

@@ -24,7 +24,7 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
       request.shape.in = request.shape.out = {depth, 9, 21};
       request.shape.out.channels = 11;
       request.shape.kernel_y = request.shape.kernel_x = 3;
-      request.shape.padding = 1;
+      request.shape.padding_y = request.shape.padding_x = 1;
       request.precision = request.output_precision = Precision::kFp16;
       const auto terms = static_cast<std::size_t>(request.shape.depth());
       // Channels cancel: those of the second half of them repeat the first half's with other signs.
@@ -88,7 +88,7 @@ TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
     request.activation = Activation::kLinear;
     request.shape.in = {300, 13, 13};
     request.shape.out = {20, 13, 13};
-    request.shape.padding = 1;
+    request.shape.padding_y = request.shape.padding_x = 1;
     const float reach = weight_size / std::sqrt(static_cast<float>(request.shape.depth()));
     problem.weights.clear();
     for (int i = 0; i < 20 * request.shape.depth(); ++i) {
@@ -130,7 +130,7 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
     ConvolutionRequest& request = problem.request;
     request.shape.in = request.shape.out = {1, 8, 8};
     request.shape.kernel_y = request.shape.kernel_x = 3;
-    request.shape.padding = 1;
+    request.shape.padding_y = request.shape.padding_x = 1;
     request.precision = request.output_precision = Precision::kFp16;
     problem.weights.assign(9, weight);
     problem.bias.assign(1, 0.0F);

@@ -74,7 +74,8 @@ int run_forward(std::span<char*> arguments) {
   const RunArguments parsed = parse_arguments(Command::kForward, arguments);
   Session session(parsed.cfg, parsed.weights, parsed.session);
   print_warnings(session.warnings());
-  ImageReader images(NpyReader(parsed.input), session.network().input);
+  ImageReader images(NpyReader(parsed.input), session.network().input,
+                     session.network().input_values);
 
   std::vector<TensorFile> heads;
   if (!parsed.heads.empty()) {

@@ -21,6 +21,7 @@ void write_shape(JsonWriter& json, std::string_view key, const Shape& shape) {
 void write_layer(JsonWriter& json, const Layer& layer) {
   json.begin_object();
   json.field("index", layer.index).field("type", name_of(layer.kind)).field("line", layer.line);
+  json.field("name", std::string_view(layer.name));
   json.key("inputs").begin_array();
   for (const int input : layer.inputs) json.value(input);
   json.end_array();
@@ -48,6 +49,9 @@ int run_info(std::span<char*> arguments) {
   write_shape(json, "input", network.input);
   json.key("layers").begin_array();
   for (const Layer& layer : network.layers) write_layer(json, layer);
+  json.end_array();
+  json.key("outputs").begin_array();
+  for (const int output : network.outputs) json.value(output);
   json.end_array();
   json.field("weights_bytes", weights_file_bytes(network));
   json.key("warnings").begin_array();

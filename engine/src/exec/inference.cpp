@@ -42,7 +42,7 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
 void Session::execute(Step& step) {
   if (step.is_view) return;
   if (step.convolution != nullptr) return execute_convolution(step);
-  step.layer->operation->execute({*step.layer, step.inputs, step.output}, workers_);
+  step.layer->operation->execute({*step.layer, step.inputs, step.output, step.values}, workers_);
 }
 
 void Session::execute_convolution(Step& step) {

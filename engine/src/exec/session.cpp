@@ -52,6 +52,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
       profile_(options.profile) {
   const std::size_t count = network_.layers.size();
   convolutions_.resize(count);
+  values_.resize(count);
   scratch_.resize(count);
   reports_.resize(count);
   std::optional<Tuning> tuning;
@@ -64,7 +65,10 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
   WeightsReader reader(weights, network_, options.bn_epsilon);
   const std::vector<std::int64_t> limits = scratch_limits(options);
   for (const Layer& layer : network_.layers) {
-    if (!layer.has_weights()) continue;
+    if (layer.rules.weights == WeightsRule::kValues) {
+      values_[static_cast<std::size_t>(layer.index)] = reader.values(layer);
+    }
+    if (!layer.has_filters()) continue;
     const LayerWeights loaded = reader.next(layer);
     prepare_convolution(layer, *loaded.filters, loaded.biases, options,
                         limits[static_cast<std::size_t>(layer.index)], tuning ? &*tuning : nullptr);
@@ -87,7 +91,7 @@ Session::~Session() = default;
 // live tensors. Fills in the properties of layers that are known before their kernels.
 std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
-    if (!layer.has_weights()) continue;
+    if (!layer.has_filters()) continue;
     const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
     LayerScratch& scratch = scratch_[static_cast<std::size_t>(layer.index)];
     scratch.pools = !options.keep_layers && only_pooled(layer);
@@ -115,6 +119,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   request.output_precision = format.output.precision;
   request.weights = weights;
   request.bias = bias;
+  request.weight_scales = format.weight_scales;
   if (format.executed == Precision::kInt8 && format.conversion != InputConversion::kDynamic) {
     request.input = &format.converted.quantization;
   }
@@ -179,6 +184,8 @@ void Session::prepare_steps() {
     for (const int input : layer.inputs) {
       step.inputs.push_back({view(input), network_.output_shape(input)});
     }
+    step.values = values_[index];
+    if (!layer.has_filters()) continue;
     step.by_quantizer = convert_by_quantizer(layer, format, step.inputs[0].tensor);
     if (step.by_quantizer) quantizer_->prepare(step.inputs[0].tensor, layer.in.elements());
   }
@@ -186,6 +193,9 @@ void Session::prepare_steps() {
 
 TensorView Session::view(int tensor) const {
   if (tensor == kNetworkInput) return {input_, Precision::kFp32, nullptr};
+  if (network_.layers[static_cast<std::size_t>(tensor)].rules.memory == MemoryRule::kConstant) {
+    return {values_[static_cast<std::size_t>(tensor)].data(), Precision::kFp32, nullptr};
+  }
   const MutableTensorView& output = steps_[static_cast<std::size_t>(tensor)].output;
   return {output.data, output.precision, output.quantization};
 }
@@ -203,7 +213,7 @@ void Session::report(const Layer& layer) {
   }
   if (step.is_view) return;
   if (step.convolution == nullptr) {
-    const LayerCall call{layer, step.inputs, step.output};
+    const LayerCall call{layer, step.inputs, step.output, step.values};
     if (layer.operation->runs_vectors(call)) row.isa = elementwise_.isa;
     row.bytes = layer.operation->bytes_moved(call);
     if (row.bytes == 0) row.algorithm = "none";  // its inputs lie where they are wanted

@@ -83,7 +83,8 @@ class Session {
   ThreadPool pool_;
   Workers workers_;
   std::unique_ptr<Quantizer> quantizer_;
-  std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without weights
+  std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without filters
+  std::vector<std::vector<float>> values_;                  // of layers with WeightsRule::kValues
   std::vector<LayerScratch> scratch_;
   MemoryPlan memory_;
   std::vector<int> heads_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "exec/session.h"
@@ -17,6 +18,7 @@ struct Session::Step {
   std::vector<LayerInput> inputs;
   MutableTensorView output;
   MutableTensorView converted;
+  std::span<const float> values;
   std::byte* scratch = nullptr;
   bool is_view = false;
   bool by_quantizer = false;  // converts its input, and the quantizer does it

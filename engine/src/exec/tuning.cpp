@@ -39,9 +39,9 @@ std::string layer_name(const ConvolutionRequest& request, const ConvolutionChoic
   const auto pair = [](int y, int x) { return std::to_string(y) + "x" + std::to_string(x); };
   std::string name = size_of(s.in) + " to " + size_of(s.out) + ", kernel " +
                      pair(s.kernel_y, s.kernel_x) + ", stride " + pair(s.stride_y, s.stride_x) +
-                     ", padding " + std::to_string(s.padding) + ", dilation " +
-                     std::to_string(s.dilation) + ", groups " + std::to_string(s.groups) + ", " +
-                     std::string(name_of(request.precision)) + " to " +
+                     ", padding " + pair(s.padding_y, s.padding_x) + ", dilation " +
+                     pair(s.dilation_y, s.dilation_x) + ", groups " + std::to_string(s.groups) +
+                     ", " + std::string(name_of(request.precision)) + " to " +
                      std::string(name_of(request.output_precision));
   if (request.precision == Precision::kInt8 && request.input == nullptr) name += ", dynamic";
   if (request.may_pool) name += ", may pool";

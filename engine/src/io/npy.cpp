@@ -239,8 +239,8 @@ void NpyReader::read(std::span<float> values) {
   read_bytes(values.data(), values.size_bytes());
 }
 
-ImageReader::ImageReader(NpyReader file, const Shape& image)
-    : file_(std::move(file)), image_(image) {
+ImageReader::ImageReader(NpyReader file, const Shape& image, InputValues values)
+    : file_(std::move(file)), image_(image), values_(std::move(values)) {
   const bool pixels = file_.type() == NpyType::kUint8;
   const std::vector<std::int64_t>& shape = file_.shape();
   const std::int64_t n = shape.empty() ? 0 : shape[0];
@@ -272,8 +272,11 @@ void ImageReader::next(std::span<float> image) {
     const auto channels = static_cast<std::size_t>(image_.channels);
     const std::size_t area = pixels_.size() / channels;
     for (std::size_t c = 0; c < channels; ++c) {
+      const std::size_t from = values_.blue_first ? channels - 1 - c : c;
+      const float mean = values_.mean[values_.mean.size() == 1 ? 0 : c];
+      const float deviation = values_.deviation[values_.deviation.size() == 1 ? 0 : c];
       for (std::size_t i = 0; i < area; ++i) {
-        image[c * area + i] = static_cast<float>(pixels_[i * channels + c]) / 255.0F;
+        image[c * area + i] = (static_cast<float>(pixels_[i * channels + from]) - mean) / deviation;
       }
     }
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "model/input_values.h"
 #include "model/shape.h"
 
 namespace mpe {
@@ -47,9 +48,9 @@ class NpyReader {
 // The images of a batch as a network's input.
 class ImageReader {
  public:
-  // Takes uint8 [N][H][W][C] (divided by 255) or float32 [N][C][H][W]. Throws mpe::Error if the
-  // file holds anything else than images of the shape `image`.
-  ImageReader(NpyReader file, const Shape& image);
+  // Takes uint8 [N][H][W][C], which become what `values` says, or float32 [N][C][H][W]. Throws
+  // mpe::Error if the file holds anything else than images of the shape `image`.
+  ImageReader(NpyReader file, const Shape& image, InputValues values = {});
 
   std::int64_t images() const { return file_.shape()[0]; }
   // The next image as [C][H][W]. Throws mpe::Error if a value is not finite.
@@ -58,6 +59,7 @@ class ImageReader {
  private:
   NpyReader file_;
   Shape image_;
+  InputValues values_;
   std::vector<std::uint8_t> pixels_;
   std::int64_t read_ = 0;
 };

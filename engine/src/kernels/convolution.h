@@ -24,8 +24,10 @@ struct ConvolutionShape {
   int kernel_x = 1;
   int stride_y = 1;
   int stride_x = 1;
-  int padding = 0;  // rows above and columns to the left; below and right follow from `out`
-  int dilation = 1;
+  int padding_y = 0;  // rows above; those below follow from `out`
+  int padding_x = 0;  // columns to the left; those to the right follow from `out`
+  int dilation_y = 1;
+  int dilation_x = 1;
   int groups = 1;
 
   bool depthwise() const {
@@ -33,8 +35,8 @@ struct ConvolutionShape {
   }
   int depth() const { return in.channels / groups * kernel_y * kernel_x; }  // terms of one sum
   // Pixels from the kernel's first tap to its last.
-  std::int64_t extent_y() const { return std::int64_t{kernel_y - 1} * dilation + 1; }
-  std::int64_t extent_x() const { return std::int64_t{kernel_x - 1} * dilation + 1; }
+  std::int64_t extent_y() const { return std::int64_t{kernel_y - 1} * dilation_y + 1; }
+  std::int64_t extent_x() const { return std::int64_t{kernel_x - 1} * dilation_x + 1; }
 };
 
 struct ConvolutionRequest {
@@ -47,6 +49,8 @@ struct ConvolutionRequest {
   Precision output_precision = Precision::kFp32;
   Filters weights;              // batch norm folded
   std::span<const float> bias;  // [out channels]
+  // int8: the steps of the weights, [out channels]. Empty: they follow from the weights.
+  std::span<const float> weight_scales;
   // int8 only. Null input: the range is measured at every run and handed to run().
   const Quantization* input = nullptr;
   const Quantization* output = nullptr;
@@ -55,6 +59,8 @@ struct ConvolutionRequest {
   std::span<const float> filter(int channel) const {
     return weights.filter(channel, shape.depth());
   }
+  // int8: the step of an output channel's weights.
+  float weight_scale(int channel) const;
   // The largest of each 2x2 outputs is all that is wanted: see Convolution::pools().
   bool may_pool = false;
 };

@@ -91,7 +91,7 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
 
 bool suits_winograd(const ConvolutionShape& shape) {
   return shape.kernel_y == 3 && shape.kernel_x == 3 && shape.stride_y == 1 && shape.stride_x == 1 &&
-         shape.dilation == 1 && shape.groups == 1;
+         shape.dilation_y == 1 && shape.dilation_x == 1 && shape.groups == 1;
 }
 
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,

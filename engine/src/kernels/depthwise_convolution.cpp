@@ -30,8 +30,10 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   geometry.kernel_x = shape.kernel_x;
   geometry.stride_y = shape.stride_y;
   geometry.stride_x = shape.stride_x;
-  geometry.padding = shape.padding;
-  geometry.dilation = shape.dilation;
+  geometry.padding_y = shape.padding_y;
+  geometry.padding_x = shape.padding_x;
+  geometry.dilation_y = shape.dilation_y;
+  geometry.dilation_x = shape.dilation_x;
   return geometry;
 }
 
@@ -102,13 +104,13 @@ class DepthwiseConvolution final : public Convolution {
  private:
   std::int64_t strip_input_rows(std::int64_t output_rows) const {
     return (output_rows - 1) * geometry_.stride_y +
-           std::int64_t{geometry_.kernel_y - 1} * geometry_.dilation + 1;
+           std::int64_t{geometry_.kernel_y - 1} * geometry_.dilation_y + 1;
   }
 
   void plan_strip() {
     const std::int64_t stride_y = geometry_.stride_y;
     const std::int64_t stride_x = geometry_.stride_x;
-    const std::int64_t reach = std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation;
+    const std::int64_t reach = std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation_x;
     plane_width_ = to_int(geometry_.out_width + reach / stride_x);
     const std::int64_t rows = kStripBytes / (plane_width_ * stride_x * kernel_.strip_value_bytes);
     const std::int64_t fitting = (rows - strip_input_rows(1)) / stride_y + 1;
@@ -121,8 +123,8 @@ class DepthwiseConvolution final : public Convolution {
     to_int(stride_y * stride_x * plane_size_);
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
-        const std::int64_t y = std::int64_t{ky} * geometry_.dilation;
-        const std::int64_t x = std::int64_t{kx} * geometry_.dilation;
+        const std::int64_t y = std::int64_t{ky} * geometry_.dilation_y;
+        const std::int64_t x = std::int64_t{kx} * geometry_.dilation_x;
         tap_offsets_.push_back(to_int((y % stride_y * stride_x + x % stride_x) * plane_size_ +
                                       y / stride_y * plane_width_ + x / stride_x));
       }

@@ -95,8 +95,8 @@ class GemmConvolution final : public Convolution {
 
   bool suits_lines() const {
     return kernel_.takes_lines && form_ == GemmForm::kTiles && geometry_->taps() > 1 &&
-           geometry_->dilation == 1 && depth_ <= kLineTerms && depth_ <= depth_step_ &&
-           geometry_->out_width >= kernel_.columns &&
+           geometry_->dilation_y == 1 && geometry_->dilation_x == 1 && depth_ <= kLineTerms &&
+           depth_ <= depth_step_ && geometry_->out_width >= kernel_.columns &&
            group_weights() * weight_size(kernel_.weights) <= kLineWeightBytes;
   }
 

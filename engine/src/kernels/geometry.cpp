@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/sizes.h"
+#include "quant/requantize.h"
 
 namespace mpe {
 namespace {
@@ -18,6 +19,12 @@ ColumnRange columns_inside(int offset, int stride, int in_width, int out_width) 
 }
 
 }  // namespace
+
+float ConvolutionRequest::weight_scale(int channel) const {
+  const auto c = static_cast<std::size_t>(channel);
+  return weight_scales.empty() ? weight_scale_of(filter(channel), bias[c])
+                               : weight_scale_of(weight_scales[c], bias[c]);
+}
 
 std::size_t scratch_limit(const ConvolutionShape& shape, int threads) {
   constexpr std::int64_t kThreadBytes = 64 << 20;
@@ -48,19 +55,21 @@ GroupGeometry::GroupGeometry(const ConvolutionShape& shape, MapRows rows) {
   geometry_.kernel_x = shape.kernel_x;
   geometry_.stride_y = shape.stride_y;
   geometry_.stride_x = shape.stride_x;
-  geometry_.padding = shape.padding;
-  geometry_.dilation = shape.dilation;
+  geometry_.padding_y = shape.padding_y;
+  geometry_.padding_x = shape.padding_x;
+  geometry_.dilation_y = shape.dilation_y;
+  geometry_.dilation_x = shape.dilation_x;
 
   const bool pointwise = geometry_.taps() == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
-                         shape.padding == 0 && shape.in.height == shape.out.height &&
-                         shape.in.width == shape.out.width;
+                         shape.padding_y == 0 && shape.padding_x == 0 &&
+                         shape.in.height == shape.out.height && shape.in.width == shape.out.width;
   if (pointwise && rows == MapRows::kMerged) {
     geometry_.in_width *= geometry_.in_height;
     geometry_.out_width = geometry_.in_width;
     geometry_.in_height = geometry_.out_height = 1;
   }
   for (int kx = 0; kx < shape.kernel_x; ++kx) {
-    inside_.push_back(columns_inside(kx * shape.dilation - shape.padding, shape.stride_x,
+    inside_.push_back(columns_inside(kx * shape.dilation_x - shape.padding_x, shape.stride_x,
                                      geometry_.in_width, geometry_.out_width));
   }
   geometry_.inside = inside_.data();

@@ -199,14 +199,14 @@ class Int8WinogradConvolution final : public Convolution {
 bool int8_winograd_is_exact(const ConvolutionRequest& request) {
   const ConvolutionShape& shape = request.shape;
   if (shape.kernel_y != 3 || shape.kernel_x != 3 || shape.stride_y != 1 || shape.stride_x != 1 ||
-      shape.dilation != 1 || shape.groups != 1) {
+      shape.dilation_y != 1 || shape.dilation_x != 1 || shape.groups != 1) {
     return false;
   }
   // Sums below 2^25 in magnitude, of inputs up to 128.
   constexpr std::int32_t kLargestTotal = (1 << 25) / 128 - 1;
   for (int row = 0; row < shape.out.channels; ++row) {
+    const float scale = request.weight_scale(row);
     const auto filter = request.filter(row);
-    const float scale = weight_scale_of(filter, request.bias[static_cast<std::size_t>(row)]);
     std::int32_t total = 0;
     for (const float weight : filter) total += std::abs(int{quantize_weight(weight, scale)});
     if (total > kLargestTotal) return false;

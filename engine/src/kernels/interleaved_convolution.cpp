@@ -31,8 +31,10 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   geometry.kernel_x = shape.kernel_x;
   geometry.stride_y = shape.stride_y;
   geometry.stride_x = shape.stride_x;
-  geometry.padding = shape.padding;
-  geometry.dilation = shape.dilation;
+  geometry.padding_y = shape.padding_y;
+  geometry.padding_x = shape.padding_x;
+  geometry.dilation_y = shape.dilation_y;
+  geometry.dilation_x = shape.dilation_x;
   return geometry;
 }
 
@@ -52,8 +54,9 @@ class InterleavedConvolution final : public Convolution {
         constants_(request) {
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
-        const std::int64_t first = std::int64_t{ky} * padded_width() + kx;
-        tap_offsets_.push_back(to_int(first * geometry_.dilation));
+        const std::int64_t row = std::int64_t{ky} * geometry_.dilation_y;
+        const std::int64_t column = std::int64_t{kx} * geometry_.dilation_x;
+        tap_offsets_.push_back(to_int(row * padded_width() + column));
       }
     }
     int panel_bytes = choice.small_scratch ? kSmallPanelBytes : kPanelBytes;
@@ -137,7 +140,7 @@ class InterleavedConvolution final : public Convolution {
 
   int padded_width() const {
     return to_int(std::int64_t{geometry_.out_width - 1} * geometry_.stride_x +
-                  std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation + 1);
+                  std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation_x + 1);
   }
 
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }

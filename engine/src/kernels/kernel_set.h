@@ -31,8 +31,10 @@ struct ConvolutionGeometry {
   int kernel_x = 1;
   int stride_y = 1;
   int stride_x = 1;
-  int padding = 0;
-  int dilation = 1;
+  int padding_y = 0;
+  int padding_x = 0;
+  int dilation_y = 1;
+  int dilation_x = 1;
   const ColumnRange* inside = nullptr;  // [kernel_x] output columns whose input column exists
 
   int pixels() const { return out_height * out_width; }
@@ -218,7 +220,7 @@ constexpr int interleaved_rows(const ConvolutionGeometry& geometry, int count, i
   const int most = geometry.out_height / height;
   const int spanned = (count - 1 + geometry.out_width - 1) / geometry.out_width + 1;
   const int rows = (spanned < most ? spanned : most) * height;
-  return (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+  return (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
 }
 
 // Runs of values; see generic/elementwise.h.

@@ -43,7 +43,7 @@ OutputConstants::OutputConstants(const ConvolutionRequest& request)
   weight_scale_.resize(padded_channels(), 1.0F);
   weight_total_.resize(padded_channels());
   for (std::size_t c = 0; c < index_of(channels_); ++c) {
-    weight_scale_[c] = weight_scale_of(request.filter(static_cast<int>(c)), bias_[c]);
+    weight_scale_[c] = request.weight_scale(static_cast<int>(c));
   }
 }
 

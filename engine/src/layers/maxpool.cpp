@@ -19,13 +19,6 @@ namespace {
 
 using Limits = NetworkLimits;
 
-// Windows of 2x2 that lie side by side, wholly inside the map.
-bool pools_pairs(const MaxpoolParameters& p, const Layer& layer) {
-  return p.size_y == 2 && p.size_x == 2 && p.stride_y == 2 && p.stride_x == 2 &&
-         p.padding / 2 == 0 && layer.in.width >= 2 * layer.out.width &&
-         layer.in.height >= 2 * layer.out.height;
-}
-
 // The value to compare: float and int8 as they are, halves as integers with the same order, which
 // needs no conversion. NaN never wins against a number in float, as in Darknet.
 float key_of(float value) { return value; }
@@ -84,23 +77,26 @@ void maxpool_pairs(const ElementwiseKernels& kernels, const Layer& layer, const 
 // Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
 // on a padded copy of the map. Returns whether that was it.
 template <typename T>
-bool maxpool_separably(const MaxpoolParameters& p, const Layer& layer, const T* in, T* out) {
+bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T* out) {
   using Key = decltype(key_of(T{}));
   constexpr int kMost = 1024;
-  const int pitch = layer.out.width + p.size_x - 1;
-  const int rows = layer.out.height + p.size_y - 1;
-  if (p.stride_x != 1 || p.stride_y != 1 || p.size_x * p.size_y < 4 ||
+  const auto& [vertical, horizontal] = window;
+  const int pitch = layer.out.width + horizontal.size - 1;
+  const int rows = layer.out.height + vertical.size - 1;
+  if (horizontal.stride != 1 || vertical.stride != 1 || horizontal.dilation != 1 ||
+      vertical.dilation != 1 || horizontal.size * vertical.size < 4 ||
       static_cast<std::int64_t>(rows) * pitch > kMost) {
     return false;
   }
   Key padded[kMost];
   Key largest[kMost];
-  const int before = p.padding / 2;
+  const int above = vertical.before;
+  const int before = horizontal.before;
   std::fill_n(padded, rows * pitch, key_of(lowest(T{})));
   const int width = std::min(layer.in.width, pitch - before);
-  for (int y = 0; y < std::min(layer.in.height, rows - before); ++y) {
+  for (int y = 0; y < std::min(layer.in.height, rows - above); ++y) {
     const T* from = in + static_cast<std::int64_t>(y) * layer.in.width;
-    Key* to = padded + (y + before) * pitch + before;
+    Key* to = padded + (y + above) * pitch + before;
     for (int x = 0; x < width; ++x) {
       const Key key = key_of(from[x]);
       to[x] = key > to[x] ? key : to[x];
@@ -114,34 +110,35 @@ bool maxpool_separably(const MaxpoolParameters& p, const Layer& layer, const T* 
       for (int i = 0; i < count; ++i) to[i] = next[i] > to[i] ? next[i] : to[i];
     }
   };
-  slide(padded, largest, rows * pitch - p.size_x + 1, p.size_x, 1);
-  slide(largest, padded, layer.out.height * pitch - p.size_x + 1, p.size_y, pitch);
+  slide(padded, largest, rows * pitch - horizontal.size + 1, horizontal.size, 1);
+  slide(largest, padded, layer.out.height * pitch - horizontal.size + 1, vertical.size, pitch);
   // Not asked for in the loop: an output that is a byte might be them, for all a compiler knows.
   const int columns = layer.out.width;
-  for (int y = 0; y < rows - p.size_y + 1; ++y, out += columns) {
+  for (int y = 0; y < rows - vertical.size + 1; ++y, out += columns) {
     for (int x = 0; x < columns; ++x) set_from_key(padded[y * pitch + x], out[x]);
   }
   return true;
 }
 
 template <typename T>
-void maxpool_plane(const MaxpoolParameters& p, const Layer& layer,
-                   const ElementwiseKernels& vectors, const T* in, T* out) {
-  if (pools_pairs(p, layer)) return maxpool_pairs(vectors, layer, in, out);
-  if (maxpool_separably(p, layer, in, out)) return;
+void maxpool_plane(const Window& window, const Layer& layer, const ElementwiseKernels& vectors,
+                   const T* in, T* out) {
+  if (pools_pairs(window, layer)) return maxpool_pairs(vectors, layer, in, out);
+  if (maxpool_separably(window, layer, in, out)) return;
   const int width = layer.out.width;
-  const int before = p.padding / 2;
-  const int stride = p.stride_x;
+  const auto& [vertical, horizontal] = window;
+  const int stride = horizontal.stride;
   for (int row = 0; row < layer.out.height; ++row, out += width) {
     std::fill_n(out, width, lowest(T{}));
-    for (int ky = 0; ky < p.size_y; ++ky) {
-      const int y = row * p.stride_y + ky - before;
+    for (int ky = 0; ky < vertical.size; ++ky) {
+      const int y = row * vertical.stride + ky * vertical.dilation - vertical.before;
       if (y < 0 || y >= layer.in.height) continue;
-      for (int kx = 0; kx < p.size_x; ++kx) {
-        const Span columns = inside(kx - before, stride, layer.in.width, width);
+      for (int kx = 0; kx < horizontal.size; ++kx) {
+        const int offset = kx * horizontal.dilation - horizontal.before;
+        const Span columns = inside(offset, stride, layer.in.width, width);
         if (columns.begin >= columns.end) continue;
-        const T* from = in + static_cast<std::int64_t>(y) * layer.in.width +
-                        columns.begin * stride + kx - before;
+        const T* from =
+            in + static_cast<std::int64_t>(y) * layer.in.width + columns.begin * stride + offset;
         T* to = out + columns.begin;
         const int count = columns.end - columns.begin;
         const auto widen_maximum = [&](int step) {
@@ -161,12 +158,12 @@ void maxpool_plane(const MaxpoolParameters& p, const Layer& layer,
   }
 }
 
-class Maxpool final : public OperationWith<MaxpoolParameters> {
+class Maxpool final : public OperationWith<Window> {
  public:
   using OperationWith::OperationWith;
 
   LayerGeometry geometry() const override {
-    return {1, parameters_.size_y, parameters_.size_x, parameters_.stride_y, parameters_.stride_x};
+    return {1, parameters_.y.size, parameters_.x.size, parameters_.y.stride, parameters_.x.stride};
   }
 
   void run(const LayerCall& call, const Workers& workers) const override {
@@ -190,28 +187,47 @@ class Maxpool final : public OperationWith<MaxpoolParameters> {
 
 void read(const CfgSection& section, const Network&, Layer& layer) {
   refuse(section, {"maxpool_depth", "antialiasing", "maxpool_zero_nonmax"});
-  MaxpoolParameters p;
+  // Unlike in other sections, size= is stride= where it is absent, and padding= is that of both
+  // ends, of which half, rounded down, comes before the map.
   const int stride = section.integer("stride", 1, 1, Limits::kKernel);
-  p.stride_x = section.integer("stride_x", stride, 1, Limits::kKernel);
-  p.stride_y = section.integer("stride_y", stride, 1, Limits::kKernel);
   const int size = section.integer("size", stride, 1, Limits::kKernel);
-  p.size_x = p.size_y = size;
-  p.padding = section.integer("padding", size - 1, 0, Limits::kKernel);
-  if (p.padding > 2 * (size - 1)) {
-    section.fail(section.line_of("padding"), "padding=" + std::to_string(p.padding) +
+  const int padding = section.integer("padding", size - 1, 0, Limits::kKernel);
+  if (padding > 2 * (size - 1)) {
+    section.fail(section.line_of("padding"), "padding=" + std::to_string(padding) +
                                                  " leaves windows of size " + std::to_string(size) +
                                                  " without any pixel");
   }
-  layer.out = {layer.in.channels, window_positions(layer.in.height, p.padding, size, p.stride_y),
-               window_positions(layer.in.width, p.padding, size, p.stride_x)};
-  const bool whole_map =
-      layer.in.height == 2 * layer.out.height && layer.in.width == 2 * layer.out.width;
-  layer.rules = {.precision = PrecisionRule::kKeeps,
-                 .pools_pairs = whole_map && pools_pairs(p, layer)};
-  layer.operation = std::make_shared<Maxpool>(p);
+  const auto axis = [&](std::string_view key) {
+    return WindowAxis{.size = size,
+                      .stride = section.integer(key, stride, 1, Limits::kKernel),
+                      .before = padding / 2,
+                      .after = padding - padding / 2};
+  };
+  const Window window = {axis("stride_y"), axis("stride_x")};
+  layer.out = {layer.in.channels, window.y.positions(layer.in.height),
+               window.x.positions(layer.in.width)};
+  layer.rules = {.precision = PrecisionRule::kKeeps, .pools_pairs = fuses_pooling(window, layer)};
+  layer.operation = make_maxpool(window);
 }
 
 }  // namespace
+
+bool pools_pairs(const Window& window, const Layer& layer) {
+  const auto pairs = [](const WindowAxis& axis) {
+    return axis.size == 2 && axis.stride == 2 && axis.dilation == 1 && axis.before == 0;
+  };
+  return pairs(window.y) && pairs(window.x) && layer.in.width >= 2 * layer.out.width &&
+         layer.in.height >= 2 * layer.out.height;
+}
+
+bool fuses_pooling(const Window& window, const Layer& layer) {
+  return layer.in.height == 2 * layer.out.height && layer.in.width == 2 * layer.out.width &&
+         pools_pairs(window, layer);
+}
+
+std::shared_ptr<const Operation> make_maxpool(const Window& window) {
+  return std::make_shared<Maxpool>(window);
+}
 
 const LayerType kMaxpoolLayer{.read = read, .loops = Loops::kVectors};
 

@@ -1,14 +1,19 @@
 // The largest value of a window that slides over the map.
 #pragma once
 
+#include <memory>
+
+#include "layers/operation.h"
+#include "layers/window.h"
+
 namespace mpe {
 
-struct MaxpoolParameters {
-  int size_y = 1;
-  int size_x = 1;
-  int stride_y = 1;
-  int stride_x = 1;
-  int padding = 0;  // pixels in all, of which half, rounded down, come before the map
-};
+// Of a window that lies wholly outside of the map: the lowest value of the precision.
+std::shared_ptr<const Operation> make_maxpool(const Window& window);
+
+// Windows of 2x2 that lie side by side, wholly inside the map.
+bool pools_pairs(const Window& window, const Layer& layer);
+// The same, and nothing of the map is left over: LayerRules::pools_pairs.
+bool fuses_pooling(const Window& window, const Layer& layer);
 
 }  // namespace mpe

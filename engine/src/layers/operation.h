@@ -23,6 +23,7 @@ struct LayerCall {
   const Layer& layer;
   std::span<const LayerInput> inputs;
   MutableTensorView output;
+  std::span<const float> values = {};  // WeightsRule::kValues
 };
 
 // Parameters that `mpe info` reports of every layer; 1 where the kind has no such parameter.

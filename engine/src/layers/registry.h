@@ -19,12 +19,21 @@ enum class Loops : std::uint8_t {
   kVectors,  // the vector code of kernels/elementwise.h
 };
 
+// The inputs that a section of a kind may name.
+enum class InputsRule : std::uint8_t {
+  kOne,   // by from=
+  kMany,  // by from=, one or more
+  kOwn,   // read() reads keys of the kind's own
+  kNone,
+};
+
 struct LayerType {
-  // Reads a section into `layer`, whose kind, index and line are set. Its input is the preceding
-  // layer and its output has the input's shape, unless the kind sets others. `network` holds the
-  // layers before it. Throws mpe::Error, naming the line, at a value that does not fit.
+  // Reads a section into `layer`, whose kind, index, line and inputs are set. Its output has the
+  // first input's shape, unless the kind sets another. `network` holds the layers before it. Throws
+  // mpe::Error, naming the line, at a value that does not fit.
   void (*read)(const CfgSection& section, const Network& network, Layer& layer);
   Loops loops = Loops::kNone;
+  InputsRule inputs = InputsRule::kOne;
 };
 
 #define LAYER(kind, ...) extern const LayerType k##kind##Layer;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "layers/operation.h"
 #include "layers/registry.h"
@@ -79,12 +80,76 @@ class Route final : public OperationWith<RouteParameters> {
   }
 };
 
+// Along the height or the width: every channel, or every row, has a run of each input.
+class JoinAlong final : public OperationWith<RouteParameters> {
+ public:
+  using OperationWith::OperationWith;
+
+  void run(const LayerCall& call, const Workers& workers) const override {
+    const Shape& out = call.layer.out;
+    const std::int64_t runs = out.elements() / (out[parameters_.axis] * stride(out));
+    std::int64_t before = 0;
+    for (const LayerInput& input : call.inputs) {
+      const std::int64_t length = input.shape[parameters_.axis] * stride(out);
+      for (std::int64_t run = 0; run < runs; ++run) {
+        TensorView from = input.tensor;
+        MutableTensorView to = call.output;
+        from.data = static_cast<const std::byte*>(from.data) +
+                    bytes_of_values(run * length, from.precision);
+        to.data = static_cast<std::byte*>(to.data) +
+                  bytes_of_values(run * out[parameters_.axis] * stride(out) + before, to.precision);
+        convert_tensor(from, to, 1, length, workers);
+      }
+      before += length;
+    }
+  }
+
+  void run_reference(const LayerCall& call) const override { reference_route(parameters_, call); }
+
+  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+
+ private:
+  std::int64_t stride(const Shape& shape) const { return shape.stride(parameters_.axis); }
+};
+
+void read_along(const CfgSection& section, const Network& network, Layer& layer,
+                const RouteParameters& p) {
+  for (const std::string_view key : {"groups", "group_id"}) {
+    if (section.find(key) != nullptr) {
+      section.fail(section.line_of(key), std::string(key) + "= belongs to axis=channels");
+    }
+  }
+  layer.out[p.axis] = 0;
+  for (const int input : layer.inputs) {
+    Shape shape = network.output_shape(input);
+    const int places = shape[p.axis];
+    shape[p.axis] = layer.in[p.axis];
+    if (shape != layer.in) {
+      section.fail(section.line_of("axis"),
+                   "layer " + std::to_string(input) + " is " +
+                       text_of(network.output_shape(input)) + " and layer " +
+                       std::to_string(layer.inputs.front()) + " is " + text_of(layer.in) +
+                       "; joined maps may differ in the size along axis= only");
+    }
+    layer.out[p.axis] += places;
+  }
+  layer.rules.algorithm = "copy";
+  layer.rules.precision = layer.inputs.size() == 1 ? PrecisionRule::kKeeps : PrecisionRule::kJoins;
+  layer.operation = std::make_shared<JoinAlong>(p);
+}
+
 void read(const CfgSection& section, const Network& network, Layer& layer) {
-  layer.inputs = read_references(section, "layers", network);
+  const bool named = section.find("from") != nullptr;
+  if (named && section.find("layers") != nullptr) {
+    section.fail(section.line_of("from"), "has layers=; remove from=");
+  }
+  layer.inputs = read_references(section, named ? "from" : "layers", network);
+  layer.in = layer.out = network.output_shape(layer.inputs.front());
   RouteParameters p;
+  p.axis = read_axis(section, "channels");
+  if (p.axis != Axis::kChannels) return read_along(section, network, layer, p);
   p.groups = section.integer("groups", 1, 1, Limits::kDimension);
   p.group_id = section.integer("group_id", 0, 0, p.groups - 1);
-  layer.in = network.output_shape(layer.inputs.front());
   layer.out = {0, layer.in.height, layer.in.width};
   for (const int input : layer.inputs) {
     const Shape& shape = network.output_shape(input);
@@ -116,6 +181,6 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
 
 }  // namespace
 
-const LayerType kRouteLayer{.read = read, .loops = Loops::kPlain};
+const LayerType kRouteLayer{.read = read, .loops = Loops::kPlain, .inputs = InputsRule::kOwn};
 
 }  // namespace mpe

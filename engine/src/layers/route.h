@@ -1,10 +1,13 @@
-// Joins the channels of its inputs.
+// Joins its inputs along an axis.
 #pragma once
+
+#include "model/shape.h"
 
 namespace mpe {
 
 struct RouteParameters {
-  int groups = 1;    // equal slices of every input's channels, of which one is taken
+  Axis axis = Axis::kChannels;
+  int groups = 1;    // kChannels: equal slices of every input's channels, of which one is taken
   int group_id = 0;  // that one
 };
 

@@ -23,6 +23,7 @@ enum class MemoryRule : std::uint8_t {
   kViewOfFloat,   // the same where the input is fp32, otherwise in memory of its own
   kInPlace,       // over an input of its size that nothing else needs any more
   kConcatenates,  // in memory of its own, of which every input's producer may write its part
+  kConstant,      // outside of the arena: it is the same in every inference
 };
 
 // A layer's relation to the network's heads: the tensors that outlive an inference.
@@ -38,6 +39,7 @@ enum class WeightsRule : std::uint8_t {
   kNone,
   kConvolutional,  // biases, batch normalisation, weights [out][in / groups][y][x]
   kConnected,      // biases, weights [out][in] or, long ago, [in][out], batch normalisation
+  kValues,         // as many as Layer::parameters, which its operation reads
 };
 
 struct LayerRules {

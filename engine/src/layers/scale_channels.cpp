@@ -66,6 +66,7 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
 
 }  // namespace
 
-const LayerType kScaleChannelsLayer{.read = read, .loops = Loops::kPlain};
+const LayerType kScaleChannelsLayer{
+    .read = read, .loops = Loops::kPlain, .inputs = InputsRule::kOwn};
 
 }  // namespace mpe

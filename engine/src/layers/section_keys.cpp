@@ -29,7 +29,7 @@ Precision precision_of(const CfgSection& section) {
 }
 
 // A negative reference counts from the layer that makes it.
-int resolve(const CfgSection& section, std::string_view key, int layer, int reference) {
+int resolve_index(const CfgSection& section, std::string_view key, int layer, int reference) {
   const std::int64_t index = reference < 0 ? std::int64_t{layer} + reference : reference;
   if (index < 0 || index >= layer) {
     section.fail(section.line_of(key), std::string(key) + "=" + std::to_string(reference) +
@@ -38,6 +38,20 @@ int resolve(const CfgSection& section, std::string_view key, int layer, int refe
                                            ", which does not come before it");
   }
   return static_cast<int>(index);
+}
+
+int resolve_name(const CfgSection& section, std::string_view key, const Network& network,
+                 std::string_view name) {
+  if (const auto found = network.names.find(name); found != network.names.end()) {
+    return found->second;
+  }
+  std::vector<std::string_view> names;
+  for (const auto& [known, index] : network.names) names.push_back(known);
+  const std::string_view near = nearest(name, names);
+  section.fail(section.line_of(key),
+               std::string(key) + "= names " + quoted(name) +
+                   ", but no layer before this one has that name" +
+                   (near.empty() ? "" : "; did you mean " + quoted(near) + "?"));
 }
 
 }  // namespace
@@ -63,14 +77,68 @@ void read_precision(const CfgSection& section, Layer& layer) {
 std::vector<int> read_references(const CfgSection& section, std::string_view key,
                                  const Network& network) {
   if (section.find(key) == nullptr) section.fail("needs " + std::string(key) + "=");
-  std::vector<int> indices = section.integers(key);
-  if (indices.size() > NetworkLimits::kInputs) {
+  const std::vector<std::string_view> words = section.words(key);
+  if (words.size() > NetworkLimits::kInputs) {
     section.fail(section.line_of(key),
                  "names more than " + std::to_string(NetworkLimits::kInputs) + " layers");
   }
   const int layer = static_cast<int>(network.layers.size());
-  for (int& index : indices) index = resolve(section, key, layer, index);
+  std::vector<int> indices;
+  for (const std::string_view word : words) {
+    indices.push_back(is_name(word)
+                          ? resolve_name(section, key, network, word)
+                          : resolve_index(section, key, layer, section.integer_of(key, word)));
+  }
   return indices;
+}
+
+Shape read_shape(const CfgSection& section) {
+  const auto size = [&](std::string_view key) {
+    if (section.find(key) == nullptr) section.fail("needs " + std::string(key) + "=");
+    return section.integer(key, 0, 1, NetworkLimits::kDimension);
+  };
+  const Shape shape = {size("channels"), size("height"), size("width")};
+  if (shape.elements() > NetworkLimits::kElements) {
+    section.fail("makes " + text_of(shape) + ", which is not a size this engine can hold");
+  }
+  return shape;
+}
+
+namespace {
+
+constexpr std::string_view kAxes[] = {"channels", "height", "width"};
+
+std::size_t choose(const CfgSection& section, std::string_view key, std::string_view word,
+                   std::span<const std::string_view> words) {
+  const auto found = std::ranges::find(words, word);
+  if (found == words.end()) {
+    std::string known;
+    for (const std::string_view choice : words)
+      known += (known.empty() ? "" : ", ") + std::string(choice);
+    section.fail(section.line_of(key),
+                 std::string(key) + "= is " + quoted(word) + "; choose from " + known);
+  }
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+}  // namespace
+
+std::size_t read_choice(const CfgSection& section, std::string_view key, std::string_view absent,
+                        std::span<const std::string_view> words) {
+  return choose(section, key, section.word(key, absent), words);
+}
+
+Axis read_axis(const CfgSection& section, std::string_view absent) {
+  return static_cast<Axis>(read_choice(section, "axis", absent, kAxes));
+}
+
+std::vector<Axis> read_axes(const CfgSection& section) {
+  std::vector<Axis> axes;
+  for (const std::string_view word : section.words("axes")) {
+    axes.push_back(static_cast<Axis>(choose(section, "axes", word, kAxes)));
+  }
+  if (axes.empty()) section.fail("needs axes=");
+  return axes;
 }
 
 void refuse(const CfgSection& section, std::initializer_list<std::string_view> keys) {

@@ -127,6 +127,6 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
 
 }  // namespace
 
-const LayerType kShortcutLayer{.read = read, .loops = Loops::kVectors};
+const LayerType kShortcutLayer{.read = read, .loops = Loops::kVectors, .inputs = InputsRule::kOwn};
 
 }  // namespace mpe

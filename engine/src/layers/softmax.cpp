@@ -25,20 +25,24 @@ class Softmax final : public OperationWith<SoftmaxParameters> {
   void run(const LayerCall& call, const Workers& workers) const override {
     const LayerInput& input = call.inputs[0];
     auto* output = static_cast<float*>(call.output.data);
-    const std::int64_t length = input.shape.elements() / parameters_.groups;
+    const std::int64_t stride = parameters_.stride;
+    const std::int64_t end_of_line = parameters_.length * stride;
     const float temperature = parameters_.temperature;
+    const auto lines = static_cast<int>(input.shape.elements() / parameters_.length);
     convert_tensor(input.tensor, call.output, input.shape.channels, input.shape.plane(), workers);
-    workers.pool.parallel_for(parameters_.groups, [&](int, int begin, int end) {
-      for (int group = begin; group < end; ++group) {
-        float* row = output + group * length;
+    workers.pool.parallel_for(lines, [&](int, int begin, int end) {
+      for (int line = begin; line < end; ++line) {
+        float* row = output + parameters_.start_of(line);
         float largest = row[0];
-        for (std::int64_t i = 1; i < length; ++i) largest = row[i] > largest ? row[i] : largest;
+        for (std::int64_t i = 0; i < end_of_line; i += stride) {
+          largest = row[i] > largest ? row[i] : largest;
+        }
         double sum = 0.0;
-        for (std::int64_t i = 0; i < length; ++i) {
+        for (std::int64_t i = 0; i < end_of_line; i += stride) {
           row[i] = exponential(row[i] / temperature - largest / temperature);
           sum += static_cast<double>(row[i]);
         }
-        for (std::int64_t i = 0; i < length; ++i) {
+        for (std::int64_t i = 0; i < end_of_line; i += stride) {
           row[i] = static_cast<float>(static_cast<double>(row[i]) / sum);
         }
       }
@@ -58,6 +62,14 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
     section.fail(section.line_of("tree"), "softmax trees are not supported");
   }
   SoftmaxParameters p;
+  layer.rules.precision = PrecisionRule::kFloat;
+  if (section.find("axis") != nullptr) {
+    const Axis axis = read_axis(section, "channels");
+    p.length = layer.in[axis];
+    p.stride = layer.in.stride(axis);
+    layer.operation = std::make_shared<Softmax>(p);
+    return;
+  }
   p.groups = section.integer("groups", 1, 1, Limits::kDimension);
   p.temperature = section.real("temperature", 1.0F);
   if (!(p.temperature > 0.0F)) {
@@ -68,7 +80,8 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
                                                 " does not divide the " +
                                                 std::to_string(layer.in.elements()) + " inputs");
   }
-  layer.rules = {.precision = PrecisionRule::kFloat, .head = HeadRule::kReadsHead};
+  p.length = layer.in.elements() / p.groups;
+  layer.rules.head = HeadRule::kReadsHead;
   layer.operation = std::make_shared<Softmax>(p);
 }
 

@@ -1,11 +1,20 @@
-// Softmax over equal runs of the input's CHW order.
+// Softmax over lines of values.
 #pragma once
+
+#include <cstdint>
 
 namespace mpe {
 
 struct SoftmaxParameters {
-  int groups = 1;  // runs
+  std::int64_t length = 1;  // of a line
+  std::int64_t stride = 1;  // from one value of it to the next
+  int groups = 1;           // as Darknet calls the lines
   float temperature = 1.0F;
+
+  // The place of a line's first value.
+  std::int64_t start_of(std::int64_t line) const {
+    return line / stride * (length * stride) + line % stride;
+  }
 };
 
 }  // namespace mpe

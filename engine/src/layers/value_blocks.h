@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/elementwise.h"
+#include "layers/operation.h"
 #include "model/activation.h"
 #include "model/shape.h"
 
@@ -27,5 +28,10 @@ void for_value_blocks(const Shape& shape, const Workers& workers, Body&& body) {
 }
 
 void activate_values(Activation activation, float* values, int count);
+
+// Loads the values that stand against `count` places of channel `channel` of an `out`, from place
+// `first` of the plane on. An axis of size 1 is repeated; all others are those of `out`.
+void load_repeated(const LayerInput& input, const Shape& out, int channel, std::int64_t first,
+                   int count, float* values, const ElementwiseKernels* vectors);
 
 }  // namespace mpe

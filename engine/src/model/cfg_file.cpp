@@ -109,6 +109,15 @@ bool CfgSection::flag(std::string_view key, bool absent) const {
   return option == nullptr ? absent : parse_integer(*option, option->value) != 0;
 }
 
+std::vector<std::string_view> CfgSection::words(std::string_view key) const {
+  const CfgOption* option = find(key);
+  return option == nullptr ? std::vector<std::string_view>() : split_list(option->value);
+}
+
+int CfgSection::integer_of(std::string_view key, std::string_view item) const {
+  return parse_integer(*find(key), item);
+}
+
 std::vector<int> CfgSection::integers(std::string_view key) const {
   std::vector<int> values;
   if (const CfgOption* option = find(key)) {
@@ -132,6 +141,11 @@ std::vector<float> CfgSection::reals(std::string_view key) const {
 std::string_view CfgSection::word(std::string_view key, std::string_view absent) const {
   const CfgOption* option = find(key);
   return option == nullptr ? absent : without_comment(option->value);
+}
+
+bool is_name(std::string_view word) {
+  if (!word.empty() && (word[0] == '-' || word[0] == '+')) word.remove_prefix(1);
+  return !word.empty() && (word[0] < '0' || word[0] > '9');
 }
 
 std::vector<CfgSection> split_sections(std::string_view text, std::string_view file) {

@@ -33,9 +33,12 @@ class CfgSection {
   int integer(std::string_view key, int absent, int min, int max) const;
   float real(std::string_view key, float absent) const;
   bool flag(std::string_view key, bool absent = false) const;  // any number but 0 is true
-  // A comma-separated list; empty if the key is absent.
+  // Comma-separated lists; empty if the key is absent.
+  std::vector<std::string_view> words(std::string_view key) const;
   std::vector<int> integers(std::string_view key) const;
   std::vector<float> reals(std::string_view key) const;
+  // An item of the key's list as a number.
+  int integer_of(std::string_view key, std::string_view item) const;
   // The value up to a comment, or `absent`.
   std::string_view word(std::string_view key, std::string_view absent) const;
 
@@ -54,6 +57,9 @@ class CfgSection {
   int line_;
   std::vector<CfgOption> options_;
 };
+
+// Is the word a layer's name? All others count as numbers, since Darknet reads "40x" as 40.
+bool is_name(std::string_view word);
 
 // Splits a cfg's text. Blanks inside lines are dropped and lines that start with # or ; are
 // comments, as in Darknet. `file`, which must outlive the sections, is only used in messages.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 #include "layers/layer_kind.h"
 #include "layers/rules.h"
 #include "model/activation.h"
+#include "model/input_values.h"
 #include "model/precision.h"
 #include "model/shape.h"
 
@@ -23,33 +26,41 @@ class Operation;
 // What all kinds of layers have.
 struct Layer {
   LayerKind kind = LayerKind::kConvolutional;
-  int index = 0;  // position in the cfg, counted from 0 after [net], as Darknet does
-  int line = 0;   // line of the section's header in the cfg
-  // Producing layers, kNetworkInput for the network's input. shortcut: the preceding layer, then
-  // the `from` layers; scale_channels: the factors (the preceding layer), then the map they scale.
+  int index = 0;     // position in the cfg, counted from 0 after [net], as Darknet does
+  int line = 0;      // line of the section's header in the cfg
+  std::string name;  // empty: none
+  // Producing layers, kNetworkInput for the network's input; empty for a constant. shortcut: the
+  // preceding layer, then the `from` layers; scale_channels: the factors (the preceding layer),
+  // then the map they scale.
   std::vector<int> inputs;
-  Shape in;  // of inputs[0]
+  Shape in;  // of inputs[0]; of a constant, its own
   Shape out;
   LayerRules rules;
   std::shared_ptr<const Operation> operation;  // computes the output
   Activation activation = Activation::kLinear;
 
-  // Of layers with weights.
+  // Of layers with filters.
   Precision precision = Precision::kFp32;  // as the cfg asks
   bool quantize = false;                   // convert the input with the range measured at run time
   bool batch_normalize = false;
-  std::int64_t sum_terms = 0;   // weights of one output channel, which its sums multiply
+  std::int64_t sum_terms = 0;  // weights of one output channel, which its sums multiply
+
   std::int64_t macs = 0;        // multiply-adds for one image
   std::int64_t parameters = 0;  // floats this layer takes from the weights file
 
-  bool has_weights() const { return rules.weights != WeightsRule::kNone; }
+  bool has_filters() const {
+    return rules.weights == WeightsRule::kConvolutional || rules.weights == WeightsRule::kConnected;
+  }
 };
 
 struct Network {
   std::string file;  // the cfg's name, for messages
   Shape input;
+  InputValues input_values;
   std::vector<Layer> layers;
-  std::vector<std::string> warnings;  // unknown keys and the like, one sentence each
+  std::vector<int> outputs;                       // as [net] names them; empty: see find_heads()
+  std::map<std::string, int, std::less<>> names;  // of layers and, as kNetworkInput, the input
+  std::vector<std::string> warnings;              // unknown keys and the like, one sentence each
 
   const Shape& output_shape(int layer) const {
     return layer == kNetworkInput ? input : layers[static_cast<std::size_t>(layer)].out;

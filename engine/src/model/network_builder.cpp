@@ -1,10 +1,12 @@
 #include "model/network_builder.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "error.h"
+#include "io/text.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
@@ -12,6 +14,9 @@
 namespace mpe {
 
 using Limits = NetworkLimits;
+
+// The input's name beside that of name= in [net].
+constexpr std::string_view kInputName = "input";
 
 NetworkBuilder::NetworkBuilder(std::string_view file) : keys_(file) { network_.file = file; }
 
@@ -25,6 +30,9 @@ Network NetworkBuilder::build(const std::vector<CfgSection>& sections) {
   }
   network_.layers.reserve(sections.size() - 1);
   for (std::size_t i = 1; i < sections.size(); ++i) layer(sections[i]);
+  if (sections.front().find("outputs") != nullptr) {
+    network_.outputs = read_references(sections.front(), "outputs", network_);
+  }
   network_.warnings = keys_.take_warnings();
   return std::move(network_);
 }
@@ -42,6 +50,66 @@ void NetworkBuilder::net(const CfgSection& section) {
   if (network_.input.elements() > Limits::kElements) {
     section.fail("input " + text_of(network_.input) + " is too large");
   }
+  network_.names.emplace(kInputName, kNetworkInput);
+  take_name(section, kNetworkInput);
+  read_input_values(section);
+}
+
+void NetworkBuilder::read_input_values(const CfgSection& section) {
+  InputValues& values = network_.input_values;
+  const auto read = [&](std::string_view key, std::vector<float>& into) {
+    if (section.find(key) == nullptr) return;
+    into = section.reals(key);
+    const auto channels = static_cast<std::size_t>(network_.input.channels);
+    if (into.size() != 1 && into.size() != channels) {
+      section.fail(section.line_of(key), std::string(key) + "= has " + std::to_string(into.size()) +
+                                             " numbers; give one, or one for each of the " +
+                                             std::to_string(channels) + " channels");
+    }
+  };
+  read("mean", values.mean);
+  read("std", values.deviation);
+  if (std::ranges::any_of(values.deviation, [](float value) { return !(value > 0.0F); })) {
+    section.fail(section.line_of("std"), "std= must be above 0");
+  }
+  const std::string_view colors = section.word("colors", "rgb");
+  if (colors != "rgb" && colors != "bgr") {
+    section.fail(section.line_of("colors"), "colors=" + std::string(colors) + " is not rgb or bgr");
+  }
+  values.blue_first = colors == "bgr";
+}
+
+void NetworkBuilder::read_inputs(const CfgSection& section, InputsRule rule, Layer& layer) const {
+  const bool named = section.find("from") != nullptr;
+  if (rule == InputsRule::kNone) {
+    if (named) section.fail(section.line_of("from"), "has no inputs; remove from=");
+    return;
+  }
+  layer.inputs = {layer.index - 1};
+  if (rule != InputsRule::kOwn && named) {
+    layer.inputs = read_references(section, "from", network_);
+    if (rule == InputsRule::kOne && layer.inputs.size() != 1) {
+      section.fail(section.line_of("from"),
+                   "has one input, but from= names " + std::to_string(layer.inputs.size()));
+    }
+  }
+  layer.in = network_.output_shape(layer.inputs.front());
+  layer.out = layer.in;
+}
+
+std::string NetworkBuilder::take_name(const CfgSection& section, int tensor) {
+  if (section.find("name") == nullptr) return {};
+  const std::string name(section.word("name", ""));
+  if (!is_name(name) || name.find_first_of(",=[]") != std::string::npos) {
+    section.fail(section.line_of("name"),
+                 quoted(name) +
+                     " is no name: names begin with a letter or _ and have "
+                     "none of , # ; = [ ]");
+  }
+  if (network_.names.emplace(name, tensor).first->second != tensor) {
+    section.fail(section.line_of("name"), "the name " + quoted(name) + " is taken already");
+  }
+  return name;
 }
 
 void NetworkBuilder::layer(const CfgSection& section) {
@@ -51,10 +119,10 @@ void NetworkBuilder::layer(const CfgSection& section) {
   layer.line = section.line();
   keys_.layer(section, layer.kind);
   refuse(section, {"dontload", "dontloadscales", "numload"});
-  layer.inputs = {layer.index - 1};
-  layer.in = network_.output_shape(layer.index - 1);
-  layer.out = layer.in;
-  type_of(layer.kind).read(section, network_, layer);
+  const LayerType& type = type_of(layer.kind);
+  read_inputs(section, type.inputs, layer);
+  type.read(section, network_, layer);
+  layer.name = take_name(section, layer.index);
   check_shape(section, layer);
   count(section, layer);
   network_.layers.push_back(std::move(layer));
@@ -71,14 +139,14 @@ void NetworkBuilder::check_shape(const CfgSection& section, const Layer& layer) 
 
 void NetworkBuilder::count(const CfgSection& section, Layer& layer) {
   elements_ += layer.out.elements();
-  if (layer.has_weights()) {
+  if (layer.has_filters()) {
     // Bounded step by step: an output has at most 2^16 channels, a sum at most 2^36 terms.
     layer.parameters = layer.out.channels * (layer.sum_terms + (layer.batch_normalize ? 4 : 1));
-    if (layer.parameters > Limits::kParameters) {
-      section.fail("layer " + std::to_string(layer.index) + " has " +
-                   std::to_string(layer.parameters) + " parameters, more than this engine accepts");
-    }
     layer.macs = layer.out.elements() * layer.sum_terms;
+  }
+  if (layer.parameters > Limits::kParameters) {
+    section.fail("layer " + std::to_string(layer.index) + " has " +
+                 std::to_string(layer.parameters) + " parameters, more than this engine accepts");
   }
   parameters_ += layer.parameters;
   macs_ += layer.macs;

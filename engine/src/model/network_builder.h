@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/registry.h"
 #include "model/cfg_file.h"
 #include "model/cfg_keys.h"
 #include "model/network.h"
@@ -21,7 +22,12 @@ class NetworkBuilder {
 
  private:
   void net(const CfgSection& section);
+  void read_input_values(const CfgSection& section);
   void layer(const CfgSection& section);
+  // The inputs that from= names; the preceding layer where it is absent.
+  void read_inputs(const CfgSection& section, InputsRule rule, Layer& layer) const;
+  // Keeps the section's name=, if it has one, for those who refer to `tensor`.
+  std::string take_name(const CfgSection& section, int tensor);
   static void check_shape(const CfgSection& section, const Layer& layer);
   // Fills in the layer's parameters and multiply-adds and checks the network's totals.
   void count(const CfgSection& section, Layer& layer);

@@ -205,16 +205,23 @@ void WeightsReader::open(const Network& network) {
   offset_ = header;
 }
 
+std::vector<float> WeightsReader::take(std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  read_floats(*stream_, name_, offset_, values);
+  offset_ += count * static_cast<std::int64_t>(sizeof(float));
+  return values;
+}
+
+std::vector<float> WeightsReader::values(const Layer& layer) {
+  std::vector<float> values = take(layer.parameters);
+  check_finite(values, name_, layer);
+  return values;
+}
+
 LayerWeights WeightsReader::next(const Layer& layer) {
   const bool connected = layer.rules.weights == WeightsRule::kConnected;
   const std::int64_t channels = layer.out.channels;
   const std::int64_t weights = layer.parameters - channels * (layer.batch_normalize ? 4 : 1);
-  const auto take = [&](std::int64_t count) {
-    std::vector<float> values(static_cast<std::size_t>(count));
-    read_floats(*stream_, name_, offset_, values);
-    offset_ += count * static_cast<std::int64_t>(sizeof(float));
-    return values;
-  };
   LayerWeights result;
   BatchNorm norm;
   const auto take_norm = [&] {

@@ -1,10 +1,13 @@
 // Reads a Darknet weights file layer by layer, batch normalisation folded into what it returns.
 //
 // The file: int32 major, minor, revision; images seen in training, 32 bits before version 0.2 and
-// 64 since; then for every convolutional and connected layer, in the cfg's order, little-endian
+// 64 since; then for every layer that has any, in the cfg's order, little-endian
 // float32:
 //   convolutional: biases, [scales, means, variances,] weights [out][in / groups][y][x]
 //   connected:     biases, weights [out][in], [scales, means, variances]
+// Layers that Darknet does not have:
+//   prelu:         slopes of the channels
+//   constant:      values [channels][height][width]
 #pragma once
 
 #include <cstdint>
@@ -44,8 +47,13 @@ class WeightsReader {
   // reader must outlive them. Throws mpe::Error, naming the layer, if a bias is not finite.
   LayerWeights next(const Layer& layer);
 
+  // The values of a layer with WeightsRule::kValues, in the same order of layers. Throws
+  // mpe::Error, naming the layer, if one is not finite.
+  std::vector<float> values(const Layer& layer);
+
  private:
   void open(const Network& network);
+  std::vector<float> take(std::int64_t count);
 
   std::unique_ptr<std::istream> stream_;
   std::string name_;

@@ -13,6 +13,8 @@ std::vector<int> find_heads(const Network& network) {
     return tensor;
   };
   std::set<int> heads;
+  for (const int output : network.outputs) heads.insert(producer(output));
+  if (!heads.empty()) return {heads.begin(), heads.end()};
   for (const Layer& layer : network.layers) {
     const HeadRule rule = layer.rules.head;
     if (rule == HeadRule::kReadsHead || rule == HeadRule::kReplacesHead) {

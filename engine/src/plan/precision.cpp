@@ -64,7 +64,12 @@ class Planner {
       if (is_int8(layer.index) && only_moves(layer)) {
         format(layer).output.quantization = format_of(layer.inputs[0]).output.quantization;
       }
-      if (layer.has_weights()) convert_input(layer);
+      if (!layer.has_filters()) continue;
+      convert_input(layer);
+      if (calibration_ != nullptr && format(layer).executed == Precision::kInt8) {
+        const std::span<const float> scales = calibration_->weight_scales(layer.index);
+        format(layer).weight_scales.assign(scales.begin(), scales.end());
+      }
     }
     return std::move(plan_);
   }
@@ -80,8 +85,12 @@ class Planner {
   Precision stored_at(int tensor) const {
     return tensor == kNetworkInput ? Precision::kFp32 : format_of(tensor).output.precision;
   }
+  // A constant is there in float for layers of any precision.
+  bool is_constant(int tensor) const {
+    return tensor != kNetworkInput && layer_at(tensor).rules.memory == MemoryRule::kConstant;
+  }
   bool runs_int8(const Layer& layer) const {
-    return layer.has_weights() && format_of(layer.index).executed == Precision::kInt8;
+    return layer.has_filters() && format_of(layer.index).executed == Precision::kInt8;
   }
   const TensorRange* range_of(int tensor) const {
     return calibration_ == nullptr ? nullptr : calibration_->find(tensor);
@@ -89,6 +98,7 @@ class Planner {
   // The ranges of a tensor's channels, or of the whole of it where they are not known or of no use.
   Quantization calibrated(int tensor, bool by_channel) const {
     const TensorRange& recorded = *range_of(tensor);
+    if (recorded.step) return {{recorded.step->scale}, {recorded.step->zero_point}};
     if (by_channel && !recorded.channels.empty())
       return quantization_of_channels(recorded.channels);
     return quantization_of_tensor(recorded.range);
@@ -96,7 +106,7 @@ class Planner {
 
   void choose_executed() {
     for (const Layer& layer : network_.layers) {
-      if (!layer.has_weights()) continue;
+      if (!layer.has_filters()) continue;
       format(layer).executed = layer.precision;
       if (layer.precision == Precision::kInt8 && layer.sum_terms > kMaxInt8Depth) {
         format(layer).executed = Precision::kFp32;
@@ -114,6 +124,7 @@ class Planner {
     for (const Layer& layer : network_.layers) {
       bool inputs = true;
       for (const int input : layer.inputs) {
+        if (is_constant(input)) continue;
         inputs = inputs && input != kNetworkInput && capable_[at(input)];
       }
       const bool calibrated = range_of(layer.index) != nullptr;
@@ -137,7 +148,7 @@ class Planner {
 
   Precision stored(const Layer& layer) const {
     const bool int8 = capable_[at(layer.index)] && wanted_[at(layer.index)];
-    if (layer.has_weights()) {
+    if (layer.has_filters()) {
       const Precision executed = format_of(layer.index).executed;
       return executed == Precision::kInt8 && !int8 ? Precision::kFp32 : executed;
     }
@@ -145,7 +156,9 @@ class Planner {
     if (only_moves(layer)) return stored_at(layer.inputs[0]);
     if (int8) return Precision::kInt8;
     Precision widest = Precision::kInt8;
-    for (const int input : layer.inputs) widest = std::min(widest, stored_at(input));
+    for (const int input : layer.inputs) {
+      if (!is_constant(input)) widest = std::min(widest, stored_at(input));
+    }
     return widest == Precision::kInt8 ? Precision::kFp32 : widest;
   }
 

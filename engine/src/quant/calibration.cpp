@@ -36,6 +36,8 @@ class CalibrationParser {
       } else if (key == "tensors") {
         reader_.array([this] { tensor(); });
         tensors = true;
+      } else if (key == "weights") {
+        reader_.array([this] { weights(); });
       } else {
         reader_.skip();
       }
@@ -87,6 +89,8 @@ class CalibrationParser {
     std::optional<int> layer;
     std::optional<float> min;
     std::optional<float> max;
+    std::optional<float> scale;
+    std::optional<std::int64_t> zero_point;
     std::vector<float> channel_min;
     std::vector<float> channel_max;
     reader_.object([&](std::string_view key) {
@@ -96,6 +100,10 @@ class CalibrationParser {
         min = value();
       } else if (key == "max") {
         max = value();
+      } else if (key == "scale") {
+        scale = step();
+      } else if (key == "zero_point") {
+        zero_point = reader_.integer(-128, 127);
       } else if (key == "channel_min") {
         channel_min = values();
       } else if (key == "channel_max") {
@@ -104,8 +112,15 @@ class CalibrationParser {
         reader_.skip();
       }
     });
-    if (!layer || !min || !max) {
-      reader_.fail(start, "a tensor needs \"layer\", \"min\" and \"max\"");
+    const bool published = scale && zero_point;
+    if (published) {
+      min = static_cast<float>(-128 - *zero_point) * *scale;
+      max = static_cast<float>(127 - *zero_point) * *scale;
+    }
+    if (!layer || !min || !max || scale.has_value() != zero_point.has_value()) {
+      reader_.fail(start,
+                   "a tensor needs \"layer\", and \"min\" and \"max\" or \"scale\" and "
+                   "\"zero_point\"");
     }
     if (calibration_.find(*layer) != nullptr) {
       reader_.fail(start, "second entry for layer " + std::to_string(*layer));
@@ -118,12 +133,54 @@ class CalibrationParser {
                               std::to_string(channel_min.size()) + " and channel_max " +
                               std::to_string(channel_max.size()) + " values");
     }
-    TensorRange ranges{range(start, *layer, *min, *max), {}};
+    TensorRange ranges{range(start, *layer, *min, *max), {}, {}};
+    if (published) ranges.step = {*scale, static_cast<std::int32_t>(*zero_point)};
     ranges.channels.reserve(channel_min.size());
     for (std::size_t c = 0; c < channel_min.size(); ++c) {
       ranges.channels.push_back(range(start, *layer, channel_min[c], channel_max[c]));
     }
     calibration_.record(*layer, std::move(ranges));
+  }
+
+  void weights() {
+    const std::size_t start = reader_.offset();
+    std::optional<int> index;
+    std::vector<float> scales;
+    reader_.object([&](std::string_view key) {
+      if (key == "layer") {
+        index = static_cast<int>(reader_.integer(0, std::ssize(network_.layers) - 1));
+      } else if (key == "scales") {
+        reader_.array([&] { scales.push_back(step()); });
+      } else {
+        reader_.skip();
+      }
+    });
+    if (!index || scales.empty()) {
+      reader_.fail(start, "weights need \"layer\" and \"scales\"");
+    }
+    const Layer& layer = network_.layers[static_cast<std::size_t>(*index)];
+    const auto channels = static_cast<std::size_t>(layer.out.channels);
+    if (scales.size() == 1) scales.assign(channels, scales.front());
+    if (!layer.has_filters() || scales.size() != channels) {
+      reader_.fail(start, "layer " + std::to_string(*index) + " is " +
+                              (layer.has_filters() ? "of " + std::to_string(channels) + " channels"
+                                                   : "without weights") +
+                              ", but scales has " + std::to_string(scales.size()) + " values");
+    }
+    if (!calibration_.weight_scales(*index).empty()) {
+      reader_.fail(start, "second entry for the weights of layer " + std::to_string(*index));
+    }
+    calibration_.record_weights(*index, std::move(scales));
+  }
+
+  // The scale of a step: such that no product of two of them is 0 or infinite.
+  float step() {
+    const std::size_t start = reader_.offset();
+    const float scale = value();
+    if (!(scale >= 1e-18F && scale <= 1e18F)) {
+      reader_.fail(start, "a scale must be from 1e-18 to 1e18");
+    }
+    return scale;
   }
 
   Range range(std::size_t start, int layer, float min, float max) const {
@@ -160,6 +217,15 @@ const TensorRange* Calibration::find(int layer) const {
 
 void Calibration::record(int layer, TensorRange ranges) {
   tensors_.at(static_cast<std::size_t>(layer + 1)) = std::move(ranges);
+}
+
+std::span<const float> Calibration::weight_scales(int layer) const {
+  const auto found = weight_scales_.find(layer);
+  return found == weight_scales_.end() ? std::span<const float>() : found->second;
+}
+
+void Calibration::record_weights(int layer, std::vector<float> scales) {
+  weight_scales_[layer] = std::move(scales);
 }
 
 Calibration parse_calibration(std::string_view text, std::string_view name,

@@ -29,11 +29,14 @@ float weight_scale_of(std::span<const float> weights, float bias) {
     largest = magnitude > largest ? magnitude : largest;
   }
   largest = std::min(largest, 1e30F);
+  const float scale = weight_scale_of(largest / 127.0F, bias);
+  return scale > 1e-30F ? scale : 1.0F;
+}
+
+float weight_scale_of(float published, float bias) {
   // With this floor, bias / (s_x * s_w) is at most 2^16 / s_x; what it costs is a rounding of the
   // weights by 2^-17 of the bias.
-  const float floor = std::min(std::fabs(bias), 1e30F) * 0x1p-16F;
-  const float scale = std::max(largest / 127.0F, floor);
-  return scale > 1e-30F ? scale : 1.0F;
+  return std::max(published, std::min(std::fabs(bias), 1e30F) * 0x1p-16F);
 }
 
 std::int8_t quantize_weight(float weight, float scale) {

@@ -16,7 +16,7 @@
 //
 // An activation has a line for each 32nd of [-16, 16]: floor(trunc(2048 x) / 64) counts them, and x
 // beyond has the last of its side. quant/activation_lines.h makes them. They are off by at most
-// 6e-5 (hard_mish at its bend at -2: 4e-4).
+// 7e-5 (at a bend: hard_swish at -3 2e-4, hard_mish at -2 4e-4).
 //
 // rne is round to nearest, ties to even; clamp limits to [-128, 127]. Every float operation is one
 // IEEE binary32 operation, never contracted. Values are limited to +-kRoundLimit before they are
@@ -115,6 +115,9 @@ MPE_INLINE std::int32_t quantize_bias(float bias, float input_scale, float weigh
 // the bias would not fit into int32 (channels that training has emptied have weights of 1e-20
 // beside ordinary biases). 1 for a channel of zeros. Always finite and positive.
 float weight_scale_of(std::span<const float> weights, float bias);
+
+// A published step, made as large for the bias as that of weight_scale_of().
+float weight_scale_of(float published, float bias);
 
 // rne(w / scale), limited to [-127, 127]; NaN gives 0.
 std::int8_t quantize_weight(float weight, float scale);

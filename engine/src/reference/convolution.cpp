@@ -38,10 +38,10 @@ void for_products(const ConvolutionShape& shape, int channel, int row, Add&& add
     const std::int64_t plane =
         static_cast<std::int64_t>(group * group_inputs + c) * shape.in.height;
     for (int ky = 0; ky < shape.kernel_y; ++ky) {
-      const int y = row * shape.stride_y + ky * shape.dilation - shape.padding;
+      const int y = row * shape.stride_y + ky * shape.dilation_y - shape.padding_y;
       for (int kx = 0; kx < shape.kernel_x; ++kx, ++weight) {
         if (y < 0 || y >= shape.in.height) continue;
-        const int offset = kx * shape.dilation - shape.padding;
+        const int offset = kx * shape.dilation_x - shape.padding_x;
         const Columns columns =
             columns_inside(offset, shape.stride_x, shape.in.width, shape.out.width);
         const std::int64_t first =
@@ -154,8 +154,8 @@ class Int8Convolution final : public ReferenceConvolution {
     weights_.resize(bias_.size() * depth);
     weight_scale_.resize(bias_.size());
     for (std::size_t c = 0; c < bias_.size(); ++c) {
+      weight_scale_[c] = request.weight_scale(static_cast<int>(c));
       const std::span<const float> filter = request.filter(static_cast<int>(c));
-      weight_scale_[c] = weight_scale_of(filter, bias_[c]);
       for (std::size_t i = 0; i < depth; ++i) {
         weights_[c * depth + i] = quantize_weight(filter[i], weight_scale_[c]);
       }

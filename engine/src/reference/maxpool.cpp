@@ -26,17 +26,17 @@ void set_lowest(Half& value) { value.bits = 0xFBFF; }
 
 }  // namespace
 
-void reference_maxpool(const MaxpoolParameters& p, const LayerCall& call) {
+void reference_maxpool(const Window& window, const LayerCall& call) {
   const Shape& in_shape = call.layer.in;
   const Shape& out_shape = call.layer.out;
   with_typed(call.inputs[0].tensor, call.output, [&]<typename T>(const T* in, T* out) {
     for_places(out_shape, [&](int c, int row, int column) {
       T largest;
       set_lowest(largest);
-      for (int ky = 0; ky < p.size_y; ++ky) {
-        for (int kx = 0; kx < p.size_x; ++kx) {
-          const int y = row * p.stride_y + ky - p.padding / 2;
-          const int x = column * p.stride_x + kx - p.padding / 2;
+      for (int ky = 0; ky < window.y.size; ++ky) {
+        for (int kx = 0; kx < window.x.size; ++kx) {
+          const int y = row * window.y.stride + ky * window.y.dilation - window.y.before;
+          const int x = column * window.x.stride + kx * window.x.dilation - window.x.before;
           if (y < 0 || y >= in_shape.height || x < 0 || x >= in_shape.width) continue;
           const T value = in[position(in_shape, c, y, x)];
           if (is_greater(value, largest)) largest = value;

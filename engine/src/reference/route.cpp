@@ -3,7 +3,25 @@
 
 namespace mpe {
 
+namespace {
+
+void reference_join(Axis axis, const LayerCall& call) {
+  int before = 0;
+  for (const LayerInput& input : call.inputs) {
+    for_places(input.shape, [&](int c, int y, int x) {
+      const int to_y = axis == Axis::kHeight ? before + y : y;
+      const int to_x = axis == Axis::kWidth ? before + x : x;
+      convert_value(input.tensor, 0, position(input.shape, c, y, x), call.output, 0,
+                    position(call.layer.out, c, to_y, to_x));
+    });
+    before += input.shape[axis];
+  }
+}
+
+}  // namespace
+
 void reference_route(const RouteParameters& p, const LayerCall& call) {
+  if (p.axis != Axis::kChannels) return reference_join(p.axis, call);
   const Shape& out = call.layer.out;
   int before = 0;  // channels
   for (const LayerInput& input : call.inputs) {

@@ -6,18 +6,23 @@ namespace mpe {
 
 void reference_softmax(const SoftmaxParameters& p, const LayerCall& call) {
   reference_copy(call);
-  auto* values = static_cast<float*>(call.output.data);
-  const std::int64_t length = call.layer.in.elements() / p.groups;
-  for (int group = 0; group < p.groups; ++group, values += length) {
+  const std::int64_t lines = call.layer.in.elements() / p.length;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    float* const values = static_cast<float*>(call.output.data) + p.start_of(line);
     float largest = values[0];
-    for (std::int64_t i = 0; i < length; ++i) largest = values[i] > largest ? values[i] : largest;
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < length; ++i) {
-      values[i] = exponential(values[i] / p.temperature - largest / p.temperature);
-      sum += static_cast<double>(values[i]);
+    for (std::int64_t i = 0; i < p.length; ++i) {
+      const float value = values[i * p.stride];
+      largest = value > largest ? value : largest;
     }
-    for (std::int64_t i = 0; i < length; ++i) {
-      values[i] = static_cast<float>(static_cast<double>(values[i]) / sum);
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < p.length; ++i) {
+      float& value = values[i * p.stride];
+      value = exponential(value / p.temperature - largest / p.temperature);
+      sum += static_cast<double>(value);
+    }
+    for (std::int64_t i = 0; i < p.length; ++i) {
+      float& value = values[i * p.stride];
+      value = static_cast<float>(static_cast<double>(value) / sum);
     }
   }
 }

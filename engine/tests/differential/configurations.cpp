@@ -222,7 +222,7 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
   for (const int input : layer.inputs) {
     same_input &= identical(tensor(outcome, input), tensor(reference_, input));
   }
-  if (!layer.has_weights() || kernel.precision == Precision::kInt8) {
+  if (!layer.has_filters() || kernel.precision == Precision::kInt8) {
     if (!same_input || same_bits(actual, expected)) return {};
     return first_difference(actual, expected);
   }
@@ -255,7 +255,7 @@ void Comparison::compare(const Configuration& configuration, const Outcome& outc
     const Kernel& kernel = outcome.kernels[static_cast<std::size_t>(layer.index)];
     const std::string used = std::string(mpe::name_of(kernel.precision)) + " " +
                              std::string(kernel.isa) + " " + std::string(kernel.algorithm);
-    if (layer.has_weights()) ++kernels_[used];
+    if (layer.has_filters()) ++kernels_[used];
     const std::string difference = compare_layer(layer, outcome);
     if (difference.empty()) continue;
     find(name_of(configuration), "layer " + std::to_string(layer.index) + " (" +
@@ -345,7 +345,7 @@ bool Comparison::only_int8() const {
   }
   for (const Layer& layer : network_.layers) {
     const Kernel& kernel = reference_.kernels[static_cast<std::size_t>(layer.index)];
-    if (layer.has_weights() && kernel.precision != Precision::kInt8) return false;
+    if (layer.has_filters() && kernel.precision != Precision::kInt8) return false;
   }
   return true;
 }

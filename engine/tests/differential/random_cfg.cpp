@@ -35,7 +35,7 @@ bool small(const Network& network) {
     elements += layer.out.elements();
     operations += layer.macs;
     const mpe::LayerGeometry of = layer.operation->geometry();
-    if (!layer.has_weights()) operations += layer.out.elements() * of.size_y * of.size_x;
+    if (!layer.has_filters()) operations += layer.out.elements() * of.size_y * of.size_x;
   }
   return elements <= 60'000 && operations <= 1'500'000 &&
          mpe::weights_file_bytes(network) <= 1'200'000;
@@ -53,6 +53,8 @@ class CfgGenerator {
                                     Policy::kMixed,       Policy::kMixed};
     policy_ = kPolicies[random_.integer(0, 7)];
     normalized_ = random_.integer(0, 2) == 0 ? 60 : 15;
+    constexpr int kGraphShares[] = {0, 0, 20, 60};
+    graph_ = kGraphShares[random_.integer(0, 3)];
   }
 
   RandomCfg generate() {
@@ -115,9 +117,9 @@ class CfgGenerator {
   }
 
   std::string activation() {
-    constexpr const char* kNames[] = {"linear", "leaky", "relu",  "relu6",    "logistic",
-                                      "tanh",   "mish",  "swish", "hard_mish"};
-    const std::string name = kNames[random_.integer(0, 8)];
+    const auto names = mpe::activation_names();
+    const auto last = static_cast<int>(names.size()) - 1;
+    const std::string name(names[static_cast<std::size_t>(random_.integer(0, last))]);
     return "activation=" + (chance(20) ? std::string("linear") : name) + "\n";
   }
 
@@ -178,9 +180,25 @@ class CfgGenerator {
         std::string keys = "size=" + std::to_string(random_.integer(1, 7)) + "\n";
         keys += "padding=" + std::to_string(random_.integer(0, 4)) + "\n";
         if (chance(25)) keys += "dilation=2\n";
+        if (chance(30)) keys += one_sided();
         return convolution(groups, keys);
       }
     }
+  }
+
+  // Sides and axes of their own, as in other languages than Darknet's.
+  std::string one_sided() {
+    std::string keys;
+    for (const char* key : {"size_x", "size_y"}) {
+      if (chance(40)) keys += std::string(key) + "=" + std::to_string(random_.integer(1, 5)) + "\n";
+    }
+    for (const char* key : {"pad_top", "pad_left", "pad_bottom", "pad_right"}) {
+      if (chance(50)) keys += std::string(key) + "=" + std::to_string(random_.integer(0, 4)) + "\n";
+    }
+    for (const char* key : {"dilation_x", "dilation_y"}) {
+      if (chance(20)) keys += std::string(key) + "=" + std::to_string(random_.integer(1, 3)) + "\n";
+    }
+    return keys;
   }
 
   std::string absurd_convolution() {
@@ -302,7 +320,191 @@ class CfgGenerator {
     }
   }
 
+  std::string axis() {
+    constexpr const char* kAxes[] = {"channels", "height", "width"};
+    return kAxes[random_.integer(0, 2)];
+  }
+
+  std::string sizes(const Shape& shape) {
+    return "channels=" + std::to_string(shape.channels) +
+           "\nheight=" + std::to_string(shape.height) + "\nwidth=" + std::to_string(shape.width) +
+           "\n";
+  }
+
+  std::string window() {
+    std::string text = "size=" + std::to_string(random_.integer(1, 4)) + "\n";
+    text += "stride=" + std::to_string(random_.integer(1, 3)) + "\n";
+    if (chance(50)) text += one_sided();
+    return text;
+  }
+
+  // Of the preceding layer and an earlier one, or a constant, of which some axes may be repeated.
+  std::string arithmetic() {
+    if (layers_ == 0) return {};
+    constexpr const char* kNames[] = {"add", "sub", "mul", "div", "minimum", "maximum"};
+    const std::string name = kNames[random_.integer(0, 5)];
+    const int here = layers_ - 1;
+    std::string text;
+    std::string other;
+    const auto from = earlier([&](const Layer& layer) {
+      const Shape& shape = layer.out;
+      return layer.index < here && (shape.channels == shape_.channels || shape.channels == 1) &&
+             (shape.height == shape_.height || shape.height == 1) &&
+             (shape.width == shape_.width || shape.width == 1);
+    });
+    if (from && chance(70)) {
+      other = std::to_string(*from);
+    } else {
+      Shape shape = shape_;
+      if (chance(50)) shape.channels = 1;
+      if (chance(50)) shape.height = 1;
+      if (chance(50)) shape.width = 1;
+      text = "[constant]\n" + sizes(shape);
+      other = "-1";
+    }
+    const std::string first = std::to_string(here);
+    text +=
+        "[" + name + "]\nfrom=" + (chance(80) ? first + "," + other : other + "," + first) + "\n";
+    return text + activation();
+  }
+
+  std::string function() {
+    switch (random_.integer(0, 5)) {
+      case 0:
+        return section("prelu");
+      case 1: {
+        constexpr const char* kNames[] = {"exp", "sqrt", "abs", "neg"};
+        return section(kNames[random_.integer(0, 3)]);
+      }
+      case 2: {
+        constexpr const char* kForms[] = {"leaky\nalpha=0.3\n", "elu\nalpha=0.5\n",
+                                          "hard_sigmoid\nalpha=0.2\n", "clip\nmin=-0.5\nmax=2\n",
+                                          "clip\nmax=1\n"};
+        return std::string("[activation]\nactivation=") + kForms[random_.integer(0, 4)];
+      }
+      default:
+        return "[activation]\n" + activation();
+    }
+  }
+
+  std::string pool() {
+    std::string text = "[pool]\n" + window();
+    if (chance(50)) return text;
+    return text + "type=average\n" + (chance(50) ? "count_padding=1\n" : "");
+  }
+
+  std::string reduce() {
+    constexpr const char* kTypes[] = {"mean", "sum", "max", "min", "l2"};
+    std::string text = "[reduce]\ntype=" + std::string(kTypes[random_.integer(0, 4)]) + "\naxes=";
+    text += axis();
+    if (chance(40)) text += "," + axis();
+    return text + "\n";
+  }
+
+  std::string reshape() {
+    const int values = static_cast<int>(shape_.elements());
+    const int channels = divisor_of(values);
+    const int height = divisor_of(values / channels);
+    return "[reshape]\n" + sizes({channels, height, values / channels / height});
+  }
+
+  std::string transpose() {
+    std::string axes[] = {"0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1", "2,1,0"};
+    if (chance(60)) return "[transpose]\naxes=" + axes[random_.integer(0, 5)] + "\n";
+    // The channels in groups, which is how ShuffleNet mixes them.
+    const int groups = divisor_of(shape_.channels);
+    const int plane = static_cast<int>(shape_.plane());
+    return "[transpose]\ndims=" + std::to_string(groups) + "," +
+           std::to_string(shape_.channels / groups) + "," + std::to_string(plane) +
+           "\naxes=1,0,2\n" + sizes(shape_);
+  }
+
+  std::string slice() {
+    const std::string along = axis();
+    const int size = along == "channels" ? shape_.channels
+                     : along == "height" ? shape_.height
+                                         : shape_.width;
+    const int begin = random_.integer(0, size - 1);
+    std::string text = "[slice]\naxis=" + along + "\n";
+    if (chance(20)) return text + "step=-" + std::to_string(random_.integer(1, 3)) + "\n";
+    text += "begin=" + std::to_string(begin) + "\n";
+    text += "end=" + std::to_string(random_.integer(begin + 1, size)) + "\n";
+    return text + "step=" + std::to_string(chance(60) ? 1 : random_.integer(1, 3)) + "\n";
+  }
+
+  std::string pad() {
+    constexpr const char* kModes[] = {"constant", "constant\nvalue=-1.5", "reflect", "edge"};
+    std::string text = "[pad]\nmode=" + std::string(kModes[random_.integer(0, 3)]) + "\n";
+    for (const char* key :
+         {"pad_front", "pad_back", "pad_top", "pad_left", "pad_bottom", "pad_right"}) {
+      if (chance(40)) text += std::string(key) + "=" + std::to_string(random_.integer(0, 3)) + "\n";
+    }
+    return text;
+  }
+
+  std::string resize() {
+    constexpr const char* kCoordinates[] = {"half_pixel", "pytorch_half_pixel", "asymmetric",
+                                            "align_corners"};
+    constexpr const char* kRoundings[] = {"floor", "ceil", "round_prefer_floor",
+                                          "round_prefer_ceil"};
+    std::string text = "[resize]\nwidth=" + std::to_string(random_.integer(1, 40)) + "\n";
+    text += "height=" + std::to_string(random_.integer(1, 40)) + "\n";
+    text += std::string("mode=") + (chance(50) ? "linear" : "nearest") + "\n";
+    text += std::string("coordinates=") + kCoordinates[random_.integer(0, 3)] + "\n";
+    return text + "rounding=" + kRoundings[random_.integer(0, 3)] + "\n";
+  }
+
+  // With the transpose of an earlier layer, or of the preceding one.
+  std::string matmul() {
+    if (layers_ == 0) return {};
+    const std::string here = std::to_string(layers_ - 1);
+    return "[transpose]\naxes=0,2,1\n[matmul]\nfrom=" + here + ",-1\n";
+  }
+
+  std::string join_along() {
+    if (layers_ == 0) return {};
+    const bool rows = chance(50);
+    const auto from = earlier([&](const Layer& layer) {
+      return layer.out.channels == shape_.channels &&
+             (rows ? layer.out.width == shape_.width : layer.out.height == shape_.height);
+    });
+    return std::string("[route]\naxis=") + (rows ? "height" : "width") + "\nlayers=-1" +
+           (from ? "," + std::to_string(*from) : "") + "\n";
+  }
+
+  // Sections that Darknet does not have.
+  std::string graph_section() {
+    switch (random_.integer(0, 13)) {
+      case 0:
+      case 1:
+      case 2:
+        return arithmetic();
+      case 3:
+        return function();
+      case 4:
+      case 5:
+        return pool();
+      case 6:
+        return reduce();
+      case 7:
+        return reshape();
+      case 8:
+        return transpose();
+      case 9:
+        return slice();
+      case 10:
+        return pad();
+      case 11:
+        return resize();
+      case 12:
+        return matmul();
+      default:
+        return chance(50) ? join_along() : "[softmax]\naxis=" + axis() + "\n";
+    }
+  }
+
   std::string next() {
+    if (chance(graph_)) return graph_section();
     const int kind = random_.integer(0, 19);
     if (kind < 8) return chance(absurd_) ? absurd_convolution() : usual_convolution();
     switch (kind) {
@@ -333,6 +535,7 @@ class CfgGenerator {
   Random& random_;
   int absurd_ = 0;      // per cent of the layers
   int normalized_ = 0;  // per cent of the layers with weights
+  int graph_ = 0;       // per cent of the sections that Darknet does not have
   Policy policy_ = Policy::kFp32;
   std::string text_;
   Network network_;

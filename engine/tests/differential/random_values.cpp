@@ -163,7 +163,11 @@ std::string random_weights(const Network& network, Nature nature, Random& random
   std::string bytes(reinterpret_cast<const char*>(version), sizeof version);
   bytes.append(old_header ? 4 : 8, '\0');  // images seen
   for (const Layer& layer : network.layers) {
-    if (!layer.has_weights()) continue;
+    if (layer.rules.weights == mpe::WeightsRule::kValues) {
+      const Nature here = random.integer(0, 1) == 0 ? Nature::kUsual : nature;
+      append(bytes, biases_of(static_cast<int>(layer.parameters), here, random));
+    }
+    if (!layer.has_filters()) continue;
     const int channels = layer.out.channels;
     const std::int64_t count =
         layer.parameters - std::int64_t{channels} * (layer.batch_normalize ? 4 : 1);

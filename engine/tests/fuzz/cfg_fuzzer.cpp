@@ -31,9 +31,10 @@ void check(const mpe::Network& network) {
     require(of.groups > 0 && of.stride_x > 0 && of.stride_y > 0);
     require(of.size_x > 0 && of.size_y > 0);
     if (const mpe::ConvolutionShape* shape = layer.operation->convolution()) {
-      require(shape->padding >= 0 && shape->dilation > 0);
+      require(shape->padding_y >= 0 && shape->padding_x >= 0 && shape->dilation_y > 0 &&
+              shape->dilation_x > 0);
     }
-    require(layer.macs >= 0 && layer.parameters >= (layer.has_weights() ? 1 : 0));
+    require(layer.macs >= 0 && layer.parameters >= (layer.has_filters() ? 1 : 0));
   }
 }
 

@@ -109,7 +109,7 @@ std::vector<std::vector<float>> run(const Files& files, const std::string& algor
   session.run(input);
   for (const Layer& layer : session.network().layers) {
     const auto executed = session.reports()[static_cast<std::size_t>(layer.index)].executed;
-    all_int8 &= !layer.has_weights() || executed == mpe::Precision::kInt8;
+    all_int8 &= !layer.has_filters() || executed == mpe::Precision::kInt8;
   }
   std::vector<std::vector<float>> heads;
   for (const int head : session.heads()) {

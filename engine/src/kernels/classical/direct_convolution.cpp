@@ -79,7 +79,7 @@ class DirectConvolution final : public Convolution {
     };
     const std::int64_t stride = geometry_->stride_y;
     const std::int64_t line = geometry_->in_width * static_cast<std::int64_t>(value_size_);
-    const std::int64_t window = std::int64_t{geometry_->kernel_y - 1} * geometry_->dilation + 1;
+    const std::int64_t window = std::int64_t{geometry_->kernel_y - 1} * geometry_->dilation_y + 1;
     const std::int64_t lines = kInputBytes / (line * std::min(geometry_->channels, kLeastDepth));
     const std::int64_t sums = std::int64_t{sum_stride()} * 4;  // bytes of a row
     const std::int64_t rows = std::min((lines - window) / stride + 1, kSumBytes / sums);

@@ -94,9 +94,9 @@ class Im2colConvolution final : public Convolution {
     const T* map = static_cast<const T*>(input) +
                    static_cast<std::int64_t>(channel) * g.in_height * g.in_width;
     const ColumnRange inside = g.inside[kx];
-    const int offset = kx * g.dilation - g.padding;
+    const int offset = kx * g.dilation_x - g.padding_x;
     for (int row = 0; row < g.out_height; ++row, to += g.out_width) {
-      const int y = row * g.stride_y + ky * g.dilation - g.padding;
+      const int y = row * g.stride_y + ky * g.dilation_y - g.padding_y;
       if (y < 0 || y >= g.in_height) {
         std::fill_n(to, g.out_width, outside);
         continue;

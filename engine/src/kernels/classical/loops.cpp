@@ -98,8 +98,8 @@ void run_plain(const DirectWork& work) {
         for (int c = 0; c < g.channels; ++c) {
           for (int ky = 0; ky < g.kernel_y; ++ky) {
             for (int kx = 0; kx < g.kernel_x; ++kx) {
-              const int y = row * g.stride_y + ky * g.dilation - g.padding;
-              const int x = column * g.stride_x + kx * g.dilation - g.padding;
+              const int y = row * g.stride_y + ky * g.dilation_y - g.padding_y;
+              const int x = column * g.stride_x + kx * g.dilation_x - g.padding_x;
               if (y < 0 || y >= g.in_height || x < 0 || x >= g.in_width) continue;
               const Stored value =
                   input[(static_cast<std::int64_t>(c) * g.in_height + y) * g.in_width + x];
@@ -134,16 +134,16 @@ void run_rows(const DirectWork& work) {
           static_cast<std::int64_t>(work.channel_begin + channel) * g.channels * g.taps();
       for (int row = 0; row < rows; ++row) {
         Sum* sums = tile + (static_cast<std::int64_t>(channel) * rows + row) * work.sum_stride;
-        const int y = (work.row_begin + row) * g.stride_y - g.padding;
+        const int y = (work.row_begin + row) * g.stride_y - g.padding_y;
         const TapRange taps = row_taps(g, work.row_begin + row);
         for (int c = first; c < last; ++c) {
           for (int ky = taps.begin; ky < taps.end; ++ky) {
             const Stored* line =
                 static_cast<const Stored*>(work.input) +
-                (static_cast<std::int64_t>(c) * g.in_height + y + ky * g.dilation) * g.in_width;
+                (static_cast<std::int64_t>(c) * g.in_height + y + ky * g.dilation_y) * g.in_width;
             for (int kx = 0; kx < g.kernel_x; ++kx) {
               const auto weight = A::broadcast(weights[(c * g.kernel_y + ky) * g.kernel_x + kx]);
-              const int offset = kx * g.dilation - g.padding;
+              const int offset = kx * g.dilation_x - g.padding_x;
               const ColumnRange inside = g.inside[kx];
               for (int x = inside.begin; x < inside.end; ++x) {
                 const auto value = A::load(line + (x * g.stride_x + offset), 1, work.zero_point);

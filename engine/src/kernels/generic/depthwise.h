@@ -49,9 +49,9 @@ class Depthwise {
     const int input_channel = channel / work.multiplier;
     const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
     const auto* input = static_cast<const Input*>(work.input) + input_channel * pixels;
-    const int first = y * geometry.stride_y - geometry.padding;
+    const int first = y * geometry.stride_y - geometry.padding_y;
     const int count =
-        (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+        (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
     for (int phase_y = 0; phase_y < geometry.stride_y; ++phase_y) {
       for (int phase_x = 0; phase_x < geometry.stride_x; ++phase_x) {
         Value* plane = reinterpret_cast<Value*>(work.strip) +
@@ -68,7 +68,7 @@ class Depthwise {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int zero_point = work.zero_points == nullptr ? 0 : work.zero_points[input_channel];
     const int stride = geometry.stride_x;
-    const int start = phase_x - geometry.padding;
+    const int start = phase_x - geometry.padding_x;
     const int skipped = start < 0 ? (-start + stride - 1) / stride : 0;
     const int inside = (geometry.in_width - start + stride - 1) / stride;
     const int first = limited(skipped, 0, work.plane_width);

@@ -34,7 +34,7 @@ class DepthwiseRows {
     const int size = geometry.kernel_y;
     const int stride = geometry.stride_y;
     const bool square = geometry.kernel_x == size && geometry.stride_x == stride;
-    if (square && geometry.dilation == 1) {
+    if (square && geometry.dilation_y == 1 && geometry.dilation_x == 1) {
       if (size == 3 && stride == 1) return convolve<3, 1>(work);
       if (size == 3 && stride == 2) return convolve<3, 2>(work);
       if (size == 5 && stride == 1) return convolve<5, 1>(work);
@@ -89,7 +89,7 @@ class DepthwiseRows {
 
   template <int kStride>
   static Columns columns_of(const DepthwiseWork& work, int phase) {
-    const int start = phase - work.geometry->padding;
+    const int start = phase - work.geometry->padding_x;
     const int skipped = start < 0 ? (-start + kStride - 1) / kStride : 0;
     const int inside = (work.geometry->in_width - start + kStride - 1) / kStride;
     const int begin = limited(skipped, 0, work.plane_width);
@@ -103,7 +103,7 @@ class DepthwiseRows {
     const ConvolutionGeometry& geometry = *work.geometry;
     const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
     const auto* input = static_cast<const Input*>(work.input) + channel / work.multiplier * pixels;
-    const int first = y * kStride - geometry.padding;
+    const int first = y * kStride - geometry.padding_y;
     const int count = (rows - 1) * kStride + kSize;
     int row = 0;
     if (y > 0) {
@@ -142,7 +142,7 @@ class DepthwiseRows {
       const Columns all = columns[0];
       K::copy(from, plane_row<1>(work, row, 0) + all.begin, all.end - all.begin);
     } else {
-      const int even = work.geometry->padding % 2;
+      const int even = work.geometry->padding_x % 2;
       const Columns evens = columns[even];
       const Columns odds = columns[1 - even];
       Value* even_row = plane_row<2>(work, row, even) + evens.begin;

@@ -26,11 +26,11 @@ struct TapRange {
 };
 
 inline TapRange row_taps(const ConvolutionGeometry& geometry, int row) {
-  const int first = row * geometry.stride_y - geometry.padding;
+  const int first = row * geometry.stride_y - geometry.padding_y;
   TapRange range{0, geometry.kernel_y};
-  while (range.begin < range.end && first + range.begin * geometry.dilation < 0) ++range.begin;
+  while (range.begin < range.end && first + range.begin * geometry.dilation_y < 0) ++range.begin;
   while (range.end > range.begin &&
-         first + (range.end - 1) * geometry.dilation >= geometry.in_height) {
+         first + (range.end - 1) * geometry.dilation_y >= geometry.in_height) {
     --range.end;
   }
   return range;
@@ -146,10 +146,10 @@ class Direct {
   // Whether a whole vector's inputs at a column are values of the map, if not of the row.
   static bool can_read(const DirectWork& work, const Place& place, int column) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const int y = place.row * geometry.stride_y - geometry.padding +
-                  (row_taps(geometry, place.row).end - 1) * geometry.dilation;
-    const int x = (column + K::kLanes - 1) * geometry.stride_x - geometry.padding +
-                  (geometry.kernel_x - 1) * geometry.dilation;
+    const int y = place.row * geometry.stride_y - geometry.padding_y +
+                  (row_taps(geometry, place.row).end - 1) * geometry.dilation_y;
+    const int x = (column + K::kLanes - 1) * geometry.stride_x - geometry.padding_x +
+                  (geometry.kernel_x - 1) * geometry.dilation_x;
     const std::int64_t rest = static_cast<std::int64_t>(geometry.channels - place.last) *
                               geometry.in_height * geometry.in_width;
     return x < rest + static_cast<std::int64_t>(geometry.in_height - y) * geometry.in_width;
@@ -166,8 +166,8 @@ class Direct {
     const TapRange taps_y = row_taps(geometry, place.row);
     const auto* weights = static_cast<const Stored*>(work.weights) + place.channel * depth;
     const auto* input = static_cast<const Stored*>(work.input);
-    const int y = place.row * geometry.stride_y - geometry.padding;
-    const int x = column * stride - geometry.padding;
+    const int y = place.row * geometry.stride_y - geometry.padding_y;
+    const int x = column * stride - geometry.padding_x;
 
     typename L::Values totals[kRows][kSteps];
     Sum* const sums = place.sums + column;
@@ -179,10 +179,10 @@ class Direct {
     for (int c = place.first; c < place.last; ++c) {
       for (int ky = taps_y.begin; ky < taps_y.end; ++ky) {
         const std::int64_t line =
-            c * plane + static_cast<std::int64_t>(y + ky * geometry.dilation) * geometry.in_width;
+            c * plane + static_cast<std::int64_t>(y + ky * geometry.dilation_y) * geometry.in_width;
         const Stored* weight = weights + (c * geometry.kernel_y + ky) * geometry.kernel_x;
         for (int kx = taps_x.begin; kx < taps_x.end; ++kx) {
-          const Stored* from = input + (line + x + kx * geometry.dilation);
+          const Stored* from = input + (line + x + kx * geometry.dilation_x);
           typename L::Values values[kSteps];
           unroll<kSteps>([&](auto s) MPE_UNROLLED {
             values[s.value] = L::load(from + s.value * L::kLanes * stride, stride, work.zero_point);

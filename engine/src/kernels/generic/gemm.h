@@ -146,7 +146,7 @@ class Gemm {
 
   static bool is_pointwise(const ConvolutionGeometry& geometry) {
     return geometry.taps() == 1 && geometry.stride_x == 1 && geometry.stride_y == 1 &&
-           geometry.padding == 0;
+           geometry.padding_y == 0 && geometry.padding_x == 0;
   }
 
   // Panel by panel, every block of weights: where the weights are small, or where panels need not
@@ -241,7 +241,7 @@ class Gemm {
   static void load_lines(const GemmWork& work, int padded_row) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
-    const int y = padded_row - geometry.padding;
+    const int y = padded_row - geometry.padding_y;
     const int stride = geometry.stride_x;
     for (int channel = 0; channel < geometry.channels; ++channel) {
       Input* to = line_at(work, channel, padded_row);
@@ -252,7 +252,7 @@ class Gemm {
       const Input* from = static_cast<const Input*>(work.input) + channel * plane +
                           static_cast<std::int64_t>(y) * geometry.in_width;
       for (int phase = 0; phase < stride; ++phase, to += work.line_width) {
-        const int outside = geometry.padding - phase;
+        const int outside = geometry.padding_x - phase;
         const int first = limited((outside + stride - 1) / stride, 0, work.line_width);
         const int x = first * stride - outside;
         const int inside = (geometry.in_width - x + stride - 1) / stride;

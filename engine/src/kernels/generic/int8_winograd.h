@@ -41,7 +41,8 @@ class Int8Winograd {
     const int rows = 4 * (last_row - first_row) + 6;
     auto* padded = reinterpret_cast<std::int8_t*>(work.scratch);
     for (int channel = work.begin; channel < work.end; ++channel) {
-      copy_rows(work, work.input + channel * plane, 4 * first_row - geometry.padding, rows, padded);
+      copy_rows(work, work.input + channel * plane, 4 * first_row - geometry.padding_y, rows,
+                padded);
       for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
         std::int32_t offsets[kTiles];
         const bool neighbours = tile_offsets(work, panel, first_row, offsets);
@@ -93,7 +94,7 @@ class Int8Winograd {
                         std::int8_t* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int width = work.padded_width;
-    const int before = geometry.padding < width ? geometry.padding : width;
+    const int before = geometry.padding_x < width ? geometry.padding_x : width;
     const int count = limited(geometry.in_width, 0, width - before);
     for (int row = 0; row < rows; ++row, ++y, to += width) {
       if (y < 0 || y >= geometry.in_height) {

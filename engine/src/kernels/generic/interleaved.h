@@ -156,7 +156,7 @@ class Interleaved {
       const int height = Copy::halves(work);
       const int row = panel * kColumns / geometry.out_width;
       const int x = panel * kColumns - row * geometry.out_width;
-      const int y = row * height * geometry.stride_y - geometry.padding - strip.first_row;
+      const int y = row * height * geometry.stride_y - geometry.padding_y - strip.first_row;
       const Word* start = strip.words + static_cast<std::int64_t>(y) * work.padded_width + x;
       const Word* const starts[2] = {start, start + geometry.stride_y * work.padded_width};
       int block = begin;

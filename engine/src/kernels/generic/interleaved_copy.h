@@ -44,11 +44,11 @@ class InterleavedCopy {
     const int first = begin / geometry.out_width * height;
     const int last = (end - 1) / geometry.out_width * height + height - 1;
     const int rows =
-        (last - first) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation + 1;
+        (last - first) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
     Strip strip;
     strip.words = reinterpret_cast<Word*>(work.strip);
     strip.plane = interleaved_plane(rows, work.padded_width) / 4;
-    strip.first_row = first * geometry.stride_y - geometry.padding;
+    strip.first_row = first * geometry.stride_y - geometry.padding_y;
     for (int word = 0; word < work.channel_words; ++word) {
       copy_plane(work, word, strip.first_row, rows, strip.words + word * strip.plane);
     }
@@ -66,7 +66,7 @@ class InterleavedCopy {
         split_pixels(geometry, panel * kColumns, column_count(work, panel), 0, segments);
     for (int i = 0; i < used; ++i) {
       const int y = segments[i].y * halves(work) + half;
-      const std::int64_t row = y * geometry.stride_y - geometry.padding - strip.first_row;
+      const std::int64_t row = y * geometry.stride_y - geometry.padding_y - strip.first_row;
       starts[i] = strip.words + row * work.padded_width + segments[i].x * geometry.stride_x;
     }
     const bool whole = used == 1 && segments[0].count == kColumns && geometry.stride_x == 1;
@@ -122,7 +122,7 @@ class InterleavedCopy {
       channels[c] = work.input + channel * plane;
     }
     const int width = work.padded_width;
-    const int before = geometry.padding < width ? geometry.padding : width;
+    const int before = geometry.padding_x < width ? geometry.padding_x : width;
     const int count = limited(geometry.in_width, 0, width - before);
     // Rows without padding that follow each other are one.
     if (before == 0 && count == width && geometry.in_width == width && y >= 0 &&

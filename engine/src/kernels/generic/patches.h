@@ -116,7 +116,7 @@ template <int kColumns, typename T>
 inline void gather_segment(const ConvolutionGeometry& geometry, const Segment& segment, int ky,
                            int kx, const T* input, int channels, T padding, T* rows) {
   T* to = rows + segment.column;
-  const int y = segment.y * geometry.stride_y + ky * geometry.dilation - geometry.padding;
+  const int y = segment.y * geometry.stride_y + ky * geometry.dilation_y - geometry.padding_y;
   if (segment.y == kBlank || y < 0 || y >= geometry.in_height) {
     for (int c = 0; c < channels; ++c, to += kColumns) fill_run(to, padding, segment.count);
     return;
@@ -128,7 +128,7 @@ inline void gather_segment(const ConvolutionGeometry& geometry, const Segment& s
   const int count = last - first;
   const int after = end - last;
   const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
-  const int x = first * geometry.stride_x + kx * geometry.dilation - geometry.padding;
+  const int x = first * geometry.stride_x + kx * geometry.dilation_x - geometry.padding_x;
   const T* from = count == 0 ? input : input + static_cast<std::int64_t>(y) * geometry.in_width + x;
   if (geometry.stride_x != 1) {
     for (int c = 0; c < channels; ++c, to += kColumns, from += plane) {

@@ -86,13 +86,13 @@ class WinogradInput {
   static void transform_columns(const WinogradWork& work, const TileSegment& segment,
                                 const Input* input, const Input* zeros, Panel* lines) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const int x = segment.x - geometry.padding;
+    const int x = segment.x - geometry.padding_x;
     const int width = segment.count * kTile + kInput - kTile;
     const int first = limited(-x, 0, width);
     const int last = limited(geometry.in_width - x, first, width);
     const Input* rows[kInput];
     unroll<kInput>([&](auto i) MPE_UNROLLED {
-      const int y = segment.y + i.value - geometry.padding;
+      const int y = segment.y + i.value - geometry.padding_y;
       const bool inside = y >= 0 && y < geometry.in_height && last > first;
       rows[i.value] =
           inside ? input + static_cast<std::int64_t>(y) * geometry.in_width + x + first : zeros;

@@ -1,0 +1,140 @@
+#include "layers/function.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/activation.h"
+#include "layers/operation.h"
+#include "layers/registry.h"
+#include "layers/section_keys.h"
+#include "layers/value_blocks.h"
+#include "reference/loops.h"
+
+namespace mpe {
+namespace {
+
+using Kind = FunctionParameters::Kind;
+
+class Function final : public OperationWith<FunctionParameters> {
+ public:
+  using OperationWith::OperationWith;
+
+  void run(const LayerCall& call, const Workers& workers) const override {
+    const Shape& out = call.layer.out;
+    for_value_blocks(out, workers, [&](int channel, std::int64_t first, int count) {
+      float values[kValueBlock];
+      const std::int64_t offset = channel * out.plane() + first;
+      load_values(call.inputs[0].tensor, channel, offset, count, values, workers.vectors);
+      if (parameters_.kind == Kind::kActivation) {
+        activate_values(parameters_.activation, values, count);
+      } else {
+        const float slope =
+            call.values.empty() ? 0.0F : call.values[static_cast<std::size_t>(channel)];
+        for (int i = 0; i < count; ++i) values[i] = compute(parameters_, values[i], slope);
+      }
+      store_values(values, call.output, channel, offset, count, workers.vectors);
+    });
+  }
+
+  void run_reference(const LayerCall& call) const override {
+    reference_function(parameters_, call);
+  }
+
+  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+};
+
+void finish(Layer& layer, const FunctionParameters& p) {
+  layer.rules.memory = MemoryRule::kInPlace;
+  layer.operation = std::make_shared<Function>(p);
+}
+
+void read_activation_layer(const CfgSection& section, const Network&, Layer& layer) {
+  FunctionParameters p;
+  const std::string_view word = section.word("activation", "linear");
+  const auto takes = [&](std::string_view name, std::string_view key) {
+    if (section.find(key) != nullptr && word != name) {
+      section.fail(section.line_of(key), std::string(key) + "= belongs to activation=" +
+                                             std::string(name) + ", not to " + std::string(word));
+    }
+    return section.find(key) != nullptr;
+  };
+  if (word == "clip") {
+    p = {Kind::kClip, Activation::kLinear,
+         section.real("min", -std::numeric_limits<float>::infinity()),
+         section.real("max", std::numeric_limits<float>::infinity())};
+    if (!(p.alpha <= p.beta)) section.fail(section.line_of("max"), "max= is below min=");
+    return finish(layer, p);
+  }
+  takes("clip", "min");
+  takes("clip", "max");
+  if (word == "leaky" && section.find("alpha") != nullptr) {
+    p = {Kind::kLeaky, Activation::kLinear, section.real("alpha", 0.1F), 0.0F};
+  } else if (word == "elu" && section.find("alpha") != nullptr) {
+    p = {Kind::kElu, Activation::kLinear, section.real("alpha", 1.0F), 0.0F};
+  } else if (word == "hard_sigmoid" &&
+             (section.find("alpha") != nullptr || section.find("beta") != nullptr)) {
+    p = {Kind::kHardSigmoid, Activation::kLinear, section.real("alpha", 0.166666667F),
+         section.real("beta", 0.5F)};
+  } else {
+    for (const std::string_view key : {"alpha", "beta"}) {
+      if (section.find(key) != nullptr) {
+        section.fail(section.line_of(key),
+                     "activation=" + std::string(word) + " has no " + std::string(key) + "=");
+      }
+    }
+    p.activation = read_activation(section, "linear");
+  }
+  finish(layer, p);
+}
+
+template <Kind kKind>
+void read_function(const CfgSection&, const Network&, Layer& layer) {
+  FunctionParameters p;
+  p.kind = kKind;
+  finish(layer, p);
+  if (kKind == Kind::kPrelu) {
+    layer.rules.weights = WeightsRule::kValues;
+    layer.parameters = layer.out.channels;
+  }
+}
+
+}  // namespace
+
+float compute(const FunctionParameters& p, float x, float slope) {
+  switch (p.kind) {
+    case Kind::kActivation:
+      return activate(p.activation, x);
+    case Kind::kLeaky:
+      return x > 0.0F ? x : p.alpha * x;
+    case Kind::kElu:
+      return x > 0.0F ? x : p.alpha * elu(x);
+    case Kind::kHardSigmoid:
+      return smaller(1.0F, larger(0.0F, p.alpha * x + p.beta));
+    case Kind::kClip:
+      return smaller(p.beta, larger(p.alpha, x));
+    case Kind::kExp:
+      return exponential(x);
+    case Kind::kSqrt:
+      return std::sqrt(x);
+    case Kind::kAbs:
+      return std::fabs(x);
+    case Kind::kNeg:
+      return -x;
+    case Kind::kPrelu:
+      return x > 0.0F ? x : slope * x;
+  }
+  return x;
+}
+
+const LayerType kActivationLayer{.read = read_activation_layer, .loops = Loops::kPlain};
+const LayerType kPreluLayer{.read = read_function<Kind::kPrelu>, .loops = Loops::kPlain};
+const LayerType kExpLayer{.read = read_function<Kind::kExp>, .loops = Loops::kPlain};
+const LayerType kSqrtLayer{.read = read_function<Kind::kSqrt>, .loops = Loops::kPlain};
+const LayerType kAbsLayer{.read = read_function<Kind::kAbs>, .loops = Loops::kPlain};
+const LayerType kNegLayer{.read = read_function<Kind::kNeg>, .loops = Loops::kPlain};
+
+}  // namespace mpe

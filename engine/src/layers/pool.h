@@ -1,0 +1,13 @@
+// The mean of a window that slides over the map.
+#pragma once
+
+#include "layers/window.h"
+
+namespace mpe {
+
+struct AverageParameters {
+  Window window;
+  bool count_padding = false;  // places of the padding count as zeros
+};
+
+}  // namespace mpe

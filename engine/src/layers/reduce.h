@@ -1,0 +1,22 @@
+// One value for all that lie along some axes.
+#pragma once
+
+#include <cstdint>
+
+#include "layers/operation.h"
+
+namespace mpe {
+
+enum class Reduction : std::uint8_t { kMean, kSum, kMax, kMin, kL2 };
+
+struct ReduceParameters {
+  Reduction reduction = Reduction::kMean;
+  bool channels = false;
+  bool height = false;
+  bool width = false;
+};
+
+// Computes the output's value at place `output`. (Defined in reference/.)
+void reduce_to(const ReduceParameters& p, const LayerCall& call, std::int64_t output);
+
+}  // namespace mpe
