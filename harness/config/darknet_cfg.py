@@ -7,13 +7,16 @@ when it loads the cfg. As in Darknet, numbers are read as by C's atoi, and space
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
-from harness.config.cfg_keys import cfg_keys, quoted
+from harness.config.cfg_keys import cfg_keys, nearest, quoted
 from harness.config.document import nearest_file
 from harness.config.file_kind import expect_cfg
+from harness.config.layer_shapes import Shape, output_shape, window_terms
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
 
@@ -52,6 +55,10 @@ class Section:
             key, wrong = unknown
             raise self.error(wrong, line=self.option_lines[key])
 
+    def word(self, key: str) -> str:
+        """An option without a comment; empty if it is absent."""
+        return self.options.get(key, "").partition("#")[0].partition(";")[0]
+
     def integer(self, key: str, default: int) -> int:
         """An option as atoi reads it: 0 if it does not begin with a number."""
         return _integer(self.options[key]) if key in self.options else default
@@ -70,7 +77,8 @@ class Layer:
     kind: str
     line: int
     inputs: tuple[int, ...]
-    channels: int  # of its output
+    out: Shape  # of its output
+    given_name: str = ""  # name= of its section
     depthwise: bool = False
     pointwise: bool = False
     precision: str = ""  # as the cfg asks: fp32, fp16 or int8; "" where the kind has none
@@ -81,6 +89,11 @@ class Layer:
     def weighted(self) -> bool:
         """Whether the layer has weights, and with them a precision of its own."""
         return self.kind in _WEIGHTED
+
+    @property
+    def channels(self) -> int:
+        """The channels of its output."""
+        return self.out[0]
 
     @property
     def name(self) -> str:
@@ -94,7 +107,12 @@ class DarknetCfg:
     file: str
     text: str
     layers: tuple[Layer, ...]
-    input_size: tuple[int, int, int]  # channels, height, width
+    input_size: Shape
+    outputs: tuple[int, ...] = ()  # the layers that outputs= of [net] names
+
+    def output_of(self, layer: int) -> Shape:
+        """The size of a layer's output, or of the network's input."""
+        return self.input_size if layer == NETWORK_INPUT else self.layers[layer].out
 
     @cached_property
     def weighted(self) -> tuple[Layer, ...]:
@@ -103,10 +121,14 @@ class DarknetCfg:
 
     @cached_property
     def heads(self) -> tuple[Layer, ...]:
-        """The weighted layers that feed a yolo, region or softmax layer, directly or through layers without
-        weights; the last weighted layer if the network has no such layer."""
+        """The weighted layers that feed an output of the network, directly or through layers without weights.
+
+        Outputs are those that the cfg names, else the inputs of yolo, region and softmax layers; the last
+        weighted layer counts if there are none of either."""
         found: set[int] = set()
-        pending = [source for layer in self.layers if layer.kind in _TERMINAL for source in layer.inputs]
+        pending = list(self.outputs) or [
+            source for layer in self.layers if layer.kind in _TERMINAL for source in layer.inputs
+        ]
         seen: set[int] = set()
         while pending:
             index = pending.pop()
@@ -149,14 +171,31 @@ def parse_cfg(text: str, file: str) -> DarknetCfg:
     network.check_keys("net")
     size = (network.integer("channels", 3), network.integer("height", 0), network.integer("width", 0))
     layers: list[Layer] = []
+    names = {"input": NETWORK_INPUT}
+    _take_name(network, names, NETWORK_INPUT)
     for section in sections[1:]:
         if wrong := cfg_keys().check_section(section.name):
             raise section.error(wrong)
         section.check_keys(section.name)
-        layers.append(_layer(section, layers, size[0], file))
+        layers.append(_layer(section, layers, names, size, file))
+        _take_name(section, names, len(layers) - 1)
     if not layers:
         raise network.error("is the only section; there are no layers")
-    return DarknetCfg(file=file, text=text, layers=tuple(layers), input_size=size)
+    outputs = _references(network, "outputs", len(layers), names) if "outputs" in network.options else []
+    return DarknetCfg(file=file, text=text, layers=tuple(layers), input_size=size, outputs=tuple(outputs))
+
+
+def _take_name(section: Section, names: dict[str, int], tensor: int) -> None:
+    if "name" not in section.options:
+        return
+    name, line = section.word("name"), section.option_lines["name"]
+    if not _is_name(name) or any(character in ",=[]" for character in name):
+        raise section.error(
+            f"{quoted(name)} is no name: names begin with a letter or _ and have none of , # ; = [ ]",
+            line=line,
+        )
+    if names.setdefault(name, tensor) != tensor:
+        raise section.error(f"the name {quoted(name)} is taken already", line=line)
 
 
 def lines_of(text: str) -> list[str]:
@@ -219,57 +258,50 @@ def sections_of(text: str, file: str) -> list[Section]:
     return sections
 
 
-def _layer(section: Section, before: list[Layer], input_channels: int, file: str) -> Layer:
+def _inputs(section: Section, index: int, resolve: Callable[[str], list[int]]) -> list[int]:
+    previous = index - 1
+    match section.name:
+        case "constant":
+            return []
+        case "route":
+            return resolve("from" if "from" in section.options else "layers")
+        case "shortcut" | "scale_channels":
+            return [previous, *resolve("from")]
+        case _:
+            return resolve("from") if "from" in section.options else [previous]
+
+
+def _layer(
+    section: Section, before: list[Layer], names: dict[str, int], input_shape: Shape, file: str
+) -> Layer:
     index = len(before)
 
-    def channels_of(source: int) -> int:
-        return input_channels if source == NETWORK_INPUT else before[source].channels
-
     def resolve(key: str) -> list[int]:
-        line = section.option_lines.get(key, section.line)
-        written = section.integers(key)
-        if not written:
+        if not section.options.get(key):
+            line = section.option_lines.get(key, section.line)
             raise ConfigurationError(f"{file}:{line}: layer {index} ({section.name}) needs the key {key}")
-        found = [index + number if number < 0 else number for number in written]
-        for number, source in zip(written, found, strict=True):
-            if not 0 <= source < index:
-                raise ConfigurationError(
-                    f"{file}:{line}: layer {index} ({section.name}) reads layer {number}, "
-                    "which is not before it"
-                )
-        return found
+        return _references(section, key, index, names)
 
-    previous = index - 1
-    inputs = [previous]
-    channels = channels_of(previous)
+    inputs = _inputs(section, index, resolve)
+    shapes = [input_shape if source == NETWORK_INPUT else before[source].out for source in inputs]
+    out = output_shape(section, shapes)
     depthwise = pointwise = False
     parameters: int | None = 0
     match section.name:
         case "convolutional":
+            channels = shapes[0][0]
             groups = max(section.integer("groups", 1), 1)
             depthwise = groups > 1 and groups == channels
-            size = section.integer("size", 1)
-            pointwise = groups == 1 and size == 1
-            filters = section.integer("filters", 1)
+            pointwise = groups == 1 and window_terms(section) == 1
             # Each filter has a bias and, with batch normalisation, three more numbers.
             normalised = section.integer("batch_normalize", 0) or section.integer("cbn", 0)
-            parameters = filters * (channels // groups * size**2 + (4 if normalised else 1))
-            channels = filters
+            parameters = out[0] * (channels // groups * window_terms(section) + (4 if normalised else 1))
         case "connected":
             parameters = None
-            channels = section.integer("output", 1)
-        case "route":
-            inputs = resolve("layers")
-            channels = sum(map(channels_of, inputs)) // max(section.integer("groups", 1), 1)
-        case "shortcut":
-            inputs = [previous, *resolve("from")]
-        case "scale_channels":
-            inputs = [previous, *resolve("from")]
-            channels = channels_of(inputs[1])
-        case "reorg":
-            stride = max(section.integer("stride", 1), 1)
-            reverse = section.integer("reverse", 0) != 0
-            channels = channels // stride**2 if reverse else channels * stride**2
+        case "prelu":
+            parameters = out[0]
+        case "constant":
+            parameters = prod(out)
         case _:
             pass
     asked = [key for key in PRECISIONS if section.integer(key, 0)]
@@ -279,13 +311,45 @@ def _layer(section: Section, before: list[Layer], input_channels: int, file: str
         kind=section.name,
         line=section.line,
         inputs=tuple(inputs),
-        channels=channels,
+        out=out,
+        given_name=section.word("name"),
         depthwise=depthwise,
         pointwise=pointwise,
         precision=(asked[0] if asked else "fp32") if weighted else "",
         quantize=weighted and section.integer("quantize", 0) != 0,
         parameters=parameters,
     )
+
+
+def _references(section: Section, key: str, index: int, names: dict[str, int]) -> list[int]:
+    """The layers that an option names, by index, from the layer back if negative, or by name."""
+    line = section.option_lines[key]
+    found: list[int] = []
+    for word in section.options[key].partition("#")[0].partition(";")[0].removesuffix(",").split(","):
+        if _is_name(word):
+            if word not in names:
+                near = nearest(word, names)
+                raise section.error(
+                    f"{key}= names {quoted(word)}, but no layer before this one has that name"
+                    + (f"; did you mean {quoted(near)}?" if near else ""),
+                    line=line,
+                )
+            found.append(names[word])
+            continue
+        number = _integer(word)
+        source = index + number if number < 0 else number
+        if not 0 <= source < index:
+            raise ConfigurationError(
+                f"{section.file}:{line}: layer {index} ({section.name}) reads layer {number}, "
+                "which is not before it"
+            )
+        found.append(source)
+    return found
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word names a layer. All others count as numbers, since Darknet reads "40x" as 40."""
+    return bool(word.lstrip("+-")[:1]) and not word.lstrip("+-")[0].isdigit()
 
 
 def _integer(text: str) -> int:

@@ -173,6 +173,7 @@ def _numbered(selector: str, cfg: DarknetCfg) -> frozenset[int]:
 
 def _named(selector: str, cfg: DarknetCfg) -> frozenset[int]:
     names = {layer.name: layer.index for layer in cfg.weighted}
+    names |= {layer.given_name: layer.index for layer in cfg.weighted if layer.given_name}
     if selector in names:
         return frozenset({names[selector]})
     known = (*PLACES, *KINDS, *names)

@@ -44,3 +44,32 @@ def test_the_same_key_is_suggested(section: str, tmp_path: Path, host_engine: Ho
             cfg.write_text(f"[net]\nwidth=8\nheight=8\nchannels=1\n[{section}]\n{misspelt}=1\n")
             by_harness, by_engine = _refusals(cfg, host_engine)
             assert by_harness == by_engine
+
+
+@pytest.mark.parametrize(
+    ("sections", "shape"),
+    [
+        ("[conv]\nfilters=4\nsize=3\nstride=2\npad_bottom=1\npad_right=1\n", (4, 4, 5)),
+        ("[conv]\nfilters=4\nsize_x=3\npad=1\ndilation_x=2\n", (4, 8, 10)),
+        ("[pool]\nsize=3\nstride=2\npad=1\n", (6, 4, 5)),
+        ("[transpose]\naxes=2,0,1\n", (10, 6, 8)),
+        ("[transpose]\ndims=2,3,80\naxes=1,0,2\nchannels=6\nheight=8\nwidth=10\n", (6, 8, 10)),
+        ("[reshape]\nchannels=480\nheight=1\nwidth=1\n", (480, 1, 1)),
+        ("[slice]\nbegin=1\nend=6\nstep=2\n", (3, 8, 10)),
+        ("[slice]\naxis=width\nstep=-3\n", (6, 8, 4)),
+        ("[reduce]\naxes=height,width\n", (6, 1, 1)),
+        ("[resize]\nheight=3\nwidth=40\n", (6, 3, 40)),
+        ("[pad]\npad_back=2\npad_left=1\n", (8, 8, 11)),
+        ("[avgpool]\n[mul]\nfrom=input,-1\n", (6, 8, 10)),
+        ("[route]\naxis=height\nfrom=input,input\n", (6, 16, 10)),
+        ("[transpose]\naxes=0,2,1\n[matmul]\nfrom=input,-1\n", (6, 8, 8)),
+        ("[constant]\nchannels=5\nheight=1\nwidth=2\n", (5, 1, 2)),
+    ],
+)
+def test_sizes_are_those_of_the_engine(
+    sections: str, shape: tuple[int, int, int], tmp_path: Path, host_engine: HostEngine
+) -> None:
+    cfg = tmp_path / "a.cfg"
+    cfg.write_text(f"[net]\nwidth=10\nheight=8\nchannels=6\n{sections}")
+    assert read_cfg(cfg).layers[-1].out == shape
+    assert tuple(host_engine.info(cfg)["layers"][-1]["out"]) == shape

@@ -10,7 +10,7 @@ from wrong_cfgs import WRONG_WORDS
 
 from harness.config.cfg_keys import cfg_keys
 from harness.config.darknet_cfg import parse_cfg, read_cfg
-from harness.config.policy import BUILT_IN, apply
+from harness.config.policy import BUILT_IN, apply, select
 from harness.errors import ConfigurationError
 
 
@@ -76,11 +76,35 @@ def test_every_key_of_every_section_is_known() -> None:
     known = cfg_keys()
     assert set(known.layers) == set(known.full_names.values()) > {"convolutional", "avgpool", "yolo"}
     for name, full in known.full_names.items():
-        keys = "".join(f"{key}=0\n" for key in known.layers[full] if key not in ("layers", "from"))
-        inputs = {"route": "layers=0\n", "shortcut": "from=0\n", "scale_channels": "from=0\n"}.get(full, "")
-        net = "".join(f"{key}=8\n" for key in known.net)
+        words = {"layers": "", "from": "from=0\n", "name": "name=a\n"}
+        keys = "".join(words.get(key, f"{key}=0\n") for key in known.layers[full])
+        inputs = "layers=0\n" if full == "route" else ""
+        keys = keys.replace("from=0\n", "") if inputs else keys
+        net = "".join(
+            {"name": "name=b\n", "outputs": "outputs=0\n"}.get(key, f"{key}=8\n") for key in known.net
+        )
         cfg = parse_cfg(f"[net]\n{net}[avgpool]\n[{name}]\n{inputs}{keys}", "c")
         assert cfg.layers[1].kind == full
+
+
+def test_layers_are_read_by_name() -> None:
+    cfg = parse_cfg(
+        "[net]\nchannels=3\nname=image\noutputs=sum,half\n[conv]\nname=half\nfilters=3\n"
+        "[conv]\nname=conv.1\nfrom=image\nfilters=3\n[add]\nname=sum\nfrom=half,conv.1 # both\n",
+        "c",
+    )
+    assert [layer.inputs for layer in cfg.layers] == [(-1,), (-1,), (0, 1)]
+    assert cfg.outputs == (2, 0)
+    assert [layer.index for layer in cfg.heads] == [0, 1]
+    assert select("conv.1", cfg) == {1}
+    for keys, message in (
+        ("name=1st", "c:4: [conv] '1st' is no name"),
+        ("from=haff", "c:4: [conv] from= names 'haff', but no layer before this one has that name"),
+        ("name=input", "c:4: [conv] the name 'input' is taken already"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            parse_cfg(f"[net]\nwidth=8\n[conv]\n{keys}\n", "c")
+        assert str(caught.value).startswith(message)
 
 
 def test_a_byte_order_mark_hides_no_section() -> None:
