@@ -14,9 +14,9 @@ using mpe::Activation;
 using mpe::ActivationLine;
 
 constexpr Activation kCurved[] = {
-    Activation::kLogistic, Activation::kTanh,      Activation::kMish,        Activation::kSwish,
-    Activation::kHardMish, Activation::kHardSwish, Activation::kHardSigmoid, Activation::kGelu,
-    Activation::kGeluTanh, Activation::kElu};
+#define ACTIVATION(kind, word, function) Activation::k##kind,
+#include "model/activations.def"
+};
 
 TEST(lines_are_close_to_the_activation) {
   for (const Activation activation : kCurved) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,10 +20,10 @@ using mpe::ConvolutionShape;
 using mpe::Precision;
 
 constexpr Activation kActivations[] = {
-    Activation::kLinear,   Activation::kLeaky,     Activation::kRelu,        Activation::kRelu6,
-    Activation::kLogistic, Activation::kTanh,      Activation::kMish,        Activation::kSwish,
-    Activation::kHardMish, Activation::kHardSwish, Activation::kHardSigmoid, Activation::kGelu,
-    Activation::kGeluTanh, Activation::kElu};
+#define SIMPLE_ACTIVATION(kind, word) Activation::k##kind,
+#define ACTIVATION(kind, word, function) Activation::k##kind,
+#include "model/activations.def"
+};
 
 class Random {
  public:
@@ -239,7 +240,8 @@ inline void make_problem(Random& random, Problem& problem, Form form, Precision 
   ConvolutionRequest& request = problem.request;
   request.shape = random_shape(random, form);
   request.precision = precision;
-  request.activation = kActivations[random.integer(0, 13)];
+  request.activation =
+      kActivations[random.integer(0, static_cast<int>(std::size(kActivations)) - 1)];
   const auto depth = static_cast<std::size_t>(request.shape.depth());
   const auto channels = static_cast<std::size_t>(request.shape.out.channels);
   const bool extreme = precision == Precision::kInt8 && random.chance(20);

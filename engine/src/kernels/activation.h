@@ -208,28 +208,14 @@ MPE_INLINE F leaky(F x) {
   return larger(x * F(0.1F), x);
 }
 
-// Those that take more than a few operations; any other counts as kLogistic.
+// Those that are not simple; any other counts as kLogistic.
 template <typename F>
 MPE_INLINE F activate_costly(Activation activation, F x) {
   switch (activation) {
-    case Activation::kTanh:
-      return hyperbolic_tangent(x);
-    case Activation::kMish:
-      return mish(x);
-    case Activation::kSwish:
-      return swish(x);
-    case Activation::kHardMish:
-      return hard_mish(x);
-    case Activation::kHardSwish:
-      return hard_swish(x);
-    case Activation::kHardSigmoid:
-      return hard_sigmoid(x);
-    case Activation::kGelu:
-      return gelu(x);
-    case Activation::kGeluTanh:
-      return gelu_tanh(x);
-    case Activation::kElu:
-      return elu(x);
+#define ACTIVATION(kind, word, function) \
+  case Activation::k##kind:              \
+    return function(x);
+#include "model/activations.def"
     default:
       return logistic(x);
   }

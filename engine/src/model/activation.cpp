@@ -6,8 +6,10 @@ namespace mpe {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "linear", "leaky",     "relu",       "relu6",        "logistic", "tanh",      "mish",
-    "swish",  "hard_mish", "hard_swish", "hard_sigmoid", "gelu",     "gelu_tanh", "elu"};
+#define SIMPLE_ACTIVATION(kind, word) word,
+#define ACTIVATION(kind, word, function) word,
+#include "model/activations.def"
+};
 
 }  // namespace
 

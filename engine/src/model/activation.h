@@ -8,20 +8,9 @@
 namespace mpe {
 
 enum class Activation : std::uint8_t {
-  kLinear,
-  kLeaky,  // slope 0.1 below zero
-  kRelu,
-  kRelu6,
-  kLogistic,
-  kTanh,
-  kMish,
-  kSwish,
-  kHardMish,
-  kHardSwish,
-  kHardSigmoid,  // slope 1/6
-  kGelu,         // by the error function
-  kGeluTanh,     // its approximation by a hyperbolic tangent
-  kElu,          // slope 1 at zero
+#define SIMPLE_ACTIVATION(kind, word) k##kind,
+#define ACTIVATION(kind, word, function) k##kind,
+#include "model/activations.def"
 };
 
 // The words of a cfg, in the order of Activation.

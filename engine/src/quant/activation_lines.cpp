@@ -40,24 +40,10 @@ const ActivationLine* lines_of() {
 
 const ActivationLine* activation_lines(Activation activation) {
   switch (activation) {
-    case Activation::kTanh:
-      return lines_of<Activation::kTanh>();
-    case Activation::kMish:
-      return lines_of<Activation::kMish>();
-    case Activation::kSwish:
-      return lines_of<Activation::kSwish>();
-    case Activation::kHardMish:
-      return lines_of<Activation::kHardMish>();
-    case Activation::kHardSwish:
-      return lines_of<Activation::kHardSwish>();
-    case Activation::kHardSigmoid:
-      return lines_of<Activation::kHardSigmoid>();
-    case Activation::kGelu:
-      return lines_of<Activation::kGelu>();
-    case Activation::kGeluTanh:
-      return lines_of<Activation::kGeluTanh>();
-    case Activation::kElu:
-      return lines_of<Activation::kElu>();
+#define ACTIVATION(kind, word, function) \
+  case Activation::k##kind:              \
+    return lines_of<Activation::k##kind>();
+#include "model/activations.def"
     default:
       return lines_of<Activation::kLogistic>();
   }
