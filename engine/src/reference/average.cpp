@@ -7,7 +7,8 @@ namespace mpe {
 
 void reference_average(const AverageParameters& p, const LayerCall& call) {
   const LayerInput& input = call.inputs[0];
-  const auto& [vertical, horizontal] = p.window;
+  const WindowAxis& vertical = p.window.y;
+  const WindowAxis& horizontal = p.window.x;
   for_places(call.layer.out, [&](int c, int row, int column) {
     float sum = 0.0F;
     int inside = 0;

@@ -19,10 +19,11 @@ void require(bool condition) {
 void check(const mpe::Network& network) {
   int index = 0;
   for (const mpe::Layer& layer : network.layers) {
-    require(layer.index == index++ && !layer.inputs.empty());
+    const bool constant = layer.kind == mpe::LayerKind::kConstant;
+    require(layer.index == index++ && layer.inputs.empty() == constant);
     for (const int input : layer.inputs)
       require(input >= mpe::kNetworkInput && input < layer.index);
-    require(layer.in == network.output_shape(layer.inputs[0]));
+    require(constant || layer.in == network.output_shape(layer.inputs[0]));
     for (const mpe::Shape& shape : {layer.in, layer.out}) {
       require(shape.channels > 0 && shape.height > 0 && shape.width > 0);
       require(shape.elements() <= INT32_MAX);
