@@ -160,7 +160,7 @@ class CalibrationParser {
     }
     const Layer& layer = network_.layers[static_cast<std::size_t>(*index)];
     const auto channels = static_cast<std::size_t>(layer.out.channels);
-    if (scales.size() == 1) scales.assign(channels, scales.front());
+    if (scales.size() == 1) scales = std::vector<float>(channels, scales.front());
     if (!layer.has_filters() || scales.size() != channels) {
       reader_.fail(start, "layer " + std::to_string(*index) + " is " +
                               (layer.has_filters() ? "of " + std::to_string(channels) + " channels"
