@@ -221,7 +221,8 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
 
 bool is_pointwise(const ConvolutionShape& shape) {
   return shape.kernel_y == 1 && shape.kernel_x == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
-         shape.padding_y == 0 && shape.padding_x == 0 && shape.groups == 1;
+         shape.padding_y == 0 && shape.padding_x == 0 && shape.in.height == shape.out.height &&
+         shape.in.width == shape.out.width && shape.groups == 1;
 }
 
 // With a technique and all that come before it; what comes after it is left out.

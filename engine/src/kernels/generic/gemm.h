@@ -146,7 +146,8 @@ class Gemm {
 
   static bool is_pointwise(const ConvolutionGeometry& geometry) {
     return geometry.taps() == 1 && geometry.stride_x == 1 && geometry.stride_y == 1 &&
-           geometry.padding_y == 0 && geometry.padding_x == 0;
+           geometry.padding_y == 0 && geometry.padding_x == 0 &&
+           geometry.in_height == geometry.out_height && geometry.in_width == geometry.out_width;
   }
 
   // Panel by panel, every block of weights: where the weights are small, or where panels need not
