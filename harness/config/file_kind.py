@@ -33,6 +33,8 @@ class Kind:
 
 CFG = Kind("a Darknet cfg file", _SWAPPED)
 WEIGHTS = Kind("a Darknet weights file", _SWAPPED)
+ONNX = Kind("an ONNX model", _OTHER_MODEL)
+TFLITE = Kind("a TensorFlow Lite model", _OTHER_MODEL)
 _TEXT = Kind("a text file")
 _BINARY = Kind("a binary file")
 _HDF5 = Kind("an HDF5 file, as Keras writes its models", _OTHER_MODEL)
@@ -44,7 +46,7 @@ _KERAS = Kind("a Keras model", _OTHER_MODEL)
 
 # (offset, bytes there, kind)
 _MAGIC: Sequence[tuple[int, bytes, Kind]] = (
-    (4, b"TFL3", Kind("a TensorFlow Lite model", _OTHER_MODEL)),
+    (4, b"TFL3", TFLITE),
     (0, b"\x89HDF\r\n\x1a\n", _HDF5),
     (0, b"\x93NUMPY", Kind("a NumPy array")),
     (0, b"version https://git-lfs.github.com/spec/", Kind("a Git LFS pointer", _FETCH)),
@@ -73,7 +75,7 @@ _PATTERNS: Sequence[tuple[re.Pattern[bytes], Kind]] = tuple(
         (rb"\x80[\x02-\x05](?=[\x8a\x95}\](cK])", _PICKLE),
         # Protocol buffers: the version first, then one of the message's other fields.
         (rb"\x08\x01\x12[\x80-\xff]+[\0-\x7f]\x0a", Kind("a TensorFlow SavedModel", _OTHER_MODEL)),
-        (rb"\x08[\x01-\x20](?=[\x12\x1a\x22\x28\x32\x3a\x42\x72\xa2])", Kind("an ONNX model", _OTHER_MODEL)),
+        (rb"\x08[\x01-\x20](?=[\x12\x1a\x22\x28\x32\x3a\x42\x72\xa2])", ONNX),
         (rb"\x0a.{1,9}\x0a.{1,200}\x12", _GRAPH),
         (rb"BM.{4}\0{4}", Kind("a BMP picture")),
         (rb"7767517\s", Kind("an ncnn model (.param)", _OTHER_MODEL)),

@@ -1,0 +1,318 @@
+"""The neutral graph: what the readers make from a model, and what the passes and the lowering work on.
+
+Operators are ONNX's where ONNX has them, in their newest form, with every size known and as few variants as
+possible: one output each, constant parameters as attributes, convolutions with channels first, reductions that
+keep their axes. Quantised tensors are real numbers with the grid that they lie on (`Quantization`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ConfigurationError
+from harness.importing.folding import folded, moved
+from harness.importing.shapes import output_shape
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
+
+LARGEST_TENSOR = 1 << 28  # elements: 1 GiB as float32
+MOST_NODES = 50_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantization:
+    """The grid of a quantised tensor: real = scale * (stored - zero point).
+
+    `zero_points` are those of signed storage: 128 less than in a file with uint8. With several scales, each
+    belongs to an index of `axis`.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+    bits: int = 8
+
+    @property
+    def per_tensor(self) -> bool:
+        return len(self.scales) == 1
+
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest real number of a grid with one scale."""
+        half = 1 << (self.bits - 1)
+        scale, zero = self.scales[0], self.zero_points[0]
+        return scale * (-half - zero), scale * (half - 1 - zero)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """One value: its shape, its numbers if they are constant, and its grid if it is quantised."""
+
+    name: str
+    shape: Shape
+    value: Array | None = None
+    quantization: Quantization | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a node comes from: the operator and the node's name in the model, for messages."""
+
+    operator: str
+    name: str
+
+    def unsupported(self, reason: str, *, hint: str = "") -> ConfigurationError:
+        """The error to raise if the node cannot be imported."""
+        return ConfigurationError(f"{self.operator} {self.name!r} cannot be imported: {reason}", hint=hint)
+
+
+@dataclass(eq=False, kw_only=True)
+class Node:
+    """One operation. Absent inputs are left out: an operator's inputs are told apart by their number."""
+
+    op: str
+    inputs: list[str]
+    output: str
+    attributes: dict[str, Attribute]
+    source: Source
+    absorbed: list[str] = field(default_factory=list)  # operators of the model that became part of it
+
+    def integer(self, key: str, default: int = 0) -> int:
+        value = self.attributes.get(key, default)
+        assert isinstance(value, int), (key, value)
+        return value
+
+    def number(self, key: str, default: float = 0.0) -> float:
+        value = self.attributes.get(key, default)
+        assert isinstance(value, int | float), (key, value)
+        return float(value)
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.attributes.get(key, default)
+        assert isinstance(value, str), (key, value)
+        return value
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        value = self.attributes[key]
+        assert isinstance(value, tuple), (key, value)
+        return tuple(int(number) for number in value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """An operation after the network, such as non-maximum suppression, that the graph does not contain."""
+
+    operator: str
+    name: str
+    inputs: tuple[str, ...]  # names of the graph's outputs that it reads
+    attributes: Mapping[str, object]
+    constants: Mapping[str, Array]  # such as anchors
+
+
+@dataclass(kw_only=True)
+class Graph:
+    """Nodes and tensors, with who makes and who reads each tensor."""
+
+    input: str = ""
+    outputs: list[tuple[str, str]] = field(default_factory=list)  # name in the model, tensor
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    nodes: dict[Node, None] = field(default_factory=dict)
+    producer: dict[str, Node] = field(default_factory=dict)
+    readers: dict[str, dict[Node, None]] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    _names: int = 0
+
+    def shape(self, name: str) -> Shape:
+        return self.tensors[name].shape
+
+    def value(self, name: str) -> Array | None:
+        return self.tensors[name].value
+
+    def quantization(self, name: str) -> Quantization | None:
+        return self.tensors[name].quantization
+
+    def users(self, name: str) -> list[Node]:
+        """The nodes that read a tensor."""
+        return list(self.readers.get(name, ()))
+
+    def is_output(self, name: str) -> bool:
+        return any(tensor == name for _, tensor in self.outputs)
+
+    def only_user(self, name: str) -> Node | None:
+        """The node that reads a tensor, if it is read once and is no output of the graph."""
+        users = self.users(name)
+        alone = len(users) == 1 and users[0].inputs.count(name) == 1 and not self.is_output(name)
+        return users[0] if alone else None
+
+    def add_tensor(self, tensor: Tensor) -> str:
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
+    def constant(self, value: Array, *, name: str = "", quantization: Quantization | None = None) -> str:
+        """Adds a constant and returns its name."""
+        value = np.asarray(value)
+        return self.add_tensor(
+            Tensor(
+                name=self.fresh(name or "constant"),
+                shape=value.shape,
+                value=value,
+                quantization=quantization,
+            )
+        )
+
+    def emit(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        attributes: Mapping[str, Attribute] | None = None,
+        *,
+        source: Source,
+        name: str = "",
+        quantization: Quantization | None = None,
+    ) -> str:
+        """Adds a node and returns the name of its output, which is `name` where that is free.
+
+        An operator on constants gives a constant. Raises ConfigurationError if the inputs' shapes do not fit the operator.
+        """
+        inputs, attributes = list(inputs), dict(attributes or {})
+        try:
+            shape = output_shape(op, [self.shape(tensor) for tensor in inputs], attributes)
+        except ValueError as error:
+            raise source.unsupported(str(error)) from None
+        check_size(shape, source)
+        constants = [self.tensors[tensor].value for tensor in inputs]
+        if known := [value for value in constants if value is not None]:
+            value = folded(op, known, attributes) if len(known) == len(constants) else None
+            if value is not None:
+                before = self.quantization(inputs[0])
+                grid = quantization or (moved(op, before, attributes) if before else None)
+                return self.constant(value, name=name, quantization=grid)
+        output = self.fresh(name or f"{inputs[0]}_{op}")
+        self.add_tensor(Tensor(name=output, shape=shape, quantization=quantization))
+        node = Node(op=op, inputs=inputs, output=output, attributes=attributes, source=source)
+        self.insert(node)
+        return output
+
+    def insert(self, node: Node) -> None:
+        self.nodes[node] = None
+        self.producer[node.output] = node
+        for tensor in node.inputs:
+            self.readers.setdefault(tensor, {})[node] = None
+        if len(self.nodes) > MOST_NODES:
+            raise ConfigurationError(f"the model has more than {MOST_NODES} operations")
+
+    def fresh(self, wanted: str) -> str:
+        """A name that no tensor has."""
+        name = wanted
+        while not name or name in self.tensors:
+            self._names += 1
+            name = f"{wanted}_{self._names}"
+        return name
+
+    def newest(self, count: int) -> frozenset[str]:
+        """The outputs of the nodes that were added last."""
+        return frozenset(node.output for node in islice(reversed(self.nodes), count))
+
+    def rename(self, old: str, new: str) -> str:
+        """Renames the output of a node, if the name is free, and returns its name."""
+        if not new or new in self.tensors:
+            return old
+        node = self.producer.pop(old)
+        self.add_tensor(replace(self.tensors.pop(old), name=new))
+        self.replace(old, new)
+        node.output = new
+        self.producer[new] = node
+        return new
+
+    def set_inputs(self, node: Node, inputs: Iterable[str]) -> None:
+        for tensor in node.inputs:
+            self.readers.get(tensor, {}).pop(node, None)
+        node.inputs = list(inputs)
+        for tensor in node.inputs:
+            self.readers.setdefault(tensor, {})[node] = None
+
+    def reshape_output(self, node: Node) -> None:
+        """Computes the shape of a node's output again, after a change of its inputs."""
+        shape = output_shape(node.op, [self.shape(name) for name in node.inputs], node.attributes)
+        self.tensors[node.output] = replace(self.tensors[node.output], shape=shape)
+
+    def replace(self, old: str, new: str) -> None:
+        """All that read one tensor read another one from now on."""
+        for node in self.users(old):
+            self.set_inputs(node, [new if tensor == old else tensor for tensor in node.inputs])
+        self.outputs = [(name, new if tensor == old else tensor) for name, tensor in self.outputs]
+
+    def remove(self, node: Node) -> None:
+        del self.nodes[node]
+        if self.producer.get(node.output) is node:
+            del self.producer[node.output]
+        for tensor in node.inputs:
+            self.readers.get(tensor, {}).pop(node, None)
+
+    def absorb(self, node: Node, follower: Node) -> None:
+        """`node` computes the output of `follower` from now on, which is removed."""
+        node.absorbed += [follower.source.operator, *follower.absorbed]
+        self.take_over(node, follower)
+
+    def take_over(self, node: Node, follower: Node) -> None:
+        """The same without a note in the table of what became what."""
+        self.remove(follower)
+        del self.producer[node.output]
+        node.output = follower.output
+        self.producer[node.output] = node
+
+    def annotate(self, name: str, quantization: Quantization | None) -> None:
+        self.tensors[name] = replace(self.tensors[name], quantization=quantization)
+
+    def prune(self) -> None:
+        """Removes the nodes and tensors that no output needs."""
+        needed: set[str] = set()
+        pending = [tensor for _, tensor in self.outputs]
+        while pending:
+            tensor = pending.pop()
+            if tensor not in needed:
+                needed.add(tensor)
+                if tensor in self.producer:
+                    pending += self.producer[tensor].inputs
+        for node in [node for node in self.nodes if node.output not in needed]:
+            self.remove(node)
+        kept = needed | {self.input}
+        self.tensors = {name: tensor for name, tensor in self.tensors.items() if name in kept}
+
+    def ordered(self) -> list[Node]:
+        """The nodes, each after those that it reads; in the order of the model where that is free."""
+        place = {node: index for index, node in enumerate(self.nodes)}
+        missing = {
+            node: len({tensor for tensor in node.inputs if tensor in self.producer}) for node in self.nodes
+        }
+        by_place = list(self.nodes)
+        ready = [place[node] for node, number in missing.items() if number == 0]
+        heapq.heapify(ready)
+        found: list[Node] = []
+        while ready:
+            node = by_place[heapq.heappop(ready)]
+            found.append(node)
+            for user in self.users(node.output):
+                missing[user] -= 1
+                if missing[user] == 0:
+                    heapq.heappush(ready, place[user])
+        if len(found) < len(self.nodes):
+            raise ConfigurationError("the model's operations form a circle")
+        return found
+
+
+def check_size(shape: Shape, source: Source) -> None:
+    """Raises ConfigurationError for a tensor that no board could hold."""
+    if math.prod(shape) > LARGEST_TENSOR:
+        size = "x".join(map(str, shape))
+        raise source.unsupported(f"its output {size} has more than {LARGEST_TENSOR} elements")

@@ -1,0 +1,45 @@
+"""The shape of a network's input: as the model declares it, completed by the user."""
+
+from __future__ import annotations
+
+from harness.errors import ConfigurationError
+from harness.importing.graph import Shape, Source, check_size
+
+_MOST_AXES = 5
+
+
+def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -> Shape:
+    """`wanted`, or else `declared` with a batch of one. Sizes that the model leaves open are 0 or less.
+
+    Raises ConfigurationError if the shape is not known, or is not that of one image or vector.
+    """
+    if wanted is not None and len(wanted) != len(declared):
+        raise ConfigurationError(
+            f"{source.name}: the input has {len(declared)} axes, but the given shape has {len(wanted)}",
+            hint=f"The model declares {shown(declared)}.",
+        )
+    shape = wanted or declared
+    if wanted is None and shape and shape[0] <= 0:
+        shape = (1, *shape[1:])
+    for axis, (given, fixed) in enumerate(zip(shape, declared, strict=True)):
+        if given <= 0:
+            raise ConfigurationError(
+                f"the size of the input {source.name!r} is not fixed: {shown(declared)}",
+                hint="Give it: --input-shape 1,3,H,W.",
+            )
+        if wanted is not None and fixed > 0 and axis > 0 and given != fixed and len(declared) != 4:
+            raise ConfigurationError(f"the input {source.name!r} has the shape {shown(declared)}")
+    if not 1 <= len(shape) <= _MOST_AXES:
+        raise source.unsupported(f"it has {len(shape)} axes")
+    if shape[0] != 1 and len(shape) > 1:
+        raise source.unsupported(
+            f"its batch is {shape[0]}; one image at a time can be imported",
+            hint=f"Give --input-shape {','.join(map(str, (1, *shape[1:])))}.",
+        )
+    check_size(shape, source)
+    return shape
+
+
+def shown(shape: Shape) -> str:
+    """A shape as users write it, with ? for open sizes."""
+    return ",".join(str(size) if size > 0 else "?" for size in shape)

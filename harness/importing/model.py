@@ -1,0 +1,82 @@
+"""Imports a model file: reads it, rewrites its graph, and writes it as sections of a cfg."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.config.file_kind import ONNX, TFLITE, kind_of
+from harness.errors import ConfigurationError
+from harness.importing.graph import Cut, Graph, Shape
+from harness.importing.lower import Output, lower
+from harness.importing.passes.activations import recognise_activations
+from harness.importing.passes.convolutions import fold_into_convolutions, matrices_to_convolutions
+from harness.importing.passes.fusing import clip_by_grids, fuse_activations
+from harness.importing.passes.grids import spread_grids
+from harness.importing.passes.identities import remove_identities, remove_repeated
+from harness.importing.passes.transposes import move_transposes
+from harness.importing.sections import Sections
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedModel:
+    """A model as sections of a cfg, with what the cfg does not say."""
+
+    source: Path
+    format: str  # "onnx" or "tflite"
+    sections: Sections
+    outputs: tuple[Output, ...]
+    cuts: tuple[Cut, ...]
+    warnings: tuple[str, ...]
+
+
+def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
+    """Imports an ONNX or TensorFlow Lite file; `input_shape` replaces the one that the model declares.
+
+    Raises ConfigurationError if the file is of another kind, is damaged, or has something that cannot be
+    imported: the message names operator, node and reason.
+    """
+    kind = kind_of(path)
+    if kind == TFLITE:
+        from harness.importing.tflite_reader import read_tflite
+
+        graph, name = read_tflite(path, input_shape), "tflite"
+    elif kind == ONNX:
+        from harness.importing.onnx_reader import read_onnx
+
+        graph, name = read_onnx(path, input_shape), "onnx"
+    else:
+        raise _not_importable(path, kind.name if kind else "")
+    simplify(graph)
+    sections, outputs = lower(graph)
+    if not sections.found:
+        raise ConfigurationError(f"{path}: the model has no operations")
+    return ImportedModel(
+        source=path,
+        format=name,
+        sections=sections,
+        outputs=outputs,
+        cuts=tuple(graph.cuts),
+        warnings=(*graph.warnings, *sections.warnings),
+    )
+
+
+def simplify(graph: Graph) -> None:
+    """All passes, in their order. Raises ConfigurationError for a graph with a circle."""
+    graph.prune()
+    spread_grids(graph)
+    remove_identities(graph)
+    spread_grids(graph)
+    recognise_activations(graph)
+    matrices_to_convolutions(graph)
+    move_transposes(graph)
+    fold_into_convolutions(graph)
+    fuse_activations(graph)
+    clip_by_grids(graph)
+    move_transposes(graph)
+    remove_repeated(graph)
+    graph.prune()
+
+
+def _not_importable(path: Path, kind: str) -> ConfigurationError:
+    return ConfigurationError(f"{path}: is {kind or 'no model'}")

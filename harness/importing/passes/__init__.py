@@ -1,0 +1,1 @@
+"""Rewrites of the neutral graph: each keeps what the graph computes."""

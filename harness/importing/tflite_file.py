@@ -1,0 +1,220 @@
+"""Decodes a TensorFlow Lite file into plain data and checks it: the rest of the import trusts the result."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ConfigurationError, file_error
+from harness.files import read_regular
+from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
+
+Array = npt.NDArray[Any]
+
+_LARGEST_FILE = 1 << 31  # bytes: the limit of a flatbuffer
+_MOST_AXES = 16
+_TYPES: Mapping[int, str] = {
+    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8",
+    10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
+}  # fmt: skip
+# What flatbuffers' accessors raise when an offset or a length in the file is wrong.
+_BROKEN = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatTensor:
+    """A tensor as the file declares it. `data` is None where it is computed."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: str  # NumPy's name
+    data: Array | None
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatOperator:
+    """An operator with its options by name; absent inputs are -1."""
+
+    name: str  # such as CONV_2D; that of a custom operator
+    custom: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+    custom_options: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatModel:
+    """The first subgraph of a file."""
+
+    tensors: tuple[FlatTensor, ...]
+    operators: tuple[FlatOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read_flat_model(path: Path) -> FlatModel:
+    """Reads a TensorFlow Lite file. Raises ConfigurationError if it is damaged or of another kind."""
+    try:
+        data = read_regular(path, limit=_LARGEST_FILE, what="a TensorFlow Lite model")
+    except OSError as error:
+        raise file_error(path, error) from None
+    return parse_flat_model(data, str(path))
+
+
+def parse_flat_model(data: bytes, file: str) -> FlatModel:
+    """The same for a file's content."""
+    import tflite
+
+    try:
+        if len(data) < 8 or data[4:8] != b"TFL3":
+            raise ValueError("it does not begin as one")
+        model = tflite.Model.GetRootAs(data, 0)
+        if model.SubgraphsLength() < 1:
+            raise ValueError("it has no graph")
+        return _decoded(model, model.Subgraphs(0))
+    except _BROKEN as error:
+        reason = str(error) if isinstance(error, ValueError) else "an offset in it is wrong"
+        raise ConfigurationError(
+            f"{file}: not a TensorFlow Lite model, or a damaged one: {reason}",
+            hint="Fetch or export the file again.",
+        ) from None
+
+
+def _decoded(model: Any, graph: Any) -> FlatModel:
+    count = graph.TensorsLength()
+    if not 0 < count <= 4 * MOST_NODES or graph.OperatorsLength() > MOST_NODES:
+        raise ValueError(f"it declares {count} tensors and {graph.OperatorsLength()} operators")
+    tensors = tuple(_tensor(model, graph.Tensors(index)) for index in range(count))
+    operators = tuple(
+        _operator(model, graph.Operators(index), count) for index in range(graph.OperatorsLength())
+    )
+    return FlatModel(
+        tensors=tensors,
+        operators=operators,
+        inputs=_indices(graph.InputsAsNumpy(), count),
+        outputs=_indices(graph.OutputsAsNumpy(), count),
+    )
+
+
+def _indices(found: Any, count: int) -> tuple[int, ...]:
+    numbers = tuple(int(number) for number in np.atleast_1d(found)) if isinstance(found, np.ndarray) else ()
+    if any(not -1 <= number < count for number in numbers):
+        raise ValueError("an operator reads a tensor that does not exist")
+    return numbers
+
+
+def _tensor(model: Any, tensor: Any) -> FlatTensor:
+    name = (tensor.Name() or b"").decode("utf-8", "replace")
+    if tensor.ShapeLength() > _MOST_AXES:
+        raise ValueError(f"the tensor {name!r} has {tensor.ShapeLength()} axes")
+    shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
+    if any(size < 0 for size in shape) or math.prod(shape) > LARGEST_TENSOR:
+        raise ValueError(f"the tensor {name!r} has the shape {shape}")
+    if tensor.Sparsity() is not None:
+        raise ValueError(f"the tensor {name!r} is stored as a sparse one")
+    kind = _TYPES.get(tensor.Type(), f"type {tensor.Type()}")
+    scales, zero_points, axis = _grid(tensor)
+    return FlatTensor(
+        name=name,
+        shape=shape,
+        type=kind,
+        data=_constant(model, tensor, name, shape, kind),
+        scales=scales,
+        zero_points=zero_points,
+        axis=axis,
+    )
+
+
+def _constant(model: Any, tensor: Any, name: str, shape: tuple[int, ...], kind: str) -> Array | None:
+    index = tensor.Buffer()
+    if not 0 <= index < model.BuffersLength():
+        raise ValueError(f"the tensor {name!r} has no buffer")
+    buffer = model.Buffers(index)
+    length = buffer.DataLength()
+    if index == 0 or length == 0:
+        return None
+    raw = buffer.DataAsNumpy()
+    if kind not in _TYPES.values():
+        raise ValueError(f"the constant {name!r} has numbers of {kind}")
+    needed = math.prod(shape) * np.dtype(kind).itemsize
+    if needed != raw.nbytes:
+        raise ValueError(f"the constant {name!r} has {raw.nbytes} bytes instead of {needed}")
+    # A copy: the file's own bytes may lie at any address.
+    return np.frombuffer(raw.tobytes(), dtype=np.dtype(kind).newbyteorder("<")).reshape(shape)
+
+
+def _grid(tensor: Any) -> tuple[tuple[float, ...], tuple[int, ...], int]:
+    grid = tensor.Quantization()
+    if grid is None or grid.ScaleLength() == 0:
+        return (), (), 0
+    scales = tuple(float(scale) for scale in np.atleast_1d(grid.ScaleAsNumpy()))
+    zeros = tuple(int(zero) for zero in np.atleast_1d(grid.ZeroPointAsNumpy())) or (0,)
+    if not all(math.isfinite(scale) and scale >= 0 for scale in scales):
+        raise ValueError(f"the tensor {tensor.Name()!r} has a scale that is no positive number")
+    return scales, zeros * (len(scales) if len(zeros) == 1 else 1), int(grid.QuantizedDimension())
+
+
+def _operator(model: Any, operator: Any, tensors: int) -> FlatOperator:
+    code = model.OperatorCodes(operator.OpcodeIndex())
+    if not 0 <= operator.OpcodeIndex() < model.OperatorCodesLength():
+        raise ValueError("an operator has no code")
+    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    name = _codes().get(number, f"operator {number}")
+    custom = name == "CUSTOM"
+    if custom:
+        name = (code.CustomCode() or b"").decode("utf-8", "replace")
+    raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
+    return FlatOperator(
+        name=name,
+        custom=custom,
+        inputs=_indices(operator.InputsAsNumpy(), tensors),
+        outputs=_indices(operator.OutputsAsNumpy(), tensors),
+        options=dict(_options(operator)),
+        custom_options=bytes(raw),
+    )
+
+
+@cache
+def _codes() -> Mapping[int, str]:
+    import tflite
+
+    return {number: name for name, number in vars(tflite.BuiltinOperator).items() if isinstance(number, int)}
+
+
+@cache
+def _option_classes() -> Mapping[int, type[Any]]:
+    import tflite
+
+    names = {number: name for name, number in vars(tflite.BuiltinOptions).items() if isinstance(number, int)}
+    return {number: getattr(tflite, name) for number, name in names.items() if hasattr(tflite, name)}
+
+
+def _options(operator: Any) -> Iterator[tuple[str, Any]]:
+    """The options by the names of the schema's accessors; vectors as tuples."""
+    table, kind = operator.BuiltinOptions(), _option_classes().get(operator.BuiltinOptionsType())
+    if table is None or kind is None:
+        return
+    options = kind()
+    options.Init(table.Bytes, table.Pos)
+    for name, accessor in vars(kind).items():
+        if not isinstance(accessor, FunctionType) or name.endswith(("Length", "IsNone")):
+            continue
+        if name.endswith("AsNumpy"):
+            found = getattr(options, name)()
+            if isinstance(found, np.ndarray):
+                yield name.removesuffix("AsNumpy"), tuple(found.tolist())
+        elif accessor.__code__.co_argcount == 1:
+            yield name, getattr(options, name)()

@@ -1,0 +1,154 @@
+"""Reads a TensorFlow Lite model into a neutral graph.
+
+Images are channels-last in the file: operators on images are written with a transposition before and behind
+them, which `passes.transposes` removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import ConfigurationError
+from harness.importing.builder import Builder
+from harness.importing.graph import Graph, Quantization, Shape, Source, Tensor
+from harness.importing.input_shape import checked_input_shape
+from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor, read_flat_model
+from harness.importing.tflite_operator import TO_LAST, Operator, looked_up, real_numbers
+from harness.importing.tflite_operators import OPERATORS
+from harness.importing.tflite_space_to_batch import dilated_convolutions
+
+_CUT = frozenset(
+    "TFLite_Detection_PostProcess NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 ARG_MAX TOPK_V2".split()
+)
+_CHANNELS = (1, 3, 4)  # of inputs that are images
+_QUANTISED = ("int8", "uint8", "int16")
+
+
+def read_tflite(path: Path, input_shape: Shape | None = None) -> Graph:
+    """Reads a file. Raises ConfigurationError if it is damaged or cannot be imported."""
+    return graph_of(read_flat_model(path), str(path), input_shape)
+
+
+def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> Graph:
+    """The same for a decoded file."""
+    graph = Graph()
+    values: dict[int, str] = {}
+    for index, tensor in enumerate(model.tensors):
+        if tensor.data is not None:
+            values[index] = _constant(graph, tensor)
+    if len(model.inputs) != 1:
+        raise ConfigurationError(f"{file}: the model has {len(model.inputs)} inputs; one can be imported")
+    values[model.inputs[0]] = _input(graph, model.tensors[model.inputs[0]], input_shape)
+    dilated, skipped = dilated_convolutions(model)
+    for place, operator in enumerate(model.operators):
+        if place in skipped:
+            values[operator.outputs[0]] = looked_up(operator, values, operator.inputs[0])
+            continue
+        _translate(graph, model, operator, values, dilated.get(place))
+    cut = _cut(graph, model, values)
+    for index in model.outputs:
+        if index in values:
+            graph.outputs.append((model.tensors[index].name, values[index]))
+        elif index not in cut:
+            raise ConfigurationError(
+                f"{file}: no operator computes the output {model.tensors[index].name!r}"
+            )
+    return graph
+
+
+def _constant(graph: Graph, tensor: FlatTensor) -> str:
+    assert tensor.data is not None
+    grid = quantization_of(tensor)
+    value = real_numbers(tensor)
+    return graph.constant(value, name=tensor.name, quantization=grid)
+
+
+def quantization_of(tensor: FlatTensor) -> Quantization | None:
+    """The grid of an int8, uint8 or int16 tensor."""
+    if not tensor.scales or tensor.type not in _QUANTISED or (tensor.data is None and not all(tensor.scales)):
+        return None
+    shift = 128 if tensor.type == "uint8" else 0
+    return Quantization(
+        scales=tensor.scales,
+        zero_points=tuple(zero - shift for zero in tensor.zero_points),
+        axis=tensor.axis,
+        bits=16 if tensor.type == "int16" else 8,
+    )
+
+
+def _input(graph: Graph, tensor: FlatTensor, wanted: Shape | None) -> str:
+    """Declares the network's input, channels first, and returns it as the file has it."""
+    source = Source(operator="the input", name=tensor.name)
+    shape = tensor.shape
+    last = len(shape) == 4 and (shape[3] in _CHANNELS or shape[1] not in _CHANNELS)
+    first = (shape[0], shape[3], shape[1], shape[2]) if last else shape
+    first = checked_input_shape(first, wanted, source)
+    graph.input = graph.add_tensor(
+        Tensor(name=tensor.name or "input", shape=first, quantization=quantization_of(tensor))
+    )
+    if not last:
+        return graph.input
+    builder = Builder(graph=graph, source=source)
+    found = builder.transpose(graph.input, TO_LAST)
+    graph.annotate(found, quantization_of(tensor))
+    return found
+
+
+def _translate(
+    graph: Graph,
+    model: FlatModel,
+    operator: FlatOperator,
+    values: dict[int, str],
+    dilation: Mapping[str, tuple[int, ...]] | None,
+) -> None:
+    name = model.tensors[operator.outputs[0]].name if operator.outputs else ""
+    source = Source(operator=operator.name, name=name)
+    if operator.name in _CUT or any(index >= 0 and index not in values for index in operator.inputs):
+        return  # a part after the network; `_cut` checks that it is one
+    translate = None if operator.custom else OPERATORS.get(operator.name)
+    if translate is None:
+        raise source.unsupported("this operator is not supported")
+    before = len(graph.nodes)
+    found = translate(
+        Operator(
+            model=model,
+            operator=operator,
+            values=values,
+            builder=Builder(graph=graph, source=source),
+            dilation=dilation,
+        )
+    )
+    made = graph.newest(len(graph.nodes) - before)
+    for index, tensor in zip(operator.outputs, found, strict=False):
+        flat = model.tensors[index]
+        if tensor not in made:
+            values[index] = tensor
+            continue
+        node = graph.producer[tensor]
+        if node.op == "Transpose" and node.inputs[0] in made and node.inputs[0] in graph.producer:
+            graph.rename(node.inputs[0], flat.name)  # of the operation before its result is turned
+        values[index] = graph.rename(tensor, flat.name)
+        grid = quantization_of(flat)
+        if grid is not None:
+            graph.annotate(values[index], grid)
+
+
+def _cut(graph: Graph, model: FlatModel, values: Mapping[int, str]) -> frozenset[int]:
+    """Ends the graph before post-processing: what it reads becomes outputs. Returns the outputs it computes."""
+    from harness.importing.tflite_cut import cut_of
+
+    missing: set[int] = set()
+    for operator in model.operators:
+        if any(index not in values for index in operator.outputs):
+            missing.update(operator.outputs)
+            if operator.name not in _CUT:
+                unknown = [index for index in operator.inputs if index >= 0 and index not in values]
+                if not any(index in missing for index in unknown):
+                    raise Source(operator=operator.name, name=model.tensors[unknown[0]].name).unsupported(
+                        "it reads a tensor that no operator before it computes"
+                    )
+            else:
+                graph.cuts.append(cut_of(graph, model, operator, values))
+    return frozenset(missing)
+
