@@ -130,6 +130,7 @@ class Graph:
     readers: dict[str, dict[Node, None]] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)  # what the model says about itself
     _names: int = 0
 
     def shape(self, name: str) -> Shape:
