@@ -16,8 +16,9 @@ from harness.signals import Ended, ended_by_signals
 from harness.temporary import remove_left
 from harness.text import is_utf8, printable_lines
 
-# Name -> one line of help. The module of a command is harness.commands.<name>.
+# Name -> one line of help. The module of a command is harness.commands.<name>, except for words of Python.
 COMMANDS = {
+    "import": "write an ONNX or TensorFlow Lite model as a cfg with weights",
     "build": "cross-compile the engine for a target",
     "image": "build the arm64 image of a target",
     "run": "run a sweep",
@@ -32,6 +33,11 @@ COMMANDS = {
     "doctor": "check what this machine or a target has, and install what is missing",
     "schema": "print the JSON schema of sweep, targets or boards files",
 }
+
+
+def module_of(command: str) -> str:
+    """The module of a command."""
+    return f"harness.commands.{'import_model' if command == 'import' else command}"
 
 
 class _UsageError(Exception):
@@ -65,7 +71,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         subparser.add_argument("--debug", action="store_true", help="show a traceback with errors")
         subparser.add_argument("--quiet", action="store_true", help="no progress on stderr")
         if name == chosen:
-            importlib.import_module(f"harness.commands.{name}").configure(subparser)
+            importlib.import_module(module_of(name)).configure(subparser)
     return parser
 
 
@@ -118,7 +124,7 @@ def _run(words: Sequence[str], options: argparse.Namespace) -> int:
     console.set_quiet(options.quiet)
     with ended_by_signals():
         remove_left()
-        status: int = importlib.import_module(f"harness.commands.{options.command}").run(options)
+        status: int = importlib.import_module(module_of(options.command)).run(options)
         sys.stdout.flush()
     return status
 

@@ -1,4 +1,4 @@
-"""Recognises kinds of file by their content, for errors where a Darknet cfg or Darknet weights are expected.
+"""Recognises kinds of file by their content, for imports, and for errors where another kind is expected.
 
 Names are ignored: a renamed ONNX model is recognised. Unknown content passes, because the reader of the file
 checks it.
@@ -16,7 +16,21 @@ from harness.errors import ConfigurationError, file_error
 from harness.files import open_regular
 
 _HEAD = 4096  # bytes to look at
-_OTHER_MODEL = "Give the network as a Darknet cfg with its weights; harness does not convert other formats."
+_IMPORT = "Import it with `harness import MODEL --out DIR`, which writes a cfg and weights."
+_THEN = ", then import that with `harness import model.onnx --out DIR`."
+_FROM_PYTORCH = (
+    f"Export it to ONNX: `yolo export model=MODEL format=onnx`, or torch.onnx.export in Python{_THEN}"
+)
+_FROM_KERAS = f"Export it to ONNX: `python -m tf2onnx.convert --keras MODEL --output model.onnx`{_THEN}"
+_FROM_SAVED = f"Export it to ONNX: `python -m tf2onnx.convert --saved-model MODEL --output model.onnx`{_THEN}"
+_FROM_GRAPH = (
+    "Export it to ONNX: `python -m tf2onnx.convert --graphdef MODEL --inputs IN:0 --outputs OUT:0 "
+    f"--output model.onnx`{_THEN}"
+)
+_FROM_SOURCE = (
+    "Its format has no way back to ONNX. Export the model that it was made from: "
+    f"`yolo export model=MODEL.pt format=onnx`, or torch.onnx.export in Python{_THEN}"
+)
 _NO_MODEL = "Name the network's Darknet cfg and its weights."
 _ARCHIVE = "Unpack it, and name the Darknet cfg and the weights in it."
 _FETCH = "The large file behind this pointer was not fetched: run `git lfs pull` in its repository."
@@ -33,21 +47,26 @@ class Kind:
 
 CFG = Kind("a Darknet cfg file", _SWAPPED)
 WEIGHTS = Kind("a Darknet weights file", _SWAPPED)
-ONNX = Kind("an ONNX model", _OTHER_MODEL)
-TFLITE = Kind("a TensorFlow Lite model", _OTHER_MODEL)
+ONNX = Kind("an ONNX model", _IMPORT)
+TFLITE = Kind("a TensorFlow Lite model", _IMPORT)
+SAVED_MODEL = Kind("a TensorFlow SavedModel", _FROM_SAVED)
+_CORE_ML = Kind("a Core ML model", _FROM_SOURCE)
+_ENGINE = Kind("a TensorRT engine", _FROM_SOURCE)
 _TEXT = Kind("a text file")
 _BINARY = Kind("a binary file")
-_HDF5 = Kind("an HDF5 file, as Keras writes its models", _OTHER_MODEL)
-_PICKLE = Kind("a Python pickle, as old PyTorch models are", _OTHER_MODEL)
-_GRAPH = Kind("a protocol buffer, as TensorFlow's frozen graphs are", _OTHER_MODEL)
+_HDF5 = Kind("an HDF5 file, as Keras writes its models", _FROM_KERAS)
+_PICKLE = Kind("a Python pickle, as old PyTorch models are", _FROM_PYTORCH)
+_GRAPH = Kind("a protocol buffer, as TensorFlow's frozen graphs are", _FROM_GRAPH)
 _HTML = Kind("an HTML page", "Was a web page saved instead of the file?")
-_PYTORCH = Kind("a PyTorch model", _OTHER_MODEL)
-_KERAS = Kind("a Keras model", _OTHER_MODEL)
+_PYTORCH = Kind("a PyTorch model", _FROM_PYTORCH)
+_KERAS = Kind("a Keras model", _FROM_KERAS)
 
 # (offset, bytes there, kind)
 _MAGIC: Sequence[tuple[int, bytes, Kind]] = (
     (4, b"TFL3", TFLITE),
     (0, b"\x89HDF\r\n\x1a\n", _HDF5),
+    (0, b"ftrt", _ENGINE),
+    (0, b"ptrt", _ENGINE),
     (0, b"\x93NUMPY", Kind("a NumPy array")),
     (0, b"version https://git-lfs.github.com/spec/", Kind("a Git LFS pointer", _FETCH)),
     (0, b"\x89PNG\r\n\x1a\n", Kind("a PNG picture")),
@@ -71,24 +90,28 @@ _MAGIC: Sequence[tuple[int, bytes, Kind]] = (
 _PATTERNS: Sequence[tuple[re.Pattern[bytes], Kind]] = tuple(
     (re.compile(pattern, re.DOTALL), kind)
     for pattern, kind in (
-        (rb".{3}\0{5}\{\"", Kind("a safetensors file", _OTHER_MODEL)),
+        (rb".{3}\0{5}\{\"", Kind("a safetensors file", _FROM_PYTORCH)),
         (rb"\x80[\x02-\x05](?=[\x8a\x95}\](cK])", _PICKLE),
         # Protocol buffers: the version first, then one of the message's other fields.
-        (rb"\x08\x01\x12[\x80-\xff]+[\0-\x7f]\x0a", Kind("a TensorFlow SavedModel", _OTHER_MODEL)),
+        (rb"\x08\x01\x12[\x80-\xff]+[\0-\x7f]\x0a", SAVED_MODEL),
+        # Core ML's second field is a message, ONNX's a word.
+        (rb"\x08[\x01-\x20]\x12[\x01-\xff]{1,4}\x0a[\x01-\xff]{1,4}\x0a", _CORE_ML),
         (rb"\x08[\x01-\x20](?=[\x12\x1a\x22\x28\x32\x3a\x42\x72\xa2])", ONNX),
         (rb"\x0a.{1,9}\x0a.{1,200}\x12", _GRAPH),
         (rb"BM.{4}\0{4}", Kind("a BMP picture")),
-        (rb"7767517\s", Kind("an ncnn model (.param)", _OTHER_MODEL)),
-        (rb"\s*<\?xml[^\0]{0,200}<net\s", Kind("an OpenVINO model", _OTHER_MODEL)),
+        (rb"7767517\s", Kind("an ncnn model (.param)", _FROM_SOURCE)),
+        (rb"\s*<\?xml[^\0]{0,200}<net\s", Kind("an OpenVINO model", _FROM_SOURCE)),
         (rb"(?i)\s*<(!doctype\s+html|html)\b", _HTML),
         (rb"\s*<\?xml\b", Kind("an XML file")),
         (rb"(\s*#[^\n]*\n|\s*(name|input|input_dim)\s*:[^\n]*\n)*\s*(layers?|input_param)\s*\{",
-         Kind("a Caffe model", _OTHER_MODEL)),
+         Kind("a Caffe model", _FROM_SOURCE)),
         (rb"\s*\{\s*\"", Kind("a JSON file")),
     )
 )  # fmt: skip
 # int32 major, minor and revision of Darknet's version, which has been 0.1 or 0.2 since 2014.
 _WEIGHTS_HEADER = re.compile(rb"[\0\x01]\0{3}[\x01-\x05]\0{3}[\0-\x10]\0{3}", re.DOTALL)
+# Ultralytics writes a JSON header with its length before a TensorRT engine.
+_ENGINE_METADATA = re.compile(rb".{4}\{\"[^\0]{0,4000}\"(stride|task|imgsz|names)\"", re.DOTALL)
 _SECTION = re.compile(rb"\s*([#;][^\n]*\n\s*)*\[\s*(net|network)\s*\]")
 
 
@@ -114,7 +137,11 @@ def expect_weights(path: Path) -> None:
 
 
 def kind_of(path: Path) -> Kind | None:
-    """The kind of a file; None if it is unknown, empty or unreadable."""
+    """The kind of a file, or of a folder that is a model; None if it is unknown, empty or unreadable."""
+    if (path / "saved_model.pb").is_file():
+        return SAVED_MODEL
+    if path.suffix == ".mlpackage" and (path / "Manifest.json").is_file():
+        return _CORE_ML
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
@@ -122,6 +149,8 @@ def kind_of(path: Path) -> Kind | None:
         return None
     if not head:
         return None
+    if _ENGINE_METADATA.match(head):
+        return _ENGINE
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_kind(path)
     if _WEIGHTS_HEADER.match(head):

@@ -23,8 +23,8 @@ class Builder:
     graph: Graph
     source: Source
 
-    def emit(self, op: str, *inputs: str, name: str = "", **attributes: Attribute) -> str:
-        return self.graph.emit(op, inputs, attributes, source=self.source, name=name)
+    def emit(self, op: str, *inputs: str, **attributes: Attribute) -> str:
+        return self.graph.emit(op, inputs, attributes, source=self.source)
 
     def shape(self, name: str) -> Shape:
         return self.graph.shape(name)
@@ -225,7 +225,9 @@ class Builder:
         if len(zeros) == 1:
             zeros *= len(scales)
         if not scales or len(zeros) != len(scales) or not all(math.isfinite(s) and s >= 0 for s in scales):
-            raise self.source.unsupported(f"{len(zeros)} zero points for {len(scales)} scales, or a bad scale")
+            raise self.source.unsupported(
+                f"{len(zeros)} zero points for {len(scales)} scales, or a bad scale"
+            )
         return Quantization(scales=scales, zero_points=zeros, axis=axis, bits=bits)
 
 

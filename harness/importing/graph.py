@@ -1,7 +1,7 @@
 """The neutral graph: what the readers make from a model, and what the passes and the lowering work on.
 
-Operators are ONNX's where ONNX has them, in their newest form, with every size known and as few variants as
-possible: one output each, constant parameters as attributes, convolutions with channels first, reductions that
+Operators are ONNX's where ONNX has them, in their newest form, with every size known and few variants: one
+output each, constant parameters as attributes, convolutions with channels first, reductions that
 keep their axes. Quantised tensors are real numbers with the grid that they lie on (`Quantization`).
 """
 
@@ -131,6 +131,7 @@ class Graph:
     cuts: list[Cut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)  # what the model says about itself
+    normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # mean, deviation of pixels
     _names: int = 0
 
     def shape(self, name: str) -> Shape:
@@ -183,7 +184,8 @@ class Graph:
     ) -> str:
         """Adds a node and returns the name of its output, which is `name` where that is free.
 
-        An operator on constants gives a constant. Raises ConfigurationError if the inputs' shapes do not fit the operator.
+        An operator on constants gives a constant. Raises ConfigurationError if the inputs' shapes do not fit
+        the operator.
         """
         inputs, attributes = list(inputs), dict(attributes or {})
         try:

@@ -12,17 +12,9 @@ from harness.importing.passes.fusing import fusable
 from harness.importing.sections import AXES, Chw, Sections, around, axis_places, natural
 from harness.importing.shapes import BINARY, REDUCTIONS, UNARY
 
-_WORDS = {
-    "Abs": "abs",
-    "Exp": "exp",
-    "GeluTanh": "gelu_tanh",
-    "Log": "log",
-    "Neg": "neg",
-    "Requantize": "linear",
-    "Selu": "selu",
-    "Softplus": "softplus",
-    "Sqrt": "sqrt",
-}
+_WORDS = {"GeluTanh": "gelu_tanh", "Requantize": "linear"}
+_FUNCTIONS = ("Abs", "Exp", "Neg", "Sqrt")  # with sections of their own
+_ELEMENTWISE = {"Max": "maximum", "Min": "minimum"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +49,11 @@ def _activation(s: Sections, node: Node) -> None:
     keys: list[tuple[str, object]] = []
     if node.op == "Clip":
         word = "clip"
-        keys = [(key, float(node.number(key))) for key in ("min", "max") if math.isfinite(node.number(key, math.inf))]
+        keys = [
+            (key, float(node.number(key)))
+            for key in ("min", "max")
+            if math.isfinite(node.number(key, math.inf))
+        ]
     elif node.op == "LeakyRelu":
         word, keys = "leaky", [("alpha", node.number("alpha", 0.01))]
     elif node.op == "Elu":
@@ -72,6 +68,11 @@ def _activation(s: Sections, node: Node) -> None:
     s.add("activation", node, [source], s.shape(source), ("activation", word), *keys)
 
 
+def _function(s: Sections, node: Node) -> None:
+    source = s.place(node.inputs[0])
+    s.add(node.op.lower(), node, [source], s.shape(source))
+
+
 def _prelu(s: Sections, node: Node) -> None:
     name, slopes = node.inputs
     shape, value = s.graph.shape(name), s.graph.value(slopes)
@@ -83,7 +84,11 @@ def _prelu(s: Sections, node: Node) -> None:
         raise node.source.unsupported(f"slopes of the shape {value.shape} are not one for each channel")
     slope = value.reshape(-1)
     s.add(
-        "prelu", node, [s.place(name, view)], view, weights=[slope if slope.size > 1 else slope.repeat(view[0])]
+        "prelu",
+        node,
+        [s.place(name, view)],
+        view,
+        weights=[slope if slope.size > 1 else slope.repeat(view[0])],
     )
 
 
@@ -93,7 +98,7 @@ def _reshape(s: Sections, node: Node) -> None:
 
 def _transpose(s: Sections, node: Node) -> None:
     dims, order = collapsed(s.graph.shape(node.inputs[0]), node.integers("perm"))
-    shape = natural(s.graph.shape(node.output))
+    shape = natural(s.graph.shape(_reshaped(s.graph, node.output)))
     if len(dims) < 2:
         s.alias(node.output, node.inputs[0])
         return
@@ -106,6 +111,13 @@ def _transpose(s: Sections, node: Node) -> None:
         ("axes", order),
         *zip(AXES, shape, strict=True),
     )
+
+
+def _reshaped(graph: Graph, tensor: str) -> str:
+    """What a tensor becomes that only Reshapes read: its shape is chosen for their readers."""
+    while (user := graph.only_user(tensor)) is not None and user.op == "Reshape":
+        tensor = user.output
+    return tensor
 
 
 def collapsed(shape: Shape, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -157,9 +169,11 @@ def _slice(s: Sections, node: Node) -> None:
         view, place = around(shape, axis), 1
     sizes = list(view)
     sizes[place] = -(-(end - begin) // abs(step))
-    keys: list[tuple[str, object]] = [("axis", AXES[place]), ("begin", begin), ("end", end)]
-    if step != 1:
-        keys.append(("step", step))
+    keys: list[tuple[str, object]] = [("axis", AXES[place])]
+    if step > 0:
+        keys += [("begin", begin), ("end", end), *([("step", step)] if step > 1 else [])]
+    else:  # as a range in Python: from the last element down
+        keys += [("begin", end - 1), ("end", begin - 1), ("step", step)]
     s.add("slice", node, [s.place(node.inputs[0], view)], (sizes[0], sizes[1], sizes[2]), *keys)
 
 
@@ -173,7 +187,8 @@ def _elementwise(s: Sections, node: Node) -> None:
     shape = tuple(max(sizes) for sizes in zip(*views, strict=True))
     found = [s.place(name, view) for name, view in zip(names, views, strict=True)]
     keys = [("activation", node.text("activation"))] if "activation" in node.attributes else []
-    s.add(node.op.lower(), node, found, (shape[0], shape[1], shape[2]), *keys)
+    kind = _ELEMENTWISE.get(node.op, node.op.lower())
+    s.add(kind, node, found, (shape[0], shape[1], shape[2]), *keys)
 
 
 def _views_of(s: Sections, names: Sequence[str], output: Shape) -> list[Chw] | None:
@@ -272,7 +287,8 @@ def _matmul(s: Sections, node: Node) -> None:
 
 _RULES: Mapping[str, Callable[[Sections, Node], None]] = {
     **dict.fromkeys(UNARY, _activation),
-    **dict.fromkeys(BINARY, _elementwise),
+    **dict.fromkeys(_FUNCTIONS, _function),
+    **dict.fromkeys(BINARY - {"Pow"}, _elementwise),
     **dict.fromkeys(REDUCTIONS, _reduce),
     **LAYERS,
     "Concat": _concat,

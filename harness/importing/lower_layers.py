@@ -149,7 +149,9 @@ def _pool(s: Sections, node: Node) -> None:
 def _pad(s: Sections, node: Node) -> None:
     shape, pads = s.graph.shape(node.inputs[0]), node.integers("pads")
     rank, places = len(shape), axis_places(shape)
-    padded = {axis: (pads[axis], pads[axis + rank]) for axis in range(rank) if pads[axis] or pads[axis + rank]}
+    padded = {
+        axis: (pads[axis], pads[axis + rank]) for axis in range(rank) if pads[axis] or pads[axis + rank]
+    }
     if any(min(sizes) < 0 for sizes in padded.values()):
         raise node.source.unsupported("its padding is negative")
     if places is None or any(axis not in places for axis in padded):
@@ -209,7 +211,8 @@ def repeated(node: Node, shape: Shape) -> int:
 
 def nearest_pixels(node: Node, size: int, wanted: int, scale: float) -> Array:
     """The pixel that each of the `wanted` new ones takes, of `size` along an axis."""
-    places = np.arange(wanted)
+    places = np.arange(wanted, dtype=np.float64)
+    found: Array
     match node.text("coordinates"):
         case "asymmetric":
             found = places / scale
@@ -219,6 +222,7 @@ def nearest_pixels(node: Node, size: int, wanted: int, scale: float) -> Array:
             found = np.zeros(1)
         case _:
             found = (places + 0.5) / scale - 0.5
+    rounded: Array
     match node.text("rounding"):
         case "floor":
             rounded = np.floor(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.file_kind import ONNX, TFLITE, kind_of
+from harness.config.document import nearest_file
+from harness.config.file_kind import CFG, ONNX, TFLITE, Kind, kind_of
 from harness.errors import ConfigurationError
 from harness.importing.graph import Cut, Graph, Shape
 from harness.importing.lower import Output, lower
@@ -14,6 +16,7 @@ from harness.importing.passes.convolutions import fold_into_convolutions, matric
 from harness.importing.passes.fusing import clip_by_grids, fuse_activations
 from harness.importing.passes.grids import spread_grids
 from harness.importing.passes.identities import remove_identities, remove_repeated
+from harness.importing.passes.powers import expand_functions
 from harness.importing.passes.transposes import move_transposes
 from harness.importing.sections import Sections
 
@@ -28,6 +31,8 @@ class ImportedModel:
     outputs: tuple[Output, ...]
     cuts: tuple[Cut, ...]
     warnings: tuple[str, ...]
+    metadata: Mapping[str, str]  # what the model says about itself
+    normalization: tuple[tuple[float, ...], tuple[float, ...]] | None  # mean and deviation that it names
 
 
 def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
@@ -46,7 +51,7 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
 
         graph, name = read_onnx(path, input_shape), "onnx"
     else:
-        raise _not_importable(path, kind.name if kind else "")
+        raise _not_importable(path, kind)
     simplify(graph)
     sections, outputs = lower(graph)
     if not sections.found:
@@ -57,7 +62,9 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
         sections=sections,
         outputs=outputs,
         cuts=tuple(graph.cuts),
-        warnings=(*graph.warnings, *sections.warnings),
+        warnings=(*graph.warnings, *sections.all_warnings()),
+        metadata=graph.metadata,
+        normalization=graph.normalization,
     )
 
 
@@ -68,6 +75,7 @@ def simplify(graph: Graph) -> None:
     remove_identities(graph)
     spread_grids(graph)
     recognise_activations(graph)
+    expand_functions(graph)
     matrices_to_convolutions(graph)
     move_transposes(graph)
     fold_into_convolutions(graph)
@@ -78,5 +86,15 @@ def simplify(graph: Graph) -> None:
     graph.prune()
 
 
-def _not_importable(path: Path, kind: str) -> ConfigurationError:
-    return ConfigurationError(f"{path}: is {kind or 'no model'}")
+def _not_importable(path: Path, kind: Kind | None) -> ConfigurationError:
+    """The error for a file of another kind, with the command that exports it to ONNX."""
+    if not path.exists():
+        near = nearest_file(path)
+        return ConfigurationError(f"{path}: no such file", hint=f"Did you mean {near}?" if near else "")
+    if kind == CFG:
+        return ConfigurationError(f"{path}: is a Darknet cfg already", hint="Give it as --cfg.")
+    name = kind.name if kind else "empty or of no known kind"
+    return ConfigurationError(
+        f"{path}: is {name}; ONNX and TensorFlow Lite models can be imported",
+        hint=kind.hint if kind else "",
+    )

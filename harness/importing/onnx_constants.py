@@ -16,13 +16,72 @@ _LARGEST = 1 << 24  # elements of a computed constant
 _SHAPES = ("Shape", "Size")
 # Whose output is not larger than the inputs together.
 _MOVING = frozenset(
-    """Abs ArgMax ArgMin Cast CastLike Ceil Concat Cos CumSum Erf Exp Flatten Floor Log Neg NonZero Not
-    Reciprocal ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements
-    ScatterND Sigmoid Sign Sin Slice Softmax Split Sqrt Squeeze Tanh TopK Transpose Trilu Unsqueeze""".split()
+    [
+        "Abs",
+        "ArgMax",
+        "ArgMin",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Concat",
+        "Cos",
+        "CumSum",
+        "Erf",
+        "Exp",
+        "Flatten",
+        "Floor",
+        "Log",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Reciprocal",
+        "ReduceL2",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Slice",
+        "Softmax",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Tanh",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+    ]
 )
 _BROADCAST = frozenset(
-    """Add And Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Or Pow Sub Sum Where
-    Xor""".split()
+    [
+        "Add",
+        "And",
+        "Clip",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Or",
+        "Pow",
+        "Sub",
+        "Sum",
+        "Where",
+        "Xor",
+    ]
 )
 
 
@@ -94,9 +153,9 @@ def _size(kind: str, values: list[Array], operator: Operator) -> float | None:
                 start, limit, step = (float(value.reshape(-1)[0]) for value in values)
                 return abs(limit - start) / abs(step)
             case "Gather":
-                return values[1].size * first.size / max(first.shape[operator.integer("axis")], 1)
+                return float(values[1].size * first.size / max(first.shape[operator.integer("axis")], 1))
             case "MatMul":
-                return math.prod(np.broadcast_shapes(first.shape[:-1], first.shape[:-1])) * values[1].shape[-1]
+                return first.size * values[1].size / max(first.shape[-1], 1)
             case _:
                 return None
     except (ValueError, IndexError, ZeroDivisionError, OverflowError):

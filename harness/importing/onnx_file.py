@@ -115,7 +115,9 @@ def numbers_of(tensor: TensorProto, folder: Path | None, file: str) -> Array:
         return _listed(tensor, field, kind, shape, file)
     if len(raw) != count * width:
         raise _damaged(file, f"the constant {name!r} has {len(raw)} bytes instead of {count * width}")
-    return _as_numbers(np.frombuffer(raw, "<u2" if width == 2 else np.dtype(kind).newbyteorder("<")), kind, shape)
+    return _as_numbers(
+        np.frombuffer(raw, "<u2" if width == 2 else np.dtype(kind).newbyteorder("<")), kind, shape
+    )
 
 
 def _listed(tensor: TensorProto, field: str, kind: str, shape: tuple[int, ...], file: str) -> Array:
@@ -125,7 +127,9 @@ def _listed(tensor: TensorProto, field: str, kind: str, shape: tuple[int, ...], 
     if kind in ("float16", "bfloat16"):
         return _as_numbers(np.array(values, np.int64).astype(np.uint16), kind, shape)
     # Values outside of the type's range wrap, as in C.
-    wide = np.array(values, np.float64 if kind.startswith("float") else np.int64 if kind != "uint64" else np.uint64)
+    wide = np.array(
+        values, np.float64 if kind.startswith("float") else np.int64 if kind != "uint64" else np.uint64
+    )
     return wide.astype(kind).astype(np.float32 if kind.startswith("float") else kind).reshape(shape)
 
 

@@ -32,9 +32,7 @@ def convolution(o: Operator, image: str, weights: str, bias: str | None) -> str:
     return found if len(shape) == 4 else o.builder.reshape(found, (sizes[0], sizes[1], sizes[3]))
 
 
-def _geometry(
-    o: Operator, image: Sequence[int], kernel: Sequence[int], *, ceil: bool = False
-) -> dict[str, Attribute]:
+def _geometry(o: Operator, image: Sequence[int], kernel: Sequence[int]) -> dict[str, Attribute]:
     """Strides, dilations and paddings: top, left, bottom, right."""
     strides, dilations = _both(o, "strides", 1), _both(o, "dilations", 1)
     automatic = o.text("auto_pad", "NOTSET")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, NodeProto
 
 
-
 @dataclass(kw_only=True)
 class Operator:
     """A node, and the graph's tensors by the model's names."""

@@ -52,7 +52,9 @@ def dequantised(o: Operator, number: int, scale: int, zero: int, axis: int = 0) 
     return graph.constant(real, name=name, quantization=grid if grid.bits <= 16 else None)
 
 
-def _shaped(numbers: Sequence[float], sizes: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _shaped(
+    numbers: Sequence[float], sizes: Sequence[int]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return np.array(numbers, np.float64).reshape(sizes if len(numbers) > 1 else [1] * len(sizes))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,18 @@ _DEEPEST = 8  # branches within branches
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 # Operators after a network: how many boxes remain depends on the picture.
 _CUT = frozenset(
-    """ArgMax ArgMin BatchedNMS_TRT EfficientNMS_TRT GatherElements GatherND NonMaxSuppression NonZero TopK
-    Unique""".split()
+    [
+        "ArgMax",
+        "ArgMin",
+        "BatchedNMS_TRT",
+        "EfficientNMS_TRT",
+        "GatherElements",
+        "GatherND",
+        "NonMaxSuppression",
+        "NonZero",
+        "TopK",
+        "Unique",
+    ]
 )
 
 
@@ -100,9 +110,8 @@ class _Reader:
     def nodes(self, nodes: Iterable[NodeProto], depth: int = 0) -> None:
         for node in nodes:
             source = Source(operator=node.op_type, name=node.name or (node.output[0] if node.output else ""))
-            if node.op_type in _CUT and not self._constant_inputs(node):
-                self._cut_off(node)
-            elif any(name in self.missing for name in node.input):
+            after = any(name in self.missing for name in node.input)
+            if after or (node.op_type in _CUT and not self._constant_inputs(node)):
                 self._cut_off(node)
             elif node.op_type == "If" and depth < _DEEPEST:
                 self._branch(node, source, depth)
@@ -155,7 +164,7 @@ class _Reader:
             folder=self.folder,
         )
         before = len(self.graph.nodes)
-        found = constant_value(operator)
+        found: Sequence[str] | None = constant_value(operator)
         if found is None:
             translate = OPERATORS.get(node.op_type) if node.domain in _DOMAINS else None
             if translate is None:

@@ -47,10 +47,7 @@ def precision_of(s: Sections, node: Node, weights: Array, axis: int) -> Precisio
     if wide_rows.any():
         scales = np.broadcast_to(scales, (filters,)).copy()
         scales[wide_rows] *= largest[wide_rows] / _LARGEST
-        s.warnings.append(
-            f"{node.source.operator} {node.source.name!r}: weights of {int(wide_rows.sum())} of {filters} "
-            f"channels are further than 127 from their zero point and are quantised again"
-        )
+        s.requantised.append((int(wide_rows.sum()), filters))
     quantize = 0 if inputs is not None else 1
     return Precision(
         keys=(("int8", 1), ("quantize", quantize)),

@@ -16,7 +16,7 @@ Chw = tuple[int, int, int]
 AXES = ("channels", "height", "width")
 
 _UNFIT = re.compile(r"[\s,#;=\[\]\x00-\x20\x7f-\U0010ffff]")
-_NUMBER = re.compile(r"-?[0-9]+")
+_LIKE_A_NUMBER = re.compile(r"[0-9+-]")
 
 
 @dataclass(kw_only=True)
@@ -44,6 +44,7 @@ class Sections:
     input_shape: Chw
     found: list[Section] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    requantised: list[tuple[int, int]] = field(default_factory=list)  # channels of a layer, of how many
     _shapes: dict[str, Chw] = field(default_factory=dict)
     _places: dict[str, str] = field(default_factory=dict)
     _views: dict[tuple[str, Chw], str] = field(default_factory=dict)
@@ -59,6 +60,17 @@ class Sections:
         sections._places[graph.input] = name
         sections._grids[name] = graph.quantization(graph.input)
         return sections
+
+    def all_warnings(self) -> tuple[str, ...]:
+        """All warnings; those about single channels of many layers as one."""
+        if not self.requantised:
+            return tuple(self.warnings)
+        channels, of = (sum(numbers) for numbers in zip(*self.requantised, strict=True))
+        again = (
+            f"weights of {channels} of {of} channels in {len(self.requantised)} layers are further than 127 "
+            "steps from their zero point: these channels are quantised again, with scales of their own"
+        )
+        return (*self.warnings, again)
 
     def place(self, tensor: str, shape: Chw | None = None) -> str:
         """The section that computes a tensor; with a shape, one with that view of it."""
@@ -219,9 +231,9 @@ def around(shape: Shape, axis: int) -> Chw:
 
 
 def safe_name(name: str) -> str:
-    """A name that a cfg can have: without blanks and the language's own characters, and no number."""
+    """A name that a cfg can have: without blanks and the language's own characters, and unlike a number."""
     found = _UNFIT.sub("_", name) or "tensor"
-    return f"_{found}" if _NUMBER.fullmatch(found) else found
+    return f"t{found}" if _LIKE_A_NUMBER.match(found) else found
 
 
 def unsupported(node: Node, reason: str) -> Exception:

@@ -14,11 +14,36 @@ Shapes = Sequence[Shape]
 Attributes = Mapping[str, Any]
 
 UNARY = frozenset(
-    """Abs Clip Elu Erf Exp Gelu GeluTanh HardMish HardSigmoid HardSwish Identity LeakyRelu Log Mish Neg PRelu
-    Relu Relu6 Requantize Selu Sigmoid Silu Softplus Sqrt Tanh""".split()
+    [
+        "Abs",
+        "Clip",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Gelu",
+        "GeluTanh",
+        "HardMish",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "LeakyRelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "PRelu",
+        "Relu",
+        "Relu6",
+        "Requantize",
+        "Selu",
+        "Sigmoid",
+        "Silu",
+        "Softplus",
+        "Sqrt",
+        "Tanh",
+    ]
 )
-BINARY = frozenset("Add Sub Mul Div Pow Min Max".split())
-REDUCTIONS = frozenset("ReduceMean ReduceSum ReduceMax ReduceMin ReduceL2".split())
+BINARY = frozenset(["Add", "Sub", "Mul", "Div", "Pow", "Min", "Max"])
+REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"])
 POOLS = frozenset(("MaxPool", "AveragePool"))
 
 
@@ -46,7 +71,9 @@ def broadcast(shapes: Shapes) -> Shape:
     for sizes in zip(*padded, strict=True):
         different = {size for size in sizes if size != 1}
         if len(different) > 1:
-            raise ValueError(f"shapes {' and '.join('x'.join(map(str, shape)) for shape in shapes)} do not fit")
+            raise ValueError(
+                f"shapes {' and '.join('x'.join(map(str, shape)) for shape in shapes)} do not fit"
+            )
         found.append(different.pop() if different else 1)
     return tuple(found)
 
@@ -117,14 +144,14 @@ def _pool(shapes: Shapes, attributes: Attributes) -> Shape:
     )
 
 
-def _linear(shapes: Shapes, attributes: Attributes) -> Shape:
+def _linear(shapes: Shapes, _: Attributes) -> Shape:
     outputs, inputs = shapes[1]
     if shapes[0][-1] != inputs:
         raise ValueError(f"weights for {inputs} inputs on {shapes[0][-1]}")
     return (*shapes[0][:-1], outputs)
 
 
-def _matmul(shapes: Shapes, attributes: Attributes) -> Shape:
+def _matmul(shapes: Shapes, _: Attributes) -> Shape:
     first, second = shapes
     if len(first) < 2 or len(second) < 2 or first[-1] != second[-2]:
         raise ValueError(f"shapes {first} and {second} do not fit")

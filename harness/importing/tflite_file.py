@@ -63,6 +63,7 @@ class FlatModel:
     operators: tuple[FlatOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    metadata: bytes = b""  # TensorFlow Lite's own, about the input among others
 
 
 def read_flat_model(path: Path) -> FlatModel:
@@ -106,7 +107,17 @@ def _decoded(model: Any, graph: Any) -> FlatModel:
         operators=operators,
         inputs=_indices(graph.InputsAsNumpy(), count),
         outputs=_indices(graph.OutputsAsNumpy(), count),
+        metadata=_metadata(model),
     )
+
+
+def _metadata(model: Any) -> bytes:
+    for place in range(min(model.MetadataLength(), 64)):
+        entry = model.Metadata(place)
+        if entry.Name() == b"TFLITE_METADATA" and 0 <= entry.Buffer() < model.BuffersLength():
+            data = model.Buffers(entry.Buffer()).DataAsNumpy()
+            return data.tobytes() if isinstance(data, np.ndarray) else b""
+    return b""
 
 
 def _indices(found: Any, count: int) -> tuple[int, ...]:

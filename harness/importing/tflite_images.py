@@ -104,7 +104,6 @@ def _space_to_depth(o: Operator) -> list[str]:
     return [o.last(o.builder.space_to_depth(image, int(o.option("BlockSize", 1))))]
 
 
-
 IMAGE_OPERATORS: Mapping[str, Callable[[Operator], Sequence[str]]] = {
     "AVERAGE_POOL_2D": _pool("AveragePool"),
     "CONV_2D": lambda o: _convolution(o, depthwise=False),

@@ -17,8 +17,8 @@ from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 _SAME = 0
-_ACTIVATIONS = {
-    0: (),
+_ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {
+    0: ("", {}),
     1: ("Relu", {}),
     2: ("Clip", {"min": -1.0, "max": 1.0}),
     3: ("Clip", {"min": 0.0, "max": 6.0}),
@@ -77,9 +77,9 @@ class Operator:
         known = _ACTIVATIONS.get(number)
         if known is None:
             raise self.builder.source.unsupported(f"the fused activation {number} is not supported")
-        if not known:
-            return name
         op, attributes = known
+        if not op:
+            return name
         return self.builder.emit(op, name, **attributes)
 
     def pads(

@@ -111,9 +111,7 @@ def _reshape(o: Operator) -> list[str]:
 def _squeeze(o: Operator) -> list[str]:
     shape = o.builder.shape(o.input(0))
     axes = {o.builder.axis(int(axis), len(shape)) for axis in o.option("SqueezeDims", ())}
-    kept = [
-        size for axis, size in enumerate(shape) if (axis not in axes if axes else size != 1)
-    ]
+    kept = [size for axis, size in enumerate(shape) if (axis not in axes if axes else size != 1)]
     return [o.builder.reshape(o.input(0), kept)]
 
 

@@ -14,12 +14,13 @@ from harness.importing.builder import Builder
 from harness.importing.graph import Graph, Quantization, Shape, Source, Tensor
 from harness.importing.input_shape import checked_input_shape
 from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor, read_flat_model
+from harness.importing.tflite_metadata import normalization_of
 from harness.importing.tflite_operator import TO_LAST, Operator, looked_up, real_numbers
 from harness.importing.tflite_operators import OPERATORS
 from harness.importing.tflite_space_to_batch import dilated_convolutions
 
 _CUT = frozenset(
-    "TFLite_Detection_PostProcess NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 ARG_MAX TOPK_V2".split()
+    ["TFLite_Detection_PostProcess", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "ARG_MAX", "TOPK_V2"]
 )
 _CHANNELS = (1, 3, 4)  # of inputs that are images
 _QUANTISED = ("int8", "uint8", "int16")
@@ -32,7 +33,7 @@ def read_tflite(path: Path, input_shape: Shape | None = None) -> Graph:
 
 def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> Graph:
     """The same for a decoded file."""
-    graph = Graph()
+    graph = Graph(normalization=normalization_of(model.metadata))
     values: dict[int, str] = {}
     for index, tensor in enumerate(model.tensors):
         if tensor.data is not None:
@@ -51,9 +52,7 @@ def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> G
         if index in values:
             graph.outputs.append((model.tensors[index].name, values[index]))
         elif index not in cut:
-            raise ConfigurationError(
-                f"{file}: no operator computes the output {model.tensors[index].name!r}"
-            )
+            raise ConfigurationError(f"{file}: no operator computes the output {model.tensors[index].name!r}")
     return graph
 
 
@@ -135,7 +134,7 @@ def _translate(
 
 
 def _cut(graph: Graph, model: FlatModel, values: Mapping[int, str]) -> frozenset[int]:
-    """Ends the graph before post-processing: what it reads becomes outputs. Returns the outputs it computes."""
+    """Ends the graph before post-processing: what that reads becomes outputs. Returns what it computes."""
     from harness.importing.tflite_cut import cut_of
 
     missing: set[int] = set()
@@ -151,4 +150,3 @@ def _cut(graph: Graph, model: FlatModel, values: Mapping[int, str]) -> frozenset
             else:
                 graph.cuts.append(cut_of(graph, model, operator, values))
     return frozenset(missing)
-

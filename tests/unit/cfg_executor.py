@@ -72,14 +72,17 @@ class Network:
         if self.calibration is None:
             return {}
         tensors = json.loads(self.calibration)["tensors"]
-        return {entry["layer"]: (entry["scale"], entry["zero_point"]) for entry in tensors if "scale" in entry}
+        return {
+            entry["layer"]: (entry["scale"], entry["zero_point"]) for entry in tensors if "scale" in entry
+        }
 
 
 def _rounded(tensor: Floats, grid: tuple[float, int] | None) -> Floats:
     if grid is None:
         return tensor
     scale, zero = grid
-    return ((np.clip(np.rint(tensor / scale) + zero, -128, 127) - zero) * scale).astype(np.float32)
+    stored = np.clip(np.rint(tensor / scale) + zero, -128, 127)
+    return np.asarray((stored - zero) * scale, np.float32)
 
 
 def _activated(section: Section, x: Floats) -> Floats:
@@ -98,8 +101,6 @@ def _activated(section: Section, x: Floats) -> Floats:
         "relu6": lambda: np.clip(x, 0, 6),
         "leaky": lambda: np.where(x > 0, x, number("alpha", 0.1) * x),
         "elu": lambda: np.where(x > 0, x, number("alpha", 1) * np.expm1(np.minimum(x, 0))),
-        "selu": lambda: 1.0507009873554805
-        * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
         "logistic": lambda: sigmoid(x),
         "tanh": lambda: np.tanh(x),
         "swish": lambda: x * sigmoid(x),
@@ -108,12 +109,6 @@ def _activated(section: Section, x: Floats) -> Floats:
         "hard_swish": lambda: x * np.clip(x / 6 + 0.5, 0, 1),
         "gelu": lambda: 0.5 * x * (1 + erf(x / math.sqrt(2))),
         "gelu_tanh": lambda: 0.5 * x * (1 + np.tanh(cube)),
-        "softplus": lambda: softplus(x),
-        "exp": lambda: np.exp(x),
-        "log": lambda: np.log(x),
-        "sqrt": lambda: np.sqrt(x),
-        "abs": lambda: np.abs(x),
-        "neg": lambda: -x,
         "clip": lambda: np.clip(x, number("min", -math.inf), number("max", math.inf)),
     }
     return np.asarray(found[word]())
@@ -141,13 +136,17 @@ def _windows(section: Section, x: Floats, kernel: tuple[int, int], filler: float
     top, left, bottom, right = _padding(section)
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right)), constant_values=filler)
     extent = ((kernel[0] - 1) * dilation_y + 1, (kernel[1] - 1) * dilation_x + 1)
-    found = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))  # type: ignore[call-overload]
+    found = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))
     return np.asarray(found[:, ::step_y, ::step_x, ::dilation_y, ::dilation_x])
 
 
 def _convolutional(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     (x,) = inputs
-    filters, groups, kernel = section.integer("filters", 1), section.integer("groups", 1), _both(section, "size")
+    filters, groups, kernel = (
+        section.integer("filters", 1),
+        section.integer("groups", 1),
+        _both(section, "size"),
+    )
     inner = x.shape[0] // groups
     bias = numbers.take(filters)
     weights = numbers.take(groups, filters // groups, inner * kernel[0] * kernel[1])
@@ -161,7 +160,11 @@ def _convolutional(section: Section, inputs: Images, numbers: Numbers) -> Floats
 def _deconvolutional(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     (x,) = inputs
     channels, height, width = x.shape
-    filters, groups, kernel = section.integer("filters", 1), section.integer("groups", 1), _both(section, "size")
+    filters, groups, kernel = (
+        section.integer("filters", 1),
+        section.integer("groups", 1),
+        _both(section, "size"),
+    )
     (step_y, step_x), (dilation_y, dilation_x) = _both(section, "stride"), _both(section, "dilation")
     top, left, bottom, right = _padding(section)
     more_y, more_x = section.integer("output_pad_y", 0), section.integer("output_pad_x", 0)
@@ -210,7 +213,8 @@ def _resize(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     for axis, key in ((1, "height"), (2, "width")):
         size, wanted = found.shape[axis], section.integer(key, 0)
         scale = float(section.options.get(f"scale_{'yx'[axis - 1]}", wanted / size))
-        places = np.arange(wanted)
+        places = np.arange(wanted, dtype=np.float64)
+        at: npt.NDArray[Any]
         match section.options["coordinates"]:
             case "asymmetric":
                 at = places / scale
@@ -245,8 +249,9 @@ def _softmax(section: Section, inputs: Images, numbers: Numbers) -> Floats:
 
 def _slice(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     begin, end, step = section.integer("begin", 0), section.integer("end", 0), section.integer("step", 1)
-    places = range(begin, end, step) if step > 0 else range(end - 1, begin - 1, step)
-    assert 0 <= begin < end <= inputs[0].shape[_AXES[section.options["axis"]]]
+    places = range(begin, end, step)
+    size = inputs[0].shape[_AXES[section.options["axis"]]]
+    assert 0 <= begin < end <= size if step > 0 else -1 <= end < begin < size
     return inputs[0].take(list(places), axis=_AXES[section.options["axis"]])
 
 
@@ -279,7 +284,9 @@ def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[Section, Imag
         assert len(inputs) >= 2
         found = inputs[0]
         for other in inputs[1:]:
-            assert all(1 in pair or len(set(pair)) == 1 for pair in zip(found.shape, other.shape, strict=True))
+            assert all(
+                1 in pair or len(set(pair)) == 1 for pair in zip(found.shape, other.shape, strict=True)
+            )
             found = function(found, other)
         return found
 
@@ -292,7 +299,11 @@ def _route(section: Section, inputs: Images, numbers: Numbers) -> Floats:
 
 _AXES = {"channels": 0, "height": 1, "width": 2}
 _KINDS: Mapping[str, Callable[[Section, Images, Numbers], Floats]] = {
+    "abs": lambda section, x, numbers: np.abs(x[0]),
     "activation": lambda section, x, numbers: x[0],
+    "exp": lambda section, x, numbers: np.exp(x[0]),
+    "neg": lambda section, x, numbers: -x[0],
+    "sqrt": lambda section, x, numbers: np.sqrt(x[0]),
     "add": _elementwise(np.add),
     "avgpool": lambda section, x, numbers: x[0].mean(axis=(1, 2), keepdims=True),
     "connected": _connected,
@@ -301,12 +312,11 @@ _KINDS: Mapping[str, Callable[[Section, Images, Numbers], Floats]] = {
     "deconvolutional": _deconvolutional,
     "div": _elementwise(np.divide),
     "matmul": lambda section, x, numbers: np.asarray(x[0] @ x[1]),
-    "max": _elementwise(np.maximum),
-    "min": _elementwise(np.minimum),
+    "maximum": _elementwise(np.maximum),
+    "minimum": _elementwise(np.minimum),
     "mul": _elementwise(np.multiply),
     "pad": _pad,
     "pool": _pool,
-    "pow": _elementwise(np.power),
     "prelu": lambda section, x, numbers: np.where(
         x[0] > 0, x[0], x[0] * numbers.take(x[0].shape[0]).reshape(-1, 1, 1)
     ),
@@ -318,9 +328,9 @@ _KINDS: Mapping[str, Callable[[Section, Images, Numbers], Floats]] = {
     "softmax": _softmax,
     "sub": _elementwise(np.subtract),
     "transpose": _transpose,
-    "upsample": lambda section, x, numbers: x[0]
-    .repeat(section.integer("stride", 1), 1)
-    .repeat(section.integer("stride", 1), 2),
+    "upsample": lambda section, x, numbers: (
+        x[0].repeat(section.integer("stride", 1), 1).repeat(section.integer("stride", 1), 2)
+    ),
 }
 
 

@@ -40,7 +40,8 @@ def golden_cases(folder: Path, model: str) -> Iterator[Case]:
         else:
             pixels = np.asarray(Image.open(golden / "inputs" / str(picture)).convert("RGB"))
             tensor = fed(pixels, feed)
-        outputs, rows = [], []
+        outputs: list[Array | None] = []
+        rows: list[Array | None] = []
         while (key := f"{name}__out{len(outputs)}") in found or f"{key}_at_rows" in found:
             outputs.append(found.get(key, found.get(f"{key}_at_rows")))
             rows.append(found.get(f"{key}_rows"))
@@ -56,7 +57,8 @@ def golden_cases(folder: Path, model: str) -> Iterator[Case]:
 
 def _synthetic(tensor: Array) -> Array:
     """[1, height, width, channels] or [1, values]"""
-    return tensor[0].transpose(2, 0, 1) if tensor.ndim == 4 else tensor[0].reshape(-1, 1, 1)
+    first = np.asarray(tensor[0])
+    return first.transpose(2, 0, 1) if tensor.ndim == 4 else first.reshape(-1, 1, 1)
 
 
 def fed(pixels: Array, feed: str) -> Array:
@@ -77,4 +79,4 @@ def fed(pixels: Array, feed: str) -> Array:
             raise AssertionError(f"no such feed: {other}")
     if feed.startswith("bgr"):
         x = x[..., ::-1]
-    return x.transpose(2, 0, 1).astype(np.float32)
+    return np.asarray(x.transpose(2, 0, 1), np.float32)

@@ -38,7 +38,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, command: str, error: BaseExceptio
             console.emit_json(document)
         raise error
 
-    monkeypatch.setattr(importlib.import_module(f"harness.commands.{command}"), "run", run)
+    monkeypatch.setattr(importlib.import_module(cli.module_of(command)), "run", run)
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

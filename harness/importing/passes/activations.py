@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.importing.graph import Attribute, Graph, Node
+
+Values = npt.NDArray[np.float64]
 
 _CLOSE = 1e-3  # relative, of constants such as 0.7978846
 
@@ -146,8 +149,10 @@ def _gated(graph: Graph, node: Node, x: str, gate: str, reader: Node, number: fl
     if maker.inputs[0] == x and _close(number, 1):
         if maker.op == "Sigmoid":
             op = "Silu"
-        elif maker.op == "HardSigmoid" and _close(maker.number("alpha", 0.2), 1 / 6) and _close(
-            maker.number("beta", 0.5), 0.5
+        elif (
+            maker.op == "HardSigmoid"
+            and _close(maker.number("alpha", 0.2), 1 / 6)
+            and _close(maker.number("beta", 0.5), 0.5)
         ):
             op = "HardSwish"
     if not op and maker.op == "Relu6" and _close(number, 1 / 6) and _three_more(graph, gate, reader) == x:
@@ -189,23 +194,22 @@ def _is_cubic(graph: Graph, x: str, scaled: Node) -> bool:
     return value is not None and bool(np.allclose(value, expected, rtol=_CLOSE, atol=_CLOSE))
 
 
-def _evaluated(
-    graph: Graph, name: str, x: str, samples: np.ndarray[tuple[int], np.dtype[np.float64]], depth: int
-) -> object:
+def _evaluated(graph: Graph, name: str, x: str, samples: Values, depth: int) -> Values | None:
     """A tensor's values where x has the samples' values; None if it depends on anything else."""
     if name == x:
         return samples
     number = scalar(graph, name)
     if number is not None:
-        return np.float64(number)
+        return np.array(number)
     node = graph.producer.get(name)
     if node is None or depth == 0 or node.op not in ("Add", "Mul", "Pow"):
         return None
     parts = [_evaluated(graph, part, x, samples, depth - 1) for part in node.inputs]
     if any(part is None for part in parts):
         return None
-    first, second = (np.asarray(part) for part in parts)
-    return {"Add": np.add, "Mul": np.multiply, "Pow": np.power}[node.op](first, second)
+    first, second = (np.asarray(part, np.float64) for part in parts)
+    function = {"Add": np.add, "Mul": np.multiply, "Pow": np.power}[node.op]
+    return np.asarray(function(first, second), np.float64)
 
 
 def _close(number: float, expected: float) -> bool:

@@ -1,4 +1,4 @@
-"""Folds into convolutions and matrices what stands beside them: padding, scales, biases, and transposed inputs."""
+"""Folds into convolutions and matrices what stands beside them: paddings, scales, biases, transpositions."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def _to_convolution(graph: Graph, node: Node) -> None:
         quantization=graph.quantization(weights),
     )
     grid = graph.quantization(node.output)
-    found = emit(
-        "Conv", turned, small, *bias, group=1, strides=(1, 1), dilations=(1, 1), pads=(0, 0, 0, 0)
-    )
+    found = emit("Conv", turned, small, *bias, group=1, strides=(1, 1), dilations=(1, 1), pads=(0, 0, 0, 0))
     if image:
         found = emit("Transpose", found, perm=(0, 2, 3, 1))
     else:

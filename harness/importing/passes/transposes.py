@@ -1,7 +1,7 @@
 """Removes transpositions: those of channels-last models meet their inverses.
 
-Each transposition is moved behind the operation that reads it, where that does not make more of them. Two that
-meet become one, and one that moves no numbers becomes a Reshape.
+Each transposition is moved behind the operation that reads it, where that does not make more of them. Two
+that meet become one, and one that moves no numbers becomes a Reshape.
 """
 
 from __future__ import annotations

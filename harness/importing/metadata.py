@@ -1,0 +1,102 @@
+"""What a model says about its pictures and classes: Ultralytics' metadata, and files packed into a model."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.importing.cfg_text import Preprocessing, default_preprocessing
+from harness.importing.model import ImportedModel
+
+_LARGEST = 1 << 20  # bytes of a packed file
+_MOST_LABELS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """Names of the classes, and how a picture is prepared."""
+
+    preprocessing: Preprocessing
+    labels: tuple[str, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)  # all that the model says, by key
+
+
+def describe(model: ImportedModel) -> Description:
+    """Collects what the model says; defaults for the rest."""
+    said = dict(model.metadata)
+    labels: tuple[str, ...] = ()
+    if model.format == "tflite":
+        packed, labels = _packed(model.source)
+        said |= packed
+    preparation = default_preprocessing(model)
+    if model.normalization and model.sections.grid(model.sections.input) is None:
+        mean, deviation = model.normalization
+        if len(mean) in (1, model.sections.input_shape[0]) and len(deviation) == len(mean):
+            preparation = Preprocessing(mean=mean, std=deviation)
+    if "stride" in said and "task" in said:  # as Ultralytics writes them
+        crop = said["task"] == "classify"
+        preparation = replace(
+            preparation, resize="crop" if crop else "letterbox", fill=None if crop else 114.0
+        )
+    return Description(preprocessing=preparation, labels=names_of(said.get("names", "")) or labels, said=said)
+
+
+def names_of(written: str) -> tuple[str, ...]:
+    """The classes in a dictionary or list as Python or JSON writes it; none if it is neither."""
+    try:
+        found = ast.literal_eval(written) if len(written) <= _LARGEST else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return ()
+    if isinstance(found, dict):
+        number = len(found)
+        if set(found) == set(range(number)):
+            found = [found[index] for index in range(number)]
+        elif set(found) == {str(index) for index in range(number)}:
+            found = [found[str(index)] for index in range(number)]
+    if not isinstance(found, list) or len(found) > _MOST_LABELS:
+        return ()
+    return tuple(_label(name) for name in found)
+
+
+def _label(name: object) -> str:
+    """A name on one line."""
+    return re.sub(r"\s+", " ", str(name)).strip()
+
+
+def _packed(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What is in the files that a ZIP archive at the end of a TensorFlow Lite model has."""
+    said: dict[str, str] = {}
+    labels: tuple[str, ...] = ()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist()[:16]:
+                if info.file_size > _LARGEST or not info.filename.endswith((".txt", ".json")):
+                    continue
+                text = archive.read(info).decode("utf-8", "replace")
+                if (found := _dictionary(text)) is not None:
+                    said |= found
+                elif info.filename.endswith(".txt"):
+                    labels = tuple(_label(line) for line in text.splitlines()[:_MOST_LABELS])
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError):
+        pass  # most models have no archive; a damaged one has no names
+    return said, labels
+
+
+def _dictionary(text: str) -> dict[str, str] | None:
+    """Keys and values as text; None for anything but a dictionary."""
+    if not text.lstrip().startswith("{"):
+        return None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict):
+            return {str(key): str(value) for key, value in found.items()}
+    return None

@@ -1,0 +1,129 @@
+"""Writes an imported model as files: cfg, weights, calibration, names of classes, and a description."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ConfigurationError, file_error
+from harness.file_digest import file_digest
+from harness.importing.cfg_text import Preprocessing, calibration_text, cfg_text, weights_bytes
+from harness.importing.graph import Cut, Quantization
+from harness.importing.metadata import Description
+from harness.importing.model import ImportedModel
+from harness.temporary import temporary_folder
+
+_UNFIT = re.compile(r"[^A-Za-z0-9._+-]")  # of the cfg's own key `labels`, which has no blanks
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedFiles:
+    """The files of one import; None for those that the model does not need."""
+
+    cfg: Path
+    weights: Path
+    calibration: Path | None
+    labels: Path | None
+    description: Path
+
+
+def write_model(
+    model: ImportedModel, folder: Path, said: Description, preprocessing: Preprocessing
+) -> ImportedFiles:
+    """Writes all files or, if one cannot be written, none. Files of the same names are replaced.
+
+    Raises ConfigurationError if the folder cannot be written.
+    """
+    stem = _UNFIT.sub("_", model.source.stem) or "model"
+    calibration = calibration_text(model)
+    labels = "\n".join(said.labels) + "\n" if said.labels else None
+    further = {"labels": f"{stem}.names"} if labels else {}
+    contents: dict[str, bytes] = {f"{stem}.weights": weights_bytes(model)}
+    if calibration is not None:
+        contents[f"{stem}.calibration.json"] = calibration.encode()
+    if labels is not None:
+        contents[f"{stem}.names"] = labels.encode()
+    contents[f"{stem}.import.json"] = (json.dumps(description(model, said), indent=1) + "\n").encode()
+    contents[f"{stem}.cfg"] = cfg_text(model, preprocessing, further).encode()
+    _write(folder, contents)
+    found = {name: folder / name for name in contents}
+    return ImportedFiles(
+        cfg=found[f"{stem}.cfg"],
+        weights=found[f"{stem}.weights"],
+        calibration=found.get(f"{stem}.calibration.json"),
+        labels=found.get(f"{stem}.names"),
+        description=found[f"{stem}.import.json"],
+    )
+
+
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Files appear in the folder when all of them are on the disk; the cfg is the last."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"{folder}: is not a folder", hint="Name another folder with --out.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary_folder("import", within=folder) as private:
+            for name, content in contents.items():
+                (private / name).write_bytes(content)
+            for name in contents:
+                (private / name).replace(folder / name)
+    except OSError as error:
+        raise file_error(folder, error, doing="cannot be written") from None
+
+
+def description(model: ImportedModel, said: Description) -> dict[str, object]:
+    """What the cfg does not say: the model's own outputs, what was cut off, and where it came from."""
+    sections = model.sections
+    channels, height, width = sections.input_shape
+    return {
+        "format": "harness-import",
+        "version": 1,
+        "source": {
+            "name": model.source.name,
+            "sha256": file_digest(model.source),
+            "format": model.format,
+        },
+        "input": {
+            "name": sections.input,
+            "shape": [channels, height, width],
+            **_grid(sections.grid(sections.input)),
+        },
+        "outputs": [
+            {
+                "name": output.name,
+                "shape": list(output.shape),
+                "section": output.section,
+                **_grid(sections.grid(output.section)),
+            }
+            for output in model.outputs
+        ],
+        "cut": [_cut(cut) for cut in model.cuts],
+        "metadata": dict(said.said),
+        "warnings": list(model.warnings),
+    }
+
+
+def _grid(grid: Quantization | None) -> dict[str, object]:
+    if grid is None or not grid.per_tensor:
+        return {}
+    return {"scale": grid.scales[0], "zero_point": grid.zero_points[0], "bits": grid.bits}
+
+
+def _cut(cut: Cut) -> dict[str, object]:
+    """An operation that the network ends before, with its options and constants, such as anchors."""
+    return {
+        "operator": cut.operator,
+        "name": cut.name,
+        "inputs": list(cut.inputs),
+        "attributes": dict(cut.attributes),
+        "constants": {
+            name: {
+                "shape": list(value.shape),
+                "values": [float(f"{float(number):.9g}") for number in value.reshape(-1)],
+            }
+            for name, value in cut.constants.items()
+        },
+    }
