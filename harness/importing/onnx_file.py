@@ -130,7 +130,9 @@ def _listed(tensor: TensorProto, field: str, kind: str, shape: tuple[int, ...], 
     wide = np.array(
         values, np.float64 if kind.startswith("float") else np.int64 if kind != "uint64" else np.uint64
     )
-    return wide.astype(kind).astype(np.float32 if kind.startswith("float") else kind).reshape(shape)
+    with np.errstate(all="ignore"):
+        narrow = wide.astype(kind)
+    return narrow.astype(np.float32 if kind.startswith("float") else kind).reshape(shape)
 
 
 def _as_numbers(stored: Array, kind: str, shape: tuple[int, ...]) -> Array:

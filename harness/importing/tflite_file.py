@@ -175,7 +175,12 @@ def _grid(tensor: Any) -> tuple[tuple[float, ...], tuple[int, ...], int]:
     zeros = tuple(int(zero) for zero in np.atleast_1d(grid.ZeroPointAsNumpy())) or (0,)
     if not all(math.isfinite(scale) and scale >= 0 for scale in scales):
         raise ValueError(f"the tensor {tensor.Name()!r} has a scale that is no positive number")
-    return scales, zeros * (len(scales) if len(zeros) == 1 else 1), int(grid.QuantizedDimension())
+    zeros *= len(scales) if len(zeros) == 1 else 1
+    if len(zeros) != len(scales):
+        raise ValueError(
+            f"the tensor {tensor.Name()!r} has {len(zeros)} zero points for {len(scales)} scales"
+        )
+    return scales, zeros, int(grid.QuantizedDimension())
 
 
 def _operator(model: Any, operator: Any, tensors: int) -> FlatOperator:

@@ -123,7 +123,8 @@ def real_numbers(tensor: FlatTensor) -> npt.NDArray[Any]:
         sizes[tensor.axis] = len(tensor.scales)
     scale = np.array(tensor.scales).reshape(sizes) if data.ndim else np.array(tensor.scales[0])
     zero = np.array(tensor.zero_points).reshape(sizes) if data.ndim else np.array(tensor.zero_points[0])
-    return np.asarray((data.astype(np.float64) - zero) * scale).astype(np.float32)
+    with np.errstate(over="ignore"):  # of a damaged file
+        return np.asarray((data.astype(np.float64) - zero) * scale).astype(np.float32)
 
 
 __all__ = ["TO_FIRST", "TO_LAST", "Operator", "looked_up", "real_numbers", "windows"]

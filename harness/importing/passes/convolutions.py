@@ -18,6 +18,10 @@ def matrices_to_convolutions(graph: Graph) -> None:
             weights = graph.emit("Transpose", [node.inputs[1]], {"perm": (1, 0)}, source=node.source)
             graph.set_inputs(node, [node.inputs[0], weights])
             node.op = "Linear"
+    for node in graph.ordered():
+        if node in graph.nodes and node.op == "Add":
+            _fold_scale(graph, node)
+    for node in graph.ordered():
         if node.op == "Linear" and math.prod(graph.shape(node.inputs[0])[:-1]) > 1:
             _to_convolution(graph, node)
 

@@ -6,9 +6,10 @@ that meet become one, and one that moves no numbers becomes a Reshape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from harness.importing.graph import Graph, Node
+from harness.importing.graph import Attribute, Graph, Node
+from harness.importing.passes.reshapes import before_join, behind_split
 from harness.importing.shapes import BINARY, REDUCTIONS, UNARY
 
 _MOST_STEPS = 200  # for each node
@@ -58,7 +59,9 @@ def _simplified(graph: Graph, node: Node) -> list[str]:
         return _dropped(graph, node, before)
     first = graph.producer.get(before)
     if first is None or first.op != node.op:
-        return [node.output] if turned else []
+        if turned:
+            return [node.output]
+        return behind_split(graph, node) if node.op == "Reshape" else before_join(graph, node)
     if node.op == "Transpose":
         inner = order_of(first)
         node.attributes["perm"] = tuple(inner[axis] for axis in order_of(node))
@@ -78,6 +81,9 @@ def _moved(graph: Graph, node: Node) -> list[str]:
     """Moves the transpositions before an operation behind it, if they do not become more."""
     if node.op not in _MOVABLE:
         return []
+    before = graph.producer.get(node.inputs[0])
+    if before is not None and before.op == "Reshape" and node.op in UNARY and len(node.inputs) == 1:
+        return _behind(graph, node, before.inputs, "Reshape", {"shape": graph.shape(node.output)})
     turned = [_transpose_before(graph, name) for name in node.inputs]
     orders = {order_of(before) for before in turned if before is not None}
     rank = len(graph.shape(node.output))
@@ -92,13 +98,19 @@ def _moved(graph: Graph, node: Node) -> list[str]:
         before.inputs[0] if before is not None else _inverted(graph, node, name, inverse)
         for before, name in zip(turned, node.inputs, strict=True)
     ]
-    # The node keeps its name; a new transposition makes what its readers expect.
-    readers = graph.users(node.output)
     node.attributes.update(_moved_attributes(node, order))
+    return _behind(graph, node, inputs, "Transpose", {"perm": order})
+
+
+def _behind(
+    graph: Graph, node: Node, inputs: Sequence[str], op: str, attributes: Mapping[str, Attribute]
+) -> list[str]:
+    """The node keeps its name and reads other inputs; a new operation makes what its readers expect."""
+    readers = graph.users(node.output)
     graph.set_inputs(node, inputs)
     graph.reshape_output(node)
     grid = graph.quantization(node.output)
-    back = graph.emit("Transpose", [node.output], {"perm": order}, source=node.source, quantization=grid)
+    back = graph.emit(op, [node.output], attributes, source=node.source, quantization=grid)
     for reader in readers:
         graph.set_inputs(reader, [back if name == node.output else name for name in reader.inputs])
     graph.outputs = [(name, back if tensor == node.output else tensor) for name, tensor in graph.outputs]
