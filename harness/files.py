@@ -51,7 +51,11 @@ def read_regular(path: Path, *, limit: int, what: str) -> bytes:
     Raises ConfigurationError if it is larger or not a regular file, and OSError as `open` does.
     """
     with open_regular(path) as stream:
-        data = stream.read(limit + 1)
+        # Memory for as much as the file has: a limit may be gigabytes.
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(min(limit, size) + 1)
+        if size < len(data) <= limit:  # a file of /proc, or one that grows
+            data += stream.read(limit + 1 - len(data))
     if len(data) > limit:
         raise ConfigurationError(
             f"{path}: larger than {limit >> 20} MiB: not {what}", hint="Check that it is the right file."

@@ -27,6 +27,9 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 LARGEST_TENSOR = 1 << 28  # elements: 1 GiB as float32
 MOST_NODES = 50_000
+MOST_OUTPUTS = 256
+# Elements of all constants that may be computed, and for each one that the file has: copies in other orders.
+_COMPUTED, _COPIES = 1 << 24, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +136,7 @@ class Graph:
     metadata: dict[str, str] = field(default_factory=dict)  # what the model says about itself
     normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # mean, deviation of pixels
     _names: int = 0
+    _free: int = _COMPUTED  # elements of constants that may still be computed
 
     def shape(self, name: str) -> Shape:
         return self.tensors[name].shape
@@ -160,9 +164,22 @@ class Graph:
         self.tensors[tensor.name] = tensor
         return tensor.name
 
-    def constant(self, value: Array, *, name: str = "", quantization: Quantization | None = None) -> str:
-        """Adds a constant and returns its name."""
+    def constant(
+        self,
+        value: Array,
+        *,
+        name: str = "",
+        quantization: Quantization | None = None,
+        stored: bool = False,
+    ) -> str:
+        """Adds a constant and returns its name; `stored`: the file has its numbers.
+
+        Raises ConfigurationError if the computed ones are too large together.
+        """
         value = np.asarray(value)
+        self._free += _COPIES * value.size if stored else -value.size
+        if self._free < 0:
+            raise ConfigurationError("the model computes constants that are far larger than the file")
         return self.add_tensor(
             Tensor(
                 name=self.fresh(name or "constant"),
@@ -195,7 +212,8 @@ class Graph:
         check_size(shape, source)
         constants = [self.tensors[tensor].value for tensor in inputs]
         if known := [value for value in constants if value is not None]:
-            value = folded(op, known, attributes) if len(known) == len(constants) else None
+            foldable = len(known) == len(constants) and math.prod(shape) <= self._free
+            value = folded(op, known, attributes) if foldable else None
             if value is not None:
                 before = self.quantization(inputs[0])
                 grid = quantization or (moved(op, before, attributes) if before else None)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.importing.graph import Graph, Node, Shape
 from harness.importing.lower_layers import LAYERS
 from harness.importing.passes.fusing import fusable
@@ -235,9 +237,8 @@ def _grouped(shapes: Sequence[Shape], output: Shape) -> list[Chw] | None:
 
 
 def _expand(s: Sections, node: Node) -> None:
-    import numpy as np
-
-    ones = s.graph.constant(np.ones(s.graph.shape(node.output), np.float32), name=f"{node.output}_ones")
+    one = np.broadcast_to(np.float32(1), s.graph.shape(node.output))
+    ones = s.graph.constant(one, name=f"{node.output}_ones")
     s.graph.set_inputs(node, [node.inputs[0], ones])
     node.op = "Mul"
     _elementwise(s, node)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.config.document import nearest_file
 from harness.config.file_kind import CFG, ONNX, TFLITE, Kind, kind_of
 from harness.errors import ConfigurationError
-from harness.importing.graph import Cut, Graph, Shape
+from harness.importing.graph import MOST_OUTPUTS, Cut, Graph, Shape
 from harness.importing.lower import Output, lower
 from harness.importing.passes.activations import recognise_activations
 from harness.importing.passes.convolutions import fold_into_convolutions, matrices_to_convolutions
@@ -41,17 +42,9 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
     Raises ConfigurationError if the file is of another kind, is damaged, or has something that cannot be
     imported: the message names operator, node and reason.
     """
-    kind = kind_of(path)
-    if kind == TFLITE:
-        from harness.importing.tflite_reader import read_tflite
-
-        graph, name = read_tflite(path, input_shape), "tflite"
-    elif kind == ONNX:
-        from harness.importing.onnx_reader import read_onnx
-
-        graph, name = read_onnx(path, input_shape), "onnx"
-    else:
-        raise _not_importable(path, kind)
+    graph, name = _read(path, input_shape)
+    if not 1 <= len(graph.outputs) <= MOST_OUTPUTS:
+        raise ConfigurationError(f"{path}: the model has {len(graph.outputs)} outputs")
     simplify(graph)
     sections, outputs = lower(graph)
     if not sections.found:
@@ -66,6 +59,26 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
         metadata=graph.metadata,
         normalization=graph.normalization,
     )
+
+
+def _read(path: Path, input_shape: Shape | None) -> tuple[Graph, str]:
+    """The graph of a file, by its content, and the name of its format."""
+    kind = kind_of(path)
+    if kind not in (ONNX, TFLITE):
+        raise _not_importable(path, kind)
+    package = "onnx" if kind == ONNX else "tflite"
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            f"{path}: the Python package {package} is not installed",
+            hint="Install it with `pip install 'harness[import]'`.",
+        )
+    if kind == ONNX:
+        from harness.importing.onnx_reader import read_onnx
+
+        return read_onnx(path, input_shape), "onnx"
+    from harness.importing.tflite_reader import read_tflite
+
+    return read_tflite(path, input_shape), "tflite"
 
 
 def simplify(graph: Graph) -> None:

@@ -12,7 +12,7 @@ from harness.importing.onnx_operator import Operator
 
 Array = npt.NDArray[Any]
 
-_LARGEST = 1 << 24  # elements of a computed constant
+_LARGEST = 1 << 22  # elements of a computed constant that is larger than what it is computed from
 _SHAPES = ("Shape", "Size")
 # Whose output is not larger than the inputs together.
 _MOVING = frozenset(
@@ -89,7 +89,7 @@ def constant_value(operator: Operator) -> list[str] | None:
     """The outputs of an operator that reads only constants, or only shapes; None for any other."""
     kind = operator.node.op_type
     if kind == "Constant":
-        return [operator.builder.graph.constant(_constant(operator), name=operator.node.output[0])]
+        return [_stored(operator)]
     if kind in _SHAPES:
         return [_shape(operator, kind)]
     if operator.node.domain not in ("", "ai.onnx") or not operator.node.output:
@@ -101,9 +101,13 @@ def constant_value(operator: Operator) -> list[str] | None:
     size = _size(kind, [value for value in values if value is not None], operator)
     if size is None:
         return None
-    if not 0 <= size <= _LARGEST:
+    if not 0 <= size <= max(_LARGEST, sum(value.size for value in values if value is not None)):
         raise operator.unsupported(f"its constant output has more than {_LARGEST} elements")
     return [operator.builder.graph.constant(value, name=kind) for value in _computed(operator, values)]
+
+
+def _stored(operator: Operator) -> str:
+    return operator.builder.graph.constant(_constant(operator), name=operator.node.output[0], stored=True)
 
 
 def _constant(operator: Operator) -> Array:

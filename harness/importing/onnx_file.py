@@ -151,6 +151,8 @@ def _external(tensor: TensorProto, folder: Path | None, file: str, size: int) ->
     if folder is None or not name:
         raise _damaged(file, f"the data of {tensor.name!r} has no place")
     home = folder.resolve()
+    if "\0" in name:
+        raise _damaged(file, f"the place of the data of {tensor.name!r} is no name")
     place = (home / name).resolve()
     if not place.is_relative_to(home) or place == home:
         raise ConfigurationError(

@@ -92,7 +92,7 @@ class _Reader:
     def constants(self, graph: GraphProto) -> None:
         for tensor in graph.initializer:
             value = numbers_of(tensor, self.folder, self.file)
-            self.values[tensor.name] = self.graph.constant(value, name=tensor.name)
+            self.values[tensor.name] = self.graph.constant(value, name=tensor.name, stored=True)
 
     def input(self, graph: GraphProto, wanted: Shape | None) -> None:
         """Declares the network's input; weights may be listed among the inputs, too."""

@@ -60,7 +60,7 @@ def _constant(graph: Graph, tensor: FlatTensor) -> str:
     assert tensor.data is not None
     grid = quantization_of(tensor)
     value = real_numbers(tensor)
-    return graph.constant(value, name=tensor.name, quantization=grid)
+    return graph.constant(value, name=tensor.name, quantization=grid, stored=True)
 
 
 def quantization_of(tensor: FlatTensor) -> Quantization | None:

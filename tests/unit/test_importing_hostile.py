@@ -1,0 +1,161 @@
+"""Damaged and hostile models: one error, no crash, no more memory than the file justifies."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto
+from onnx_models import imported, model_of, node
+
+from harness.errors import ConfigurationError
+from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
+from harness.importing.metadata import describe
+from harness.importing.model import import_model
+from harness.importing.tflite_file import parse_flat_model
+
+MODELS = (
+    "mlperf-tiny/kws_ref_model.tflite",
+    "mlperf-tiny/kws_ref_model_float32.tflite",
+    "blazeface-short/face_detection_short_range.tflite",
+    "yunet-n/yunet_n_320_320.onnx",
+)
+_GIBIBYTE = 1 << 30
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """The process may not take more than two GiB beyond what it has."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2 * _GIBIBYTE, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """A truncated file, or one with some bytes changed, mostly where its structure lies."""
+    data = bytearray(content)
+    if chance.random() < 0.2:
+        return bytes(data[: chance.randrange(len(data))])
+    for _ in range(chance.choice((1, 2, 8))):
+        region = chance.choice((len(data), min(len(data), 6000)))
+        place = chance.choice((chance.randrange(region), len(data) - 1 - chance.randrange(region)))
+        data[place] = chance.choice((0, 1, 127, 128, 255, data[place] ^ 1 << chance.randrange(8)))
+    return bytes(data)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", MODELS)
+def test_a_damaged_file_is_imported_or_one_error(name: str, shared_data: Path, tmp_path: Path) -> None:
+    content = (shared_data / "import" / name).read_bytes()
+    chance = random.Random(name)
+    path = tmp_path / f"model{Path(name).suffix}"
+    errors = 0
+    for _ in range(40):
+        path.write_bytes(damaged(content, chance))
+        try:
+            with little_memory():
+                model = import_model(path)
+                said = describe(model)
+                cfg_text(model, said.preprocessing, {})
+                weights_bytes(model)
+                calibration_text(model)
+        except ConfigurationError:
+            errors += 1
+    assert errors
+
+
+def constant(**fields: object) -> ModelProto:
+    """A model that adds a constant, which is declared by hand."""
+    model = model_of([node("Add", "x c")])
+    tensor = TensorProto(name="c", data_type=TensorProto.FLOAT)
+    for key, value in fields.items():
+        if key == "dims":
+            tensor.dims.extend(value)  # type: ignore[arg-type]
+        elif key == "raw_data":
+            tensor.raw_data = value  # type: ignore[assignment]
+        else:
+            tensor.data_location = TensorProto.EXTERNAL
+            for name, word in (("location", value), ("length", "4")):
+                entry = tensor.external_data.add()
+                entry.key, entry.value = name, str(word)
+    model.graph.initializer.append(tensor)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (constant(dims=[1 << 29], raw_data=b"1234"), "has the shape"),
+        (constant(dims=[1 << 27], raw_data=b"1234"), "has 4 bytes instead of 536870912"),
+        (constant(dims=[-1], raw_data=b""), "has the shape (-1,)"),
+        (constant(dims=[1 << 40, 1 << 40], raw_data=b""), "has the shape"),
+        (constant(dims=[1]), "has 0 numbers for (1,)"),
+        (constant(dims=[1], location="/etc/hostname"), "lies outside of the model's folder: /etc/hostname"),
+        (constant(dims=[1], location="../secret"), "lies outside of the model's folder: ../secret"),
+        (constant(dims=[1], location="missing"), "missing: cannot be read"),
+        (constant(dims=[1], location="model.onnx\0"), "model.onnx"),
+        (constant(dims=[1 << 20], location="model.onnx"), "for 'c', which needs 4194304"),
+    ],
+    ids=lambda value: "" if isinstance(value, ModelProto) else str(value)[:30],
+)
+def test_a_constant_has_the_bytes_that_it_declares(model: ModelProto, message: str, tmp_path: Path) -> None:
+    (tmp_path.parent / "secret").write_bytes(b"1234")
+    with little_memory(), pytest.raises(ConfigurationError) as caught:
+        imported(model, tmp_path)
+    assert message in str(caught.value)
+
+
+def test_external_data_beside_the_model_is_read(tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(np.float32(3).tobytes())
+    found = imported(constant(dims=[1], location="data.bin"), tmp_path)
+    assert found.sections.found[0].weights[0].item() == 3
+
+
+def test_a_link_to_data_elsewhere_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"1234")
+    (folder / "data.bin").symlink_to(tmp_path / "secret")
+    with pytest.raises(ConfigurationError, match="outside of the model's folder"):
+        imported(constant(dims=[1], location="data.bin"), folder)
+
+
+def test_operations_that_form_a_circle(tmp_path: Path) -> None:
+    model = model_of([node("Add", "x b", "a"), node("Relu", "a", "b"), node("Neg", "b")])
+    with pytest.raises(ConfigurationError, match="it reads 'b', which no operation before it computes"):
+        imported(model, tmp_path)
+
+
+def test_constants_that_grow_one_after_the_other(tmp_path: Path) -> None:
+    """Each is small enough; all together are not."""
+    nodes = [node("ConstantOfShape", "s", f"c{number}") for number in range(64)]
+    sums = [node("Add", f"a{number} c{number}", f"a{number + 1}") for number in range(64)]
+    sums[0].input[0], sums[-1].output[0] = "x", "y"
+    model = model_of([*nodes, *sums], (1, 1), {"s": np.array([1, 1 << 22])})
+    with little_memory(), pytest.raises(ConfigurationError, match="far larger than the file"):
+        imported(model, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08", b"\x08\x07", b"\x08\x07\x12\x03abc", b"\x1c\0\0\0TFL3"])
+def test_a_file_without_content(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"model\.onnx"):
+        import_model(path)
+
+
+def test_random_bytes_are_no_flatbuffer() -> None:
+    chance = random.Random(5)
+    for length in (0, 7, 8, 100, 5000):
+        content = b"\x20\0\0\0TFL3" + chance.randbytes(length)
+        with pytest.raises(ConfigurationError, match="damaged"):
+            parse_flat_model(content, "model.tflite")
