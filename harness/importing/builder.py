@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.importing.graph import Array, Attribute, Graph, Quantization, Shape, Source
+from harness.importing.graph import Array, Attribute, Graph, Shape, Source
+from harness.importing.quantization import Quantization
 
 _MOST_PIECES = 4096  # of a tensor that is cut up by indices
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from harness.importing.graph import Quantization
+from harness.importing.quantization import Quantization
 
 Array = npt.NDArray[Any]
 Attributes = Mapping[str, Any]

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from harness.errors import ConfigurationError
 from harness.importing.folding import folded, moved
+from harness.importing.quantization import Quantization
 from harness.importing.shapes import output_shape
 
 Array = npt.NDArray[Any]
@@ -30,30 +31,6 @@ MOST_NODES = 50_000
 MOST_OUTPUTS = 256
 # Elements of all constants that may be computed, and for each one that the file has: copies in other orders.
 _COMPUTED, _COPIES = 1 << 24, 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantization:
-    """The grid of a quantised tensor: real = scale * (stored - zero point).
-
-    `zero_points` are those of signed storage: 128 less than in a file with uint8. With several scales, each
-    belongs to an index of `axis`.
-    """
-
-    scales: tuple[float, ...]
-    zero_points: tuple[int, ...]
-    axis: int = 0
-    bits: int = 8
-
-    @property
-    def per_tensor(self) -> bool:
-        return len(self.scales) == 1
-
-    def bounds(self) -> tuple[float, float]:
-        """The least and the largest real number of a grid with one scale."""
-        half = 1 << (self.bits - 1)
-        scale, zero = self.scales[0], self.zero_points[0]
-        return scale * (-half - zero), scale * (half - 1 - zero)
 
 
 @dataclass(frozen=True, kw_only=True)

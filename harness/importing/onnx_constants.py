@@ -150,16 +150,16 @@ def _size(kind: str, values: list[Array], operator: Operator) -> float | None:
             case "ConstantOfShape":
                 return _product(first)
             case "Expand":
-                return max(_product(values[1]), 1) * max(first.size, 1)
+                return float(max(_product(values[1]), 1) * max(first.size, 1))
             case "Tile":
-                return first.size * _product(values[1])
+                return float(first.size * _product(values[1]))
             case "Range":
                 start, limit, step = (float(value.reshape(-1)[0]) for value in values)
-                return abs(limit - start) / abs(step)
+                return float(abs(limit - start) / abs(step))
             case "Gather":
                 return float(values[1].size * first.size / max(first.shape[operator.integer("axis")], 1))
             case "MatMul":
-                return first.size * values[1].size / max(first.shape[-1], 1)
+                return float(first.size * values[1].size / max(first.shape[-1], 1))
             case _:
                 return None
     except (ValueError, IndexError, ZeroDivisionError, OverflowError):

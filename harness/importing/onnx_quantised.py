@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from harness.importing.builder import Builder
-from harness.importing.graph import Quantization
 from harness.importing.onnx_images import convolution, pool
 from harness.importing.onnx_operator import Operator
+from harness.importing.quantization import Quantization
 
 _WHOLE = "iu"
 

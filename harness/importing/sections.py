@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.importing.graph import Array, Graph, Node, Quantization, Shape, Source
+from harness.importing.graph import Array, Graph, Node, Shape, Source
+from harness.importing.quantization import Quantization
 
 Chw = tuple[int, int, int]
 AXES = ("channels", "height", "width")

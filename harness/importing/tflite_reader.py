@@ -11,8 +11,9 @@ from pathlib import Path
 
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
-from harness.importing.graph import Graph, Quantization, Shape, Source, Tensor
+from harness.importing.graph import Graph, Shape, Source, Tensor
 from harness.importing.input_shape import checked_input_shape
+from harness.importing.quantization import Quantization
 from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor, read_flat_model
 from harness.importing.tflite_metadata import normalization_of
 from harness.importing.tflite_operator import TO_LAST, Operator, looked_up, real_numbers

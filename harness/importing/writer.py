@@ -11,9 +11,10 @@ from pathlib import Path
 from harness.errors import ConfigurationError, file_error
 from harness.file_digest import file_digest
 from harness.importing.cfg_text import Preprocessing, calibration_text, cfg_text, weights_bytes
-from harness.importing.graph import Cut, Quantization
+from harness.importing.graph import Cut
 from harness.importing.metadata import Description
 from harness.importing.model import ImportedModel
+from harness.importing.quantization import Quantization
 from harness.temporary import temporary_folder
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._+-]")  # of the cfg's own key `labels`, which has no blanks

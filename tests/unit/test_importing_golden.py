@@ -12,9 +12,9 @@ from cfg_executor import Network, pieces
 from golden_outputs import Array, Case, golden_cases
 
 from harness.importing.cfg_text import calibration_text, cfg_text, default_preprocessing, weights_bytes
-from harness.importing.graph import Quantization
 from harness.importing.metadata import describe
 from harness.importing.model import ImportedModel, import_model
+from harness.importing.quantization import Quantization
 
 pytestmark = pytest.mark.data
 

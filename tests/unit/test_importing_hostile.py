@@ -79,9 +79,10 @@ def constant(**fields: object) -> ModelProto:
     tensor = TensorProto(name="c", data_type=TensorProto.FLOAT)
     for key, value in fields.items():
         if key == "dims":
-            tensor.dims.extend(value)  # type: ignore[arg-type]
+            tensor.dims.extend(value)
         elif key == "raw_data":
-            tensor.raw_data = value  # type: ignore[assignment]
+            assert isinstance(value, bytes)
+            tensor.raw_data = value
         else:
             tensor.data_location = TensorProto.EXTERNAL
             for name, word in (("location", value), ("length", "4")):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from harness.importing.graph import Array, Attribute, Graph, Node
+from harness.importing.quantization import Quantization
 
 _WEIGHTED = ("Conv", "ConvTranspose", "Linear")
 
@@ -19,7 +21,7 @@ def matrices_to_convolutions(graph: Graph) -> None:
             graph.set_inputs(node, [node.inputs[0], weights])
             node.op = "Linear"
     for node in graph.ordered():
-        if node in graph.nodes and node.op == "Add":
+        if node in graph.nodes and node.op in ("Mul", "Add"):
             _fold_scale(graph, node)
     for node in graph.ordered():
         if node.op == "Linear" and math.prod(graph.shape(node.inputs[0])[:-1]) > 1:
@@ -124,11 +126,13 @@ def _fold_scale(graph: Graph, node: Node) -> None:
         return
     name, value = found
     numbers = _by_channel(graph, name, value, -1 if layer.op == "Linear" else 1)
-    quantised = graph.quantization(name) is not None or (
-        node.op == "Mul" and graph.quantization(layer.inputs[1]) is not None
-    )
-    if numbers is None or quantised or "activation" in layer.attributes:
+    if numbers is None or graph.quantization(name) is not None or "activation" in layer.attributes:
         return
+    grid = graph.quantization(layer.inputs[1])
+    if node.op == "Mul" and grid is not None:
+        grid = _scaled_grid(grid, numbers) if layer.op != "ConvTranspose" else None
+        if grid is None:
+            return
     weights = graph.value(layer.inputs[1])
     if weights is None or weights.dtype.kind != "f":
         return
@@ -137,7 +141,7 @@ def _fold_scale(graph: Graph, node: Node) -> None:
         return
     source = layer.inputs[1]
     if node.op == "Mul":
-        source = graph.constant(_scaled(layer, weights, numbers), name=source)
+        source = graph.constant(_scaled(layer, weights, numbers), name=source, quantization=grid)
         bias = bias * numbers
     else:
         bias = bias + numbers
@@ -151,6 +155,17 @@ def _bias(graph: Graph, layer: Node, channels: int) -> Array | None:
         return np.zeros(channels)
     value = graph.value(layer.inputs[2])
     return None if value is None else value.reshape(-1).astype(np.float64)
+
+
+def _scaled_grid(grid: Quantization, numbers: Array) -> Quantization | None:
+    """The grid of weights that are multiplied by a positive number for each output."""
+    if (numbers <= 0).any() or not (grid.per_tensor or len(grid.scales) == len(numbers)):
+        return None
+    if grid.per_tensor and np.all(numbers == numbers[0]):
+        return replace(grid, scales=(grid.scales[0] * float(numbers[0]),))
+    scales = np.array(grid.scales) * numbers
+    zeros = np.broadcast_to(np.array(grid.zero_points), scales.shape)
+    return replace(grid, scales=tuple(scales.tolist()), zero_points=tuple(zeros.tolist()), axis=0)
 
 
 def _scaled(layer: Node, weights: Array, numbers: Array) -> Array:
