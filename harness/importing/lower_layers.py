@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.importing.graph import Array, Node, Shape
 from harness.importing.quantised_weights import precision_of
-from harness.importing.sections import AXES, Chw, Sections, axis_places, natural
+from harness.importing.sections import Chw, Sections, axis_places, natural
 
 _PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 Keys = list[tuple[str, object]]
@@ -244,4 +244,3 @@ LAYERS: Mapping[str, Callable[[Sections, Node], None]] = {
     "Pad": _pad,
     "Resize": _resize,
 }
-__all__ = ["AXES", "LAYERS"]

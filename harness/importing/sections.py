@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.importing.graph import Array, Graph, Node, Shape, Source
+from harness.importing.graph import Array, Graph, Node, Shape
 from harness.importing.quantization import Quantization
 
 Chw = tuple[int, int, int]
 AXES = ("channels", "height", "width")
 
 _UNFIT = re.compile(r"[\s,#;=\[\]\x00-\x20\x7f-\U0010ffff]")
-_LIKE_A_NUMBER = re.compile(r"[0-9+-]")
+_BEGINNING = re.compile(r"[A-Za-z_]")
 
 
 @dataclass(kw_only=True)
@@ -117,18 +117,6 @@ class Sections:
         )
         self._places[node.output] = name
         return name
-
-    def helper(self, kind: str, node: Node, source: str, shape: Chw, *keys: tuple[str, object]) -> str:
-        """Adds a section that a node needs before its own; `source` is the section that it reads."""
-        return self._append(
-            kind,
-            f"{node.output}_{kind}",
-            [source],
-            shape,
-            [(key, _text(value)) for key, value in keys],
-            grid=self._grids.get(source),
-            operators=(node.source.operator,),
-        )
 
     def copy_of_input(self) -> str:
         """A section that passes the network's input on, for a model whose output is its input."""
@@ -232,14 +220,11 @@ def around(shape: Shape, axis: int) -> Chw:
 
 
 def safe_name(name: str) -> str:
-    """A name that a cfg can have: without blanks and the language's own characters, and unlike a number."""
-    found = _UNFIT.sub("_", name) or "tensor"
-    return f"t{found}" if _LIKE_A_NUMBER.match(found) else found
-
-
-def unsupported(node: Node, reason: str) -> Exception:
-    source: Source = node.source
-    return source.unsupported(reason)
+    """A name that a cfg can have: without blanks and the language's own characters, a letter first."""
+    found = _UNFIT.sub("_", name).lstrip("/") or "tensor"
+    if _BEGINNING.match(found):
+        return found
+    return f"t{found}"
 
 
 def _text(value: object) -> str:

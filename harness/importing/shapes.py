@@ -44,7 +44,6 @@ UNARY = frozenset(
 )
 BINARY = frozenset(["Add", "Sub", "Mul", "Div", "Pow", "Min", "Max"])
 REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"])
-POOLS = frozenset(("MaxPool", "AveragePool"))
 
 
 def output_shape(op: str, shapes: Shapes, attributes: Attributes) -> Shape:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from harness.importing.builder import Builder
 from harness.importing.graph import Shape, Source
-from harness.importing.shapes import windows
 from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor
 
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -125,6 +124,3 @@ def real_numbers(tensor: FlatTensor) -> npt.NDArray[Any]:
     zero = np.array(tensor.zero_points).reshape(sizes) if data.ndim else np.array(tensor.zero_points[0])
     with np.errstate(over="ignore"):  # of a damaged file
         return np.asarray((data.astype(np.float64) - zero) * scale).astype(np.float32)
-
-
-__all__ = ["TO_FIRST", "TO_LAST", "Operator", "looked_up", "real_numbers", "windows"]

@@ -14,6 +14,7 @@ from onnx_models import model_of, node
 from harness import cli
 from harness.config.darknet_cfg import sections_of
 from harness.importing.metadata import names_of
+from harness.importing.sections import safe_name
 
 CONSTANTS = {"w": np.ones((5, 3, 1, 1), np.float32), "b": np.zeros(5, np.float32)}
 CLASSIFIER = model_of(
@@ -215,3 +216,19 @@ def test_a_missing_package_is_named(
 )
 def test_names_of_classes(written: str, names: tuple[str, ...]) -> None:
     assert names_of(written) == names
+
+
+@pytest.mark.parametrize(
+    ("written", "safe"),
+    [
+        ("/model.0/conv/Conv_output_0", "model.0/conv/Conv_output_0"),
+        ("792", "t792"),
+        ("-1", "t-1"),
+        ("a b,c=[d];#", "a_b_c__d___"),
+        ("größe", "gr__e"),
+        ("", "tensor"),
+        ("_x", "_x"),
+    ],
+)
+def test_names_of_tensors_become_names_of_a_cfg(written: str, safe: str) -> None:
+    assert safe_name(written) == safe
