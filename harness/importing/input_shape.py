@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.errors import ConfigurationError
 from harness.importing.graph import Shape, Source, check_size
 
+IMAGE_CHANNELS = (1, 3, 4)
 _MOST_AXES = 5
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from harness.importing.graph import Attribute
 from harness.importing.onnx_images import IMAGE_OPERATORS
 from harness.importing.onnx_operator import Operator
 from harness.importing.onnx_quantised import QUANTISED_OPERATORS
@@ -171,6 +172,31 @@ def _lp_norm(o: Operator) -> list[str]:
     return [o.builder.emit("Div", o.input(0), o.builder.emit("ReduceL2", o.input(0), axes=(axis,)))]
 
 
+def _response_norm(o: Operator) -> list[str]:
+    """LRN: x / (bias + alpha * mean of the squares of nearby channels) ** beta."""
+    batch, channels, *image = o.builder.shape(o.input(0))
+    size, beta = o.integer("size", 1), o.number("beta", 0.75)
+    squares = o.builder.reshape_with_free(o.builder.emit("Mul", o.input(0), o.input(0)), (1, 1, channels, -1))
+    before = (size - 1) // 2
+    attributes: dict[str, Attribute] = {
+        "kernel": (size, 1),
+        "strides": (1, 1),
+        "pads": (before, 0, size - 1 - before, 0),
+    }
+    mean = o.builder.pool("AveragePool", squares, attributes, ceil=False, count_padding=True)
+    mean = o.builder.reshape(mean, (batch, channels, *image))
+    scaled = o.builder.emit("Mul", mean, o.builder.scalar(o.number("alpha", 1e-4)))
+    below = o.builder.emit("Add", scaled, o.builder.scalar(o.number("bias", 1.0)))
+    root = o.builder.emit("Sqrt", below)
+    if beta == 0.75:
+        below = o.builder.emit("Mul", root, o.builder.emit("Sqrt", root))
+    elif beta == 0.5:
+        below = root
+    elif beta != 1.0:
+        raise o.unsupported(f"its power {beta:g} is not 0.5, 0.75 or 1")
+    return [o.builder.emit("Div", o.input(0), below)]
+
+
 def _square_sum(o: Operator) -> list[str]:
     axes = o.integers_at(1, "axes") or tuple(range(o.rank()))
     squared = o.builder.emit("Mul", o.input(0), o.input(0))
@@ -211,6 +237,7 @@ OPERATORS: Mapping[str, Translate] = {
     "HardSwish": _unary("HardSwish"),
     "Identity": _same,
     "InstanceNormalization": _instance_norm,
+    "LRN": _response_norm,
     "LayerNormalization": _layer_norm,
     "LeakyRelu": _with_alpha("LeakyRelu", 0.01),
     "Log": _unary("Log"),

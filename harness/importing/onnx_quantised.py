@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from harness.importing.builder import Builder
+from harness.importing.graph import Array
 from harness.importing.onnx_images import convolution, pool
 from harness.importing.onnx_operator import Operator
 from harness.importing.quantization import Quantization
@@ -67,7 +68,28 @@ def _on_grid(o: Operator, name: str, scale: int, zero: int) -> list[str]:
 
 
 def _quantize(o: Operator) -> list[str]:
+    value = o.builder.graph.value(o.input(0))
+    if value is not None:
+        return [_quantised_constant(o, value)]
     return _on_grid(o, o.input(0), 1, 2)
+
+
+def _quantised_constant(o: Operator, value: Array) -> str:
+    """Weights that the model quantises itself, as those of quantisation-aware training."""
+    zeros = o.builder.value(o.input(2), "a zero point") if o.has(2) else np.zeros(1, np.uint8)
+    scales = o.builder.value(o.input(1), "a scale").astype(np.float64).reshape(-1)
+    if zeros.dtype.kind not in _WHOLE or zeros.size not in (1, scales.size) or not np.all(scales > 0):
+        raise o.unsupported("its scales and zero points do not fit")
+    sizes = [1] * value.ndim
+    if scales.size > 1:
+        axis = o.builder.axis(o.integer("axis", 1), value.ndim)
+        if value.shape[axis] != scales.size:
+            raise o.unsupported(f"{scales.size} scales for the shape {value.shape}")
+        sizes[axis] = scales.size
+    shifts = np.broadcast_to(zeros.reshape(-1).astype(np.float64), scales.shape).reshape(sizes)
+    limits = np.iinfo(zeros.dtype)
+    stored = np.clip(np.rint(value / scales.reshape(sizes)) + shifts, limits.min, limits.max)
+    return o.builder.graph.constant(stored.astype(zeros.dtype), name=o.node.output[0])
 
 
 def _dequantize(o: Operator) -> list[str]:

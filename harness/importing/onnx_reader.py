@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
 from harness.importing.graph import Cut, Graph, Shape, Source, Tensor
-from harness.importing.input_shape import checked_input_shape
+from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape
 from harness.importing.onnx_constants import constant_value
 from harness.importing.onnx_file import numbers_of, opset_of, read_onnx_model
 from harness.importing.onnx_operator import Operator, plain_attributes
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 _MOST_AXES = 5
+_REAL = (0, 1, 10, 11, 16)  # TensorProto's types of floating-point numbers
 _DEEPEST = 8  # branches within branches
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 # Operators after a network: how many boxes remain depends on the picture.
@@ -103,9 +104,16 @@ class _Reader:
                 f"{self.file}: the model has {len(inputs)} inputs ({names}); one can be imported"
             )
         source = Source(operator="the input", name=inputs[0].name)
-        shape = checked_input_shape(_declared(inputs[0]), wanted, source)
+        shape = _declared(inputs[0])
+        last = len(shape) == 4 and shape[3] in IMAGE_CHANNELS and shape[1] not in IMAGE_CHANNELS
+        shape = (shape[0], shape[3], shape[1], shape[2]) if last else shape
+        shape = checked_input_shape(shape, wanted, source)
         self.graph.input = self.graph.add_tensor(Tensor(name=inputs[0].name or "input", shape=shape))
-        self.values[inputs[0].name] = self.graph.input
+        builder = Builder(graph=self.graph, source=source)
+        found = builder.transpose(self.graph.input, (0, 2, 3, 1)) if last else self.graph.input
+        self.values[inputs[0].name] = found
+        if inputs[0].type.tensor_type.elem_type not in _REAL:
+            self.graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
 
     def nodes(self, nodes: Iterable[NodeProto], depth: int = 0) -> None:
         for node in nodes:

@@ -23,13 +23,18 @@ def cut_of(graph: Graph, model: FlatModel, operator: FlatOperator, values: Mappi
             constants[name] = value
             continue
         inputs.append(name)
-        if (name, tensor) not in graph.outputs:
-            graph.outputs.append((name, tensor))
+        add_output(graph, name, tensor)
     options = dict(operator.options) | _flexible(operator.custom_options)
     name = model.tensors[operator.outputs[0]].name if operator.outputs else operator.name
     return Cut(
         operator=operator.name, name=name, inputs=tuple(inputs), attributes=options, constants=constants
     )
+
+
+def add_output(graph: Graph, name: str, tensor: str) -> None:
+    """Makes a tensor one of the graph's outputs, once."""
+    if all(known != tensor for _, known in graph.outputs):
+        graph.outputs.append((name, tensor))
 
 
 def _flexible(data: bytes) -> dict[str, object]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
 from harness.importing.graph import Graph, Shape, Source, Tensor
-from harness.importing.input_shape import checked_input_shape
+from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape
 from harness.importing.quantization import Quantization
+from harness.importing.tflite_cut import add_output, cut_of
 from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor, read_flat_model
 from harness.importing.tflite_metadata import normalization_of
 from harness.importing.tflite_operator import TO_LAST, Operator, looked_up, real_numbers
@@ -23,7 +24,6 @@ from harness.importing.tflite_space_to_batch import dilated_convolutions
 _CUT = frozenset(
     ["TFLite_Detection_PostProcess", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "ARG_MAX", "TOPK_V2"]
 )
-_CHANNELS = (1, 3, 4)  # of inputs that are images
 _QUANTISED = ("int8", "uint8", "int16")
 
 
@@ -48,11 +48,12 @@ def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> G
             values[operator.outputs[0]] = looked_up(operator, values, operator.inputs[0])
             continue
         _translate(graph, model, operator, values, dilated.get(place))
-    cut = _cut(graph, model, values)
     for index in model.outputs:
         if index in values:
             graph.outputs.append((model.tensors[index].name, values[index]))
-        elif index not in cut:
+    cut = _cut(graph, model, values)
+    for index in model.outputs:
+        if index not in values and index not in cut:
             raise ConfigurationError(f"{file}: no operator computes the output {model.tensors[index].name!r}")
     return graph
 
@@ -81,9 +82,11 @@ def _input(graph: Graph, tensor: FlatTensor, wanted: Shape | None) -> str:
     """Declares the network's input, channels first, and returns it as the file has it."""
     source = Source(operator="the input", name=tensor.name)
     shape = tensor.shape
-    last = len(shape) == 4 and (shape[3] in _CHANNELS or shape[1] not in _CHANNELS)
+    last = len(shape) == 4 and (shape[3] in IMAGE_CHANNELS or shape[1] not in IMAGE_CHANNELS)
     first = (shape[0], shape[3], shape[1], shape[2]) if last else shape
     first = checked_input_shape(first, wanted, source)
+    if tensor.type != "float32" and quantization_of(tensor) is None:
+        graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
     graph.input = graph.add_tensor(
         Tensor(name=tensor.name or "input", shape=first, quantization=quantization_of(tensor))
     )
@@ -136,18 +139,19 @@ def _translate(
 
 def _cut(graph: Graph, model: FlatModel, values: Mapping[int, str]) -> frozenset[int]:
     """Ends the graph before post-processing: what that reads becomes outputs. Returns what it computes."""
-    from harness.importing.tflite_cut import cut_of
-
     missing: set[int] = set()
     for operator in model.operators:
-        if any(index not in values for index in operator.outputs):
-            missing.update(operator.outputs)
-            if operator.name not in _CUT:
-                unknown = [index for index in operator.inputs if index >= 0 and index not in values]
-                if not any(index in missing for index in unknown):
-                    raise Source(operator=operator.name, name=model.tensors[unknown[0]].name).unsupported(
-                        "it reads a tensor that no operator before it computes"
-                    )
-            else:
-                graph.cuts.append(cut_of(graph, model, operator, values))
+        if all(index in values for index in operator.outputs):
+            continue
+        unknown = [index for index in operator.inputs if index >= 0 and index not in values]
+        if operator.name in _CUT and not any(index in missing for index in unknown):
+            graph.cuts.append(cut_of(graph, model, operator, values))
+        elif not any(index in missing for index in unknown):
+            raise Source(operator=operator.name, name=model.tensors[unknown[0]].name).unsupported(
+                "it reads a tensor that no operator before it computes"
+            )
+        missing.update(operator.outputs)
+        for index in operator.inputs:
+            if index in values and graph.value(values[index]) is None:
+                add_output(graph, model.tensors[index].name, values[index])
     return frozenset(missing)

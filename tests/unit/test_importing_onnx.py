@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper
-from onnx_models import check, imported, kinds, model_of, node
+from onnx import ModelProto, TensorProto, helper
+from onnx_models import check, imported, kinds, model_of, node, random_input, run_imported
 
 from harness.errors import ConfigurationError
+from harness.importing.metadata import describe
 
 RANDOM = np.random.default_rng(3)
 
@@ -366,6 +367,38 @@ def test_normalisation_alone_is_a_depthwise_convolution(tmp_path: Path) -> None:
     found = check(ONE_OPERATOR["batch_norm"], tmp_path)
     assert kinds(found) == ["convolutional"]
     assert ("groups", "4") in found.sections.found[0].keys
+
+
+def test_normalisation_by_nearby_channels(tmp_path: Path) -> None:
+    """Onnx's reference evaluator computes only the first channel."""
+    found = imported(model_of([node("LRN", "x", size=3, alpha=0.5, beta=0.75, bias=1.5)]), tmp_path)
+    x = random_input((1, 4, 6, 8))
+    (output,) = run_imported(found, x)
+    squares = np.pad(x**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    nearby = squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]
+    assert np.allclose(output, x / (1.5 + 0.5 / 3 * nearby) ** 0.75, rtol=1e-5)
+
+
+def test_a_normalised_input_is_a_depthwise_convolution(tmp_path: Path) -> None:
+    model = model_of(
+        [node("Sub", "x m", "s"), node("Mul", "s by", "n"), node("Conv", "n w", pads=[1, 1, 1, 1])],
+        constants={"m": weights(1, 4, 1, 1), "by": f32(0.5), "w": weights(2, 4, 3, 3)},
+    )
+    assert kinds(check(model, tmp_path)) == ["convolutional", "convolutional"]
+
+
+def test_a_channels_last_input_of_bytes(tmp_path: Path) -> None:
+    """As tf2onnx writes it: the cfg's input is channels-first, and takes pixels as they are."""
+    model = model_of(
+        [node("Cast", "x", "f", to=1), node("Transpose", "f", "t", perm=[0, 3, 1, 2]), node("Conv", "t w")],
+        (1, 6, 8, 3),
+        {"w": weights(2, 3, 3, 3)},
+    )
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    found = imported(model, tmp_path)
+    assert (kinds(found), found.sections.input_shape) == (["convolutional"], (3, 6, 8))
+    assert found.normalization == ((0.0,), (1.0,))
+    assert describe(found).preprocessing.std == (1.0,)
 
 
 def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:

@@ -159,6 +159,30 @@ def test_weights_far_from_their_zero_point_are_quantised_again(tmp_path: Path) -
     assert warning.startswith("weights of 1 of 3 channels in 1 layers are further than 127 steps from")
 
 
+def test_weights_that_the_model_quantises_itself(tmp_path: Path) -> None:
+    """As quantisation-aware training exports them: as floats, with scales for each output."""
+    model = model_of(
+        [
+            *quantised("x"),
+            node("QuantizeLinear", "w s_w z_w", "w_q", axis=0),
+            node("DequantizeLinear", "w_q s_w z_w", "w_d", axis=0),
+            node("Conv", "x_d w_d"),
+        ],
+        SHAPE,
+        {
+            "s_x": f32(0.05),
+            "z_x": np.array(0, np.int8),
+            "w": RANDOM.normal(size=(3, 4, 1, 1)).astype(np.float32),
+            "s_w": f32(0.02, 0.03, 0.01),
+            "z_w": np.zeros(3, np.int8),
+        },
+    )
+    result = check(model, tmp_path, tolerance=0.05)
+    assert calibration_of(result)["weights"] == [{"layer": 0, "scales": pytest.approx([0.02, 0.03, 0.01])}]
+    stored = result.sections.found[0].weights[1].reshape(3, 4) / np.array([[0.02], [0.03], [0.01]])
+    assert np.abs(stored - np.rint(stored)).max() < 1e-4
+
+
 def test_a_tensor_that_is_read_before_and_after_its_quantisation(tmp_path: Path) -> None:
     model = model_of(
         [node("Exp", "x", "e"), *quantised("e"), node("Add", "e e_d")],

@@ -75,7 +75,7 @@ def fold_into_convolutions(graph: Graph) -> None:
         elif node.op == "Linear":
             _fold_flatten(graph, node)
     for node in graph.ordered():
-        if node in graph.nodes and node.op == "Add":
+        if node in graph.nodes and node.op in ("Add", "Mul"):
             _scale_layer(graph, node)
 
 
@@ -236,15 +236,20 @@ def _scale_layer(graph: Graph, node: Node) -> None:
     """A scale and a bias for each channel that no layer takes become a convolution of size 1."""
     found = _split_constant(graph, node)
     before = graph.producer.get(found[0]) if found else None
-    if found is None or before is None or before.op != "Mul" or graph.only_user(found[0]) is not node:
+    if found is None or before is None or {before.op, node.op} != {"Mul", "Add"}:
         return
     inner = _split_constant(graph, before)
-    if inner is None or len(graph.shape(inner[0])) != 4 or graph.quantization(node.output) is not None:
+    if inner is None or graph.only_user(found[0]) is not node or len(graph.shape(inner[0])) != 4:
         return
-    name, scale = inner[0], _by_channel(graph, inner[0], inner[1], 1)
-    bias = _by_channel(graph, name, found[1], 1)
-    if scale is None or bias is None or graph.shape(name) != graph.shape(node.output):
+    name = inner[0]
+    if name != graph.input and inner[1].size == found[1].size == 1:
+        return  # one number for all values: no layer with weights
+    first, second = (_by_channel(graph, name, value, 1) for value in (inner[1], found[1]))
+    quantised = graph.quantization(node.output) is not None or graph.quantization(found[0]) is not None
+    if first is None or second is None or quantised or graph.shape(name) != graph.shape(node.output):
         return
+    # x * first + second, or (x + first) * second
+    scale, bias = (first, second) if node.op == "Add" else (second, first * second)
     weights = graph.constant(scale.reshape(-1, 1, 1, 1).astype(np.float32), name=f"{node.output}_scale")
     made = graph.constant(bias.astype(np.float32), name=f"{node.output}_bias")
     node.absorbed.append(before.source.operator)
