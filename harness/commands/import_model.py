@@ -50,9 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.importing.model import import_model
     from harness.importing.writer import write_model
 
-    model = import_model(arguments.model, _shape(arguments.input_shape))
-    said = describe(model)
-    files = write_model(model, arguments.out, said, _preprocessing(arguments, said))
+    with console.progress(f"importing {arguments.model.name}", total=2) as bar:
+        model = import_model(arguments.model, _shape(arguments.input_shape))
+        bar.advance()
+        said = describe(model)
+        files = write_model(model, arguments.out, said, _preprocessing(arguments, said))
+        bar.advance()
     for warning in model.warnings:
         console.warn(warning)
     if arguments.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,11 +51,11 @@ def graph_of(
 ) -> Graph:
     """The same for a decoded file; `folder`: where its external data may lie."""
     reader = _Reader(file=file, folder=folder, opset=opset_of(model))
+    reader.graph.metadata = {entry.key: entry.value for entry in model.metadata_props}
     reader.constants(model.graph)
     reader.input(model.graph, input_shape)
     reader.nodes(_needed(model.graph))
     reader.outputs(model.graph)
-    reader.graph.metadata = {entry.key: entry.value for entry in model.metadata_props}
     return reader.graph
 
 
@@ -107,7 +108,7 @@ class _Reader:
         shape = _declared(inputs[0])
         last = len(shape) == 4 and shape[3] in IMAGE_CHANNELS and shape[1] not in IMAGE_CHANNELS
         shape = (shape[0], shape[3], shape[1], shape[2]) if last else shape
-        shape = checked_input_shape(shape, wanted, source)
+        shape = checked_input_shape(_sized(shape, self.graph.metadata.get("imgsz", "")), wanted, source)
         self.graph.input = self.graph.add_tensor(Tensor(name=inputs[0].name or "input", shape=shape))
         builder = Builder(graph=self.graph, source=source)
         found = builder.transpose(self.graph.input, (0, 2, 3, 1)) if last else self.graph.input
@@ -209,6 +210,14 @@ class _Reader:
                     constants=constants,
                 )
             )
+
+
+def _sized(shape: Shape, size: str) -> Shape:
+    """An image's shape with the size that Ultralytics' metadata names, where the model leaves it open."""
+    found = re.fullmatch(r"\[(\d{1,5}), (\d{1,5})\]", size)
+    if len(shape) != 4 or found is None or shape[2] > 0 or shape[3] > 0:
+        return shape
+    return (shape[0], shape[1] or 3, int(found[1]), int(found[2]))
 
 
 def _declared(info: ValueInfoProto) -> Shape:

@@ -536,6 +536,13 @@ def test_what_cannot_be_imported_is_one_error(model: ModelProto, message: str, t
     assert message in str(caught.value)
 
 
+def test_the_size_that_ultralytics_names_replaces_an_open_one(tmp_path: Path) -> None:
+    model = model_of([node("Relu", "x")], ("batch", 3, "height", "width"))
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "imgsz", "[32, 64]"
+    assert imported(model, tmp_path).outputs[0].shape == (1, 3, 32, 64)
+
+
 def test_a_given_shape_replaces_an_open_one(tmp_path: Path) -> None:
     model = model_of([node("Relu", "x")], (1, 3, "height", "width"))
     found = imported(model, tmp_path, (1, 3, 10, 12))
