@@ -31,16 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="shape of the input, as 1,3,H,W, where the model leaves it open",
     )
     parser.add_argument(
-        "--mean", metavar="M[,M,M]", help="mean of the pixels from 0 to 255 (default: the model's, or 0)"
+        "--mean", metavar="M[,M,M]", help="mean of the pixels from 0 to 255 (default: the model's)"
     )
-    parser.add_argument("--std", metavar="S[,S,S]", help="their deviation (default: the model's, or 255)")
-    parser.add_argument(
-        "--colors", choices=("rgb", "bgr"), help="order of the channels that the model takes (default: rgb)"
-    )
+    parser.add_argument("--std", metavar="S[,S,S]", help="their deviation (default: the model's)")
+    parser.add_argument("--colors", choices=("rgb", "bgr"), help="order of the channels that the model takes")
     parser.add_argument(
         "--resize",
         choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
-        help="how a picture is brought to the input's size (default: the model's, or as in eval)",
+        help="how a picture is brought to the input's size (default: the model's)",
     )
 
 

@@ -18,15 +18,26 @@ _MERGED = ("route",)  # sections whose inputs are all named in `from`, in every 
 class Preprocessing:
     """How a picture becomes the network's input: (picture - mean) / std, of pixels from 0 to 255.
 
-    `mean` and `std` have one number, or one for each channel in the network's order. `resize` and `fill`
-    are those of [net]; empty where the model does not say.
+    `mean` and `std` have one number, or one for each channel in the network's order. What the model does not
+    say is None, and is no key of the cfg: readers of its outputs know what is usual.
     """
 
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (255.0,)
-    colors: str = "rgb"
-    resize: str = ""
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    colors: str | None = None
+    resize: str | None = None
     fill: float | None = None
+
+    def keys(self) -> dict[str, str]:
+        """The keys of [net]."""
+        found = {
+            "mean": self.mean and _numbers(self.mean),
+            "std": self.std and _numbers(self.std),
+            "colors": self.colors,
+            "resize": self.resize,
+            "fill": None if self.fill is None else f"{self.fill:g}",
+        }
+        return {key: value for key, value in found.items() if value}
 
 
 def cfg_text(model: ImportedModel, preprocessing: Preprocessing, further: Mapping[str, str]) -> str:
@@ -38,11 +49,7 @@ def cfg_text(model: ImportedModel, preprocessing: Preprocessing, further: Mappin
         "channels": str(channels),
         "name": model.sections.input,
         "outputs": ",".join(output.section for output in model.outputs),
-        "mean": _numbers(preprocessing.mean),
-        "std": _numbers(preprocessing.std),
-        "colors": preprocessing.colors,
-        **({"resize": preprocessing.resize} if preprocessing.resize else {}),
-        **({"fill": f"{preprocessing.fill:g}"} if preprocessing.fill is not None else {}),
+        **preprocessing.keys(),
         **further,
     }
     lines = [f"# Imported from {_comment(model.source.name)} by harness.", "[net]"]
@@ -103,7 +110,7 @@ def calibration_text(model: ImportedModel) -> str | None:
 
 
 def default_preprocessing(model: ImportedModel) -> Preprocessing:
-    """What follows from the model: a quantised picture's bytes are stored as they are.
+    """What follows from the grid of a quantised picture, whose bytes are stored as they are; else nothing.
 
     Pixel p is stored as p in uint8 and as p - 128 in int8, so that the real number is scale * (p - zero).
     """

@@ -42,7 +42,12 @@ def describe(model: ImportedModel) -> Description:
     if "stride" in said and "task" in said:  # as Ultralytics writes them
         crop = said["task"] == "classify"
         preparation = replace(
-            preparation, resize="crop" if crop else "letterbox", fill=None if crop else 114.0
+            preparation,
+            mean=preparation.mean or (0.0,),
+            std=preparation.std or (255.0,),
+            colors="rgb",
+            resize="crop" if crop else "letterbox",
+            fill=None if crop else 114.0,
         )
     return Description(preprocessing=preparation, labels=names_of(said.get("names", "")) or labels, said=said)
 

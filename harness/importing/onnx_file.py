@@ -127,12 +127,10 @@ def _listed(tensor: TensorProto, field: str, kind: str, shape: tuple[int, ...], 
     if kind in ("float16", "bfloat16"):
         return _as_numbers(np.array(values, np.int64).astype(np.uint16), kind, shape)
     # Values outside of the type's range wrap, as in C.
-    wide = np.array(
-        values, np.float64 if kind.startswith("float") else np.int64 if kind != "uint64" else np.uint64
-    )
+    widest = np.float64 if kind.startswith("float") else np.uint64 if kind == "uint64" else np.int64
     with np.errstate(all="ignore"):
-        narrow = wide.astype(kind)
-    return narrow.astype(np.float32 if kind.startswith("float") else kind).reshape(shape)
+        narrow = np.array(values, widest).astype(kind)
+        return narrow.astype(np.float32 if kind.startswith("float") else kind).reshape(shape)
 
 
 def _as_numbers(stored: Array, kind: str, shape: tuple[int, ...]) -> Array:

@@ -84,6 +84,15 @@ def test_preprocessing_comes_from_the_options(
     assert net["resize"] == "letterbox_top_left"
 
 
+def test_what_the_model_does_not_say_is_no_key(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, model, "--out", tmp_path)
+    assert (
+        not {"mean", "std", "colors", "resize", "fill", "labels"} & net_of(tmp_path / "my_model.cfg").keys()
+    )
+
+
 def test_preprocessing_and_classes_come_from_the_models_metadata(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +104,7 @@ def test_preprocessing_and_classes_come_from_the_models_metadata(
     run(capsys, written(said, tmp_path / "fox.onnx"), "--out", tmp_path)
     net = net_of(tmp_path / "fox.cfg")
     assert (net["resize"], net["fill"], net["labels"]) == ("letterbox", "114", "fox.names")
+    assert (net["mean"], net["std"], net["colors"]) == ("0", "255", "rgb")
     assert (tmp_path / "fox.names").read_text() == "red fox\nhen\n"
 
 
