@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.accuracy.decode import Detections
+from harness.accuracy.boxes import Detections
 from harness.accuracy.nms import iou
 
 CONFIDENCE = 0.25  # what `detect` shows

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.accuracy.decode import Candidates, Detections, Floats, decode, join
+from harness.accuracy.boxes import Candidates, Detections, Floats, join
+from harness.accuracy.decoders.darknet import decode
 from harness.accuracy.model import Model
 from harness.accuracy.nms import suppress
 from harness.accuracy.preprocess import Sample, prepare_chunks

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from harness import console
 from harness.accuracy.agreement import detection_agreement
+from harness.accuracy.boxes import Detections
 from harness.accuracy.classify import classify, top, top_accuracy
 from harness.accuracy.dataset import read_dataset, read_pictures
-from harness.accuracy.decode import Detections
 from harness.accuracy.detector import detect
 from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map

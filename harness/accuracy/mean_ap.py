@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.accuracy.decode import Detections
+from harness.accuracy.boxes import Detections
 from harness.accuracy.nms import iou
 from harness.accuracy.resampling import ClassMatches
 from harness.accuracy.truth import Truth

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.accuracy.decode import Candidates, Detections
+from harness.accuracy.boxes import Candidates, Detections
 
 Floats = npt.NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from harness.commands.model_options import add_engine, add_model, chosen_cfg, en
 from harness.text import printable
 
 if TYPE_CHECKING:
-    from harness.accuracy.decode import Detections
+    from harness.accuracy.boxes import Detections
     from harness.accuracy.preprocess import Sample
 
 

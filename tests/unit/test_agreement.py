@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness.accuracy.agreement import detection_agreement
+from harness.accuracy.boxes import Detections
 from harness.accuracy.classify import top, top_accuracy
-from harness.accuracy.decode import Detections
 
 HERE, THERE = [0.5, 0.5, 0.2, 0.2], [0.2, 0.2, 0.2, 0.2]
 

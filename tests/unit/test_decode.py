@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.accuracy.decode import Candidates, Detections, decode, join
+from harness.accuracy.boxes import Candidates, Detections, join
+from harness.accuracy.decoders.darknet import decode
 from harness.accuracy.heads import DetectionHead
 from harness.errors import ConfigurationError
 

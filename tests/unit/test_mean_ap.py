@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.accuracy.decode import Detections
+from harness.accuracy.boxes import Detections
 from harness.accuracy.mean_ap import coco_scores, darknet_map, darknet_precisions
 from harness.accuracy.truth import Truth
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.accuracy.decode import Candidates, Detections
+from harness.accuracy.boxes import Candidates, Detections
 from harness.accuracy.nms import iou, suppress
 
 Floats = npt.NDArray[np.float32]

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from harness.accuracy.decode import Detections
+from harness.accuracy.boxes import Detections
 from harness.accuracy.mean_ap import coco_scores
 from harness.accuracy.resampling import (
     RESAMPLES,
