@@ -37,6 +37,13 @@ class Detections:
             boxes=self.boxes[kept], classes=self.classes[kept], confidences=self.confidences[kept]
         )
 
+    def best(self, count: int) -> Detections:
+        """The `count` most confident detections."""
+        kept = np.argsort(-self.confidences, kind="stable")[:count]
+        return Detections(
+            boxes=self.boxes[kept], classes=self.classes[kept], confidences=self.confidences[kept]
+        )
+
     def corners(self) -> npt.NDArray[np.float64]:
         """[k, 4] left, top, width, height as fractions."""
         boxes = self.boxes.astype(np.float64)

@@ -20,6 +20,7 @@ from harness import console
 from harness.accuracy.dataset import read_pictures
 from harness.accuracy.model import Model, in_fp32, load_model
 from harness.accuracy.overlap import picture_digest
+from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.preprocess import prepare_chunks
 from harness.accuracy.ranges import METHODS, Histogram, choose
 from harness.errors import ConfigurationError
@@ -102,7 +103,7 @@ def calibrate(
     if method not in METHODS:
         raise ConfigurationError(f"unknown method {method}: choose from {', '.join(METHODS)}")
     model = load_model(engine, cfg, weights)
-    way = model.resize(resize)
+    rules = model.pictures(resize)
     found = read_pictures(dataset, split="train")
     if limit is not None and limit < 1:
         raise ConfigurationError(f"a limit of {limit} pictures: at least 1 is needed")
@@ -115,13 +116,13 @@ def calibrate(
     with nullcontext(model) if as_is else in_fp32(model) as reference:
         passes = 1 if method == "minmax" else 2
         with console.progress("recording ranges", total=passes * len(paths)) as bar:
-            for tensors in _tensors(engine, reference, paths, way, chosen):
+            for tensors in _tensors(engine, reference, paths, rules, chosen):
                 ends.add(tensors)
                 bar.advance(len(tensors[_INPUT]))
             if passes == 2:
                 bar.describe("counting values")
                 histograms = {layer: Histogram.over(*ends.of(layer)) for layer in ends.channels}
-                for tensors in _tensors(engine, reference, paths, way, chosen):
+                for tensors in _tensors(engine, reference, paths, rules, chosen):
                     for layer, tensor in tensors.items():
                         histograms[layer] = histograms[layer].plus(tensor)
                     bar.advance(len(tensors[_INPUT]))
@@ -160,11 +161,11 @@ class _Ends:
 
 
 def _tensors(
-    engine: HostEngine, model: Model, paths: list[Path], way: str, options: EngineOptions
+    engine: HostEngine, model: Model, paths: list[Path], rules: PictureRules, options: EngineOptions
 ) -> Iterator[dict[int, Floats]]:
     """The network's input and every layer's output, [images, channels, height, width], chunk by chunk."""
     chunk = engine.images_per_chunk(model.cfg, layers=True)
-    for samples in prepare_chunks(paths, model.input, way, chunk):
+    for samples in prepare_chunks(paths, model.input, rules, chunk):
         batch = np.stack([sample.tensor for sample in samples])
         layers = engine.forward(model.cfg, model.weights, batch, options, layers=True).layers
         yield {_INPUT: batch} | layers

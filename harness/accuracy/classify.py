@@ -8,21 +8,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.accuracy.boxes import Floats
 from harness.accuracy.model import Model
+from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.preprocess import prepare_chunks
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 
-def classify(
-    engine: HostEngine, model: Model, paths: Iterable[Path], *, resize: str, options: EngineOptions
-) -> Iterator[npt.NDArray[np.float32]]:
-    """The scores [classes] of every picture, in order: the network's own output."""
+def outputs_of_pictures(
+    engine: HostEngine, model: Model, paths: Iterable[Path], *, rules: PictureRules, options: EngineOptions
+) -> Iterator[list[Floats]]:
+    """The network's own outputs for every picture, in order."""
     chunk = engine.images_per_chunk(model.cfg)
-    for samples in prepare_chunks(paths, model.input, resize, chunk):
+    for samples in prepare_chunks(paths, model.input, rules, chunk):
         batch = np.stack([sample.tensor for sample in samples])
         heads = engine.forward(model.cfg, model.weights, batch, options).heads
-        # The last tensor from the engine is the network's output.
-        yield from heads[max(heads)].reshape(len(samples), -1)
+        for number in range(len(samples)):
+            yield model.arrays(heads, number)
 
 
 def top(scores: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:

@@ -5,39 +5,24 @@ int8 results have the same bits on every processor, so the scores are valid for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from harness import console
-from harness.accuracy.agreement import detection_agreement
-from harness.accuracy.boxes import Detections
-from harness.accuracy.classify import classify, top, top_accuracy
 from harness.accuracy.dataset import read_dataset, read_pictures
-from harness.accuracy.detector import detect
-from harness.accuracy.heads import Outputs, read_outputs
-from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map
-from harness.accuracy.model import Model, in_fp32, load_model
+from harness.accuracy.heads import read_outputs
+from harness.accuracy.model import known_reading, load_model
+from harness.accuracy.names import class_names
 from harness.accuracy.overlap import overlap
-from harness.accuracy.resampling import (
-    FEWEST_PICTURES,
-    Counts,
-    draws,
-    kept,
-    resampled_ap50,
-    resampled_fraction,
-)
+from harness.accuracy.reading import Boxes, DarknetBoxes, Reading, Scores, Unread
+from harness.accuracy.resampling import FEWEST_PICTURES, draws, kept
+from harness.accuracy.scoring import Run, Scored, score_boxes, score_classes, score_outputs
 from harness.accuracy.sqnr import layer_noise
 from harness.accuracy.truth import Dataset
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
 
-# Computes a model's main score: its name, and a value for each resample.
-Resample = Callable[[Counts], tuple[str, npt.NDArray[np.float64]]]
+_NEAR_ZERO = 0.01  # of mAP@0.5 or top-1
 
 
 def evaluate(
@@ -53,37 +38,80 @@ def evaluate(
     names: Path | None = None,
     agreement: bool = False,
     resample: bool = False,
+    per_class: bool = False,
+    origin: Path | None = None,
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
-    If known, `unlabelled` is the number of images without a label file, and `calibration_overlap` the number
-    of images that were used for calibration. `names` is the list of WordNet ids for pictures named by id.
-    `agreement` adds the key of that name (a second run, in fp32) and needs no labels. `resample` adds
-    `resampled`: map50 or top1 of pictures drawn with replacement (resampling.kept). Raises
+    Outputs that no decoder reads have `outputs` and `agreement` instead. If known, `unlabelled` is the number
+    of images without a label file, and `calibration_overlap` the number of images that were used for
+    calibration. `names` is the list of WordNet ids for pictures named by id. `agreement` adds the key of that
+    name (a second run, in fp32) and needs no labels. `per_class` adds `classes`, and `sizes` of boxes, with
+    changes from fp32. `resample` adds `resampled`: map50 or top1 of pictures drawn with replacement
+    (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. Raises
     ConfigurationError on bad input, with file and line.
     """
-    model = load_model(engine, cfg, weights)
+    model = load_model(engine, cfg, weights, origin=origin)
     chosen = options or EngineOptions()
     if calibration is not None:
         chosen = replace(chosen, calibration=calibration)
-    way = model.resize(resize)
-    data = read_dataset(dataset, classes=model.classes, labels=names).first(limit)
-    _check_kind(model.cfg, data, model.outputs, agreement)
-    result: dict[str, Any] = {"images": len(data.pictures), "resize": way}
+    rules = model.pictures(resize)
+    data = read_dataset(dataset, classes=model.classes or None, labels=names).first(limit)
+    _check_kind(model.cfg, data, model.reading, agreement)
+    result: dict[str, Any] = {"images": len(data.pictures), "resize": rules.resize}
+    if model.reading.word:
+        result |= {"decoder": model.reading.word, "decoder_guessed": model.reading.guessed}
     if data.unlabelled:
         result["unlabelled"] = data.unlabelled
     if chosen.calibration is not None:
         common = overlap(Path(chosen.calibration), (picture.path for picture in data.pictures))
         if common is not None:
             result["calibration_overlap"] = common
-    score = _score_detector if model.outputs.detects else _score_classifier
-    scores, resampled = score(engine, model, data, way, chosen, agreement)
-    result |= scores
-    if resample and resampled is not None and len(data.pictures) >= FEWEST_PICTURES:
+    run = Run(
+        engine=engine,
+        model=model,
+        data=data,
+        rules=rules,
+        options=chosen,
+        agreement=agreement,
+        per_class=per_class,
+        class_names=_class_names(model.reading, names, origin or cfg) if per_class else (),
+    )
+    scored = _score(run)
+    result |= scored.values
+    if resample and scored.resampled is not None and len(data.pictures) >= FEWEST_PICTURES:
         drawn = draws(len(data.pictures))
-        metric, values = resampled(drawn)
+        metric, values = scored.resampled(drawn)
         result["resampled"] = kept(metric, values, drawn, [picture.path.name for picture in data.pictures])
     return result
+
+
+def warning_of_guesses(result: dict[str, Any]) -> str:
+    """A warning if an imported model's accuracy is near zero, as with a wrong decoder or wrong preprocessing;
+    else ""."""
+    near_zero = result.get("map50", result.get("top1", 1.0)) < _NEAR_ZERO
+    if not result.get("decoder") or not near_zero:
+        return ""
+    guessed = ", guessed from their shapes" if result["decoder_guessed"] else ""
+    return (
+        f"the accuracy is near zero: the outputs were read as {result['decoder']}{guessed}, and pictures "
+        f"fitted by {result['resize']}; compare decoder=, resize=, mean=, std= and colors= in the cfg with "
+        "the training"
+    )
+
+
+def _score(run: Run) -> Scored:
+    reading = run.model.reading
+    if isinstance(reading, DarknetBoxes | Boxes):
+        return score_boxes(run, reading)
+    if isinstance(reading, Scores):
+        return score_classes(run, reading)
+    return score_outputs(run)
+
+
+def _class_names(reading: Reading, labels: Path | None, cfg: Path) -> list[str]:
+    stated = reading.names if isinstance(reading, Boxes | Scores) else ()
+    return list(stated) or class_names(labels, cfg, reading.classes)
 
 
 def layer_report(
@@ -102,7 +130,7 @@ def layer_report(
         engine,
         model,
         read_pictures(dataset)[:limit],
-        resize=model.resize(resize),
+        rules=model.pictures(resize),
         options=options or EngineOptions(),
     )
     return [
@@ -111,109 +139,40 @@ def layer_report(
     ]
 
 
-def check_dataset(cfg: Path, dataset: Path, labels: Path | None, *, agreement: bool = False) -> Dataset:
+def check_dataset(
+    cfg: Path,
+    dataset: Path,
+    labels: Path | None,
+    *,
+    agreement: bool = False,
+    origin: Path | None = None,
+) -> Dataset:
     """Reads a data set and raises the errors of `evaluate` that need no engine, which may not be built.
 
-    Only the engine knows the number of a classifier's classes.
+    Only the engine knows the number of a Darknet classifier's classes.
     """
-    outputs = read_outputs(cfg)
-    classes = outputs.heads[0].classes if outputs.detects else None
-    data = read_dataset(dataset, classes=classes, labels=labels)
-    _check_kind(cfg, data, outputs, agreement)
+    outputs = read_outputs(cfg, origin)
+    known = known_reading(outputs)
+    data = read_dataset(dataset, classes=known.classes or None if known else None, labels=labels)
+    if known is not None:
+        _check_kind(cfg, data, known, agreement)
+    elif outputs.stated is None:
+        _check_kind(cfg, data, Scores(outputs=0), agreement)
     return data
 
 
-def _check_kind(cfg: Path, data: Dataset, outputs: Outputs, agreement: bool) -> None:
-    wanted = "boxes" if outputs.detects else "classes"
+def _check_kind(cfg: Path, data: Dataset, reading: Reading, agreement: bool) -> None:
+    if isinstance(reading, Unread):
+        return
+    wanted = "classes" if isinstance(reading, Scores) else "boxes"
     if data.kind == wanted or (agreement and data.kind == "pictures"):
         return
     has = {
         "boxes": "boxes",
-        "classes": "one class per picture (file names start with a WordNet id)",
+        "classes": "one class per picture (files or folders named by WordNet id or class)",
         "pictures": "no labels",
     }
     raise ConfigurationError(
         f"{data.path}: has {has[data.kind]}; {cfg} needs {has[wanted]}",
         hint="Use --agreement, which needs no labels." if data.kind == "pictures" else "",
     )
-
-
-def _score_detector(
-    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
-) -> tuple[dict[str, Any], Resample | None]:
-    found, sizes = _detect_all(engine, model, data, way, options, "evaluating")
-    result: dict[str, Any] = {}
-    resampled: Resample | None = None
-    if data.kind == "boxes":
-        truths = [picture.truth for picture in data.pictures if picture.truth is not None]
-        boxes = sum(int((~truth.crowd).sum()) for truth in truths)
-        if not boxes:
-            raise ConfigurationError(f"{data.path}: none of the {len(truths)} pictures has a labelled box")
-        coco = coco_scores(found, truths, sizes)
-        result = {
-            "map50": coco.ap50,
-            "map": coco.ap,
-            "darknet_map50": darknet_map(found, truths, model.classes),
-            "boxes": boxes,
-        }
-
-        def resampled(drawn: Counts) -> tuple[str, npt.NDArray[np.float64]]:
-            return "map50", resampled_ap50(coco.matches, drawn)
-
-    if agreement:
-        with in_fp32(model) as reference:
-            expected = found
-            if model.mixed:
-                expected, _ = _detect_all(engine, reference, data, way, options, "evaluating fp32")
-        result["agreement"] = detection_agreement(found, expected)
-    return result, resampled
-
-
-def _detect_all(
-    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, what: str
-) -> tuple[list[Detections], list[tuple[int, int]]]:
-    found: list[Detections] = []
-    sizes: list[tuple[int, int]] = []
-    paths = [picture.path for picture in data.pictures]
-    with console.progress(what, total=len(paths)) as bar:
-        for sample, detections in detect(
-            engine, model, paths, threshold=THRESHOLD, resize=way, options=options
-        ):
-            found.append(detections)
-            sizes.append((sample.width, sample.height))
-            bar.advance()
-    return found, sizes
-
-
-def _score_classifier(
-    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, agreement: bool
-) -> tuple[dict[str, Any], Resample | None]:
-    scores = _classify_all(engine, model, data, way, options, "evaluating")
-    result: dict[str, Any] = {}
-    resampled: Resample | None = None
-    if data.kind == "classes":
-        labels = np.array([picture.label for picture in data.pictures], np.intp)
-        result = {"top1": top_accuracy(scores, labels, 1), "top5": top_accuracy(scores, labels, 5)}
-
-        def resampled(drawn: Counts) -> tuple[str, npt.NDArray[np.float64]]:
-            return "top1", resampled_fraction(top(scores, 1)[:, 0] == labels, drawn)
-
-    if agreement:
-        with in_fp32(model) as reference:
-            expected = scores
-            if model.mixed:
-                expected = _classify_all(engine, reference, data, way, options, "evaluating fp32")
-        result["agreement"] = float((scores.argmax(axis=1) == expected.argmax(axis=1)).mean())
-    return result, resampled
-
-
-def _classify_all(
-    engine: HostEngine, model: Model, data: Dataset, way: str, options: EngineOptions, what: str
-) -> npt.NDArray[np.float32]:
-    rows = []
-    paths = [picture.path for picture in data.pictures]
-    with console.progress(what, total=len(paths)) as bar:
-        for scores in classify(engine, model, paths, resize=way, options=options):
-            rows.append(scores)
-            bar.advance()
-    return np.stack(rows)

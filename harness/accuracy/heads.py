@@ -1,4 +1,4 @@
-"""The outputs of a cfg: detection heads with anchors, or a classifier.
+"""The outputs of a cfg: Darknet's detection heads with anchors, or what an imported model's cfg states.
 
 The engine returns the raw tensor before a yolo or region layer. The keys for decoding it are read from the
 cfg as in Darknet (numbers as by C's `atoi` and `atof`).
@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.accuracy.picture_rules import PictureRules, picture_rules
+from harness.accuracy.stated_outputs import StatedOutputs, stated_outputs
 from harness.config.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
 
@@ -47,19 +49,20 @@ class DetectionHead:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """How to read a network's outputs."""
+    """What a cfg states about a network's pictures and outputs."""
 
-    heads: tuple[DetectionHead, ...]  # empty: a classifier
+    heads: tuple[DetectionHead, ...]  # Darknet's
     letter_box: bool  # [net] letter_box=1: the network was trained on letterboxed pictures
-
-    @property
-    def detects(self) -> bool:
-        """True for a detector, false for a classifier."""
-        return bool(self.heads)
+    pictures: PictureRules
+    stated: StatedOutputs | None  # of an imported model; without it and without heads, Darknet's classifier
+    size: tuple[int, int, int]  # channels, height, width of the input
 
 
-def read_outputs(cfg: Path) -> Outputs:
-    """The heads of a cfg. Raises ConfigurationError with file and line if they are invalid."""
+def read_outputs(cfg: Path, origin: Path | None = None) -> Outputs:
+    """What a cfg states; `origin` is the user's own if `cfg` is a copy with a policy.
+
+    Raises ConfigurationError with file and line.
+    """
     sections = sections_of(read_cfg(cfg).text, str(cfg))
     heads = tuple(
         _head(cfg, section, index)
@@ -71,18 +74,14 @@ def read_outputs(cfg: Path) -> Outputs:
             f"{cfg}: the heads have different numbers of classes: "
             + ", ".join(f"{head.classes} (layer {head.layer})" for head in heads)
         )
-    return Outputs(heads=heads, letter_box=sections[0].integer("letter_box", 0) != 0)
-
-
-def detected_classes(cfg: Path) -> int:
-    """A detector's number of classes. Raises ConfigurationError for a cfg that is not a detector."""
-    outputs = read_outputs(cfg)
-    if not outputs.detects:
-        raise ConfigurationError(
-            f"{cfg}: not a detector: it has no yolo or region layer",
-            hint="Use `harness eval` for the top-1 and top-5 of a classifier.",
-        )
-    return outputs.heads[0].classes
+    net = sections[0]
+    return Outputs(
+        heads=heads,
+        letter_box=net.integer("letter_box", 0) != 0,
+        pictures=picture_rules(net),
+        stated=None if heads else stated_outputs(origin or cfg, sections),
+        size=(net.integer("channels", 3), net.integer("height", 0), net.integer("width", 0)),
+    )
 
 
 def _head(cfg: Path, section: Section, index: int) -> DetectionHead:

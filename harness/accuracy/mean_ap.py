@@ -12,8 +12,6 @@ Both need detections down to a confidence of 0.005 (THRESHOLD).
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.accuracy.boxes import Detections
+from harness.accuracy.coco_evaluation import coco_evaluation
 from harness.accuracy.nms import iou
 from harness.accuracy.resampling import ClassMatches
 from harness.accuracy.truth import Truth
 
 THRESHOLD = 0.005
-_MOST_DETECTIONS = 100  # counted by COCO per picture and class
 _RECALLS = np.arange(101) / 100
 
 
@@ -76,33 +74,11 @@ def coco_scores(
     """The scores of pycocotools; boxes are clipped to the pictures, `sizes` (width, height)."""
     if not any((~truth.crowd).any() for truth in truths):
         return CocoScores(float("nan"), float("nan"), [])
-    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
-
-        truth_set, found_set = COCO(), COCO()
-        images = [
-            {"id": number, "width": size[0], "height": size[1]} for number, size in enumerate(sizes, start=1)
-        ]
-        categories = [
-            {"id": int(class_id)}
-            for class_id in np.unique(_concatenated([truth.classes for truth in truths]))
-        ]
-        for coco, annotations in (
-            (truth_set, _truth_annotations(truths, sizes)),
-            (found_set, _found_annotations(detections, sizes)),
-        ):
-            coco.dataset = {"images": images, "categories": categories, "annotations": annotations}
-            coco.createIndex()
-        evaluation = COCOeval(truth_set, found_set, "bbox")
-        # All sizes together; COCO's scores by size would take three times as long again.
-        evaluation.params.areaRng, evaluation.params.areaRngLbl = [[0, 1e10]], ["all"]
-        evaluation.params.maxDets = [_MOST_DETECTIONS]
-        evaluation.evaluate()
-        evaluation.accumulate()
+    # All sizes together; COCO's scores by size would take three times as long again.
+    evaluation = coco_evaluation(detections, truths, sizes, ["all"])
     # [overlap, recall, class, size, most detections]; -1 where a class has no box.
-    precision = evaluation.eval["precision"][:, :, :, 0, 0]
-    matches = _class_matches(evaluation.evalImgs, len(truths))
+    precision = evaluation.precision[:, :, :, 0]
+    matches = _class_matches(evaluation.pictures, len(truths))
     return CocoScores(_mean_of_known(precision[0]), _mean_of_known(precision), matches)
 
 
@@ -128,50 +104,6 @@ def _class_matches(evaluated: Sequence[dict[str, Any] | None], pictures: int) ->
 
 def _mean_of_known(precision: npt.NDArray[np.float64]) -> float:
     return float(precision[precision > -1].mean())
-
-
-def _truth_annotations(truths: Sequence[Truth], sizes: Sequence[tuple[int, int]]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for image, (truth, (width, height)) in enumerate(zip(truths, sizes, strict=True), start=1):
-        corners = truth.boxes * [width, height, width, height]
-        corners[:, :2] -= corners[:, 2:] / 2
-        areas = corners[:, 2] * corners[:, 3] if truth.areas is None else truth.areas
-        rows += [
-            {
-                "id": len(rows) + number + 1,
-                "image_id": image,
-                "category_id": int(truth.classes[number]),
-                "bbox": corners[number].tolist(),
-                "area": float(areas[number]),
-                "iscrowd": int(truth.crowd[number]),
-            }
-            for number in range(len(corners))
-        ]
-    return rows
-
-
-def _found_annotations(
-    detections: Sequence[Detections], sizes: Sequence[tuple[int, int]]
-) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for image, (found, (width, height)) in enumerate(zip(detections, sizes, strict=True), start=1):
-        corners = found.corners()
-        low = np.clip(corners[:, :2], 0, 1)
-        high = np.clip(corners[:, :2] + corners[:, 2:], 0, 1)
-        clipped = np.concatenate([low, high - low], axis=1) * [width, height, width, height]
-        rows += [
-            {
-                "id": len(rows) + number + 1,
-                "image_id": image,
-                "category_id": int(found.classes[number]),
-                "bbox": clipped[number].tolist(),
-                "area": float(clipped[number, 2] * clipped[number, 3]),
-                "iscrowd": 0,
-                "score": float(found.confidences[number]),
-            }
-            for number in range(len(found))
-        ]
-    return rows
 
 
 def _match(found: Detections, truth: Truth, threshold: float) -> npt.NDArray[np.intp]:

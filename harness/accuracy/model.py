@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.accuracy.boxes import Floats
+from harness.accuracy.decoders.base import Shape
 from harness.accuracy.heads import Outputs, read_outputs
-from harness.accuracy.preprocess import RESIZES
+from harness.accuracy.picture_rules import PictureRules
+from harness.accuracy.reading import Boxes, DarknetBoxes, Reading, Scores, reading_of
 from harness.config.darknet_cfg import read_cfg
 from harness.config.file_kind import expect_weights
 from harness.config.policy import BUILT_IN, apply
-from harness.errors import ConfigurationError
 from harness.runtimes.engine import HostEngine
 from harness.temporary import temporary_folder
 
@@ -27,43 +30,94 @@ class Model:
     input: tuple[int, int, int]  # channels, height, width
     layers: tuple[dict[str, Any], ...]  # the rows of `mpe info`
     outputs: Outputs
+    reading: Reading
+    shapes: tuple[Shape, ...] = ()  # of the outputs that an imported model's cfg states
 
     @property
     def classes(self) -> int:
-        """The number of classes."""
-        if self.outputs.detects:
-            return self.outputs.heads[0].classes
-        channels, height, width = self.layers[-1]["out"]
-        return int(channels * height * width)
+        """The number of classes; 0 if the outputs are neither boxes nor scores."""
+        return self.reading.classes
 
     @property
     def mixed(self) -> bool:
         """Whether the cfg requests another precision than fp32 for any layer."""
         return any(layer["precision"] in ("fp16", "int8") for layer in self.layers)
 
-    def resize(self, asked: str | None) -> str:
-        """The method of resizing: as requested, else the most likely one of the training."""
-        if asked is None:
-            if not self.outputs.detects:
-                return "crop"
-            return "letterbox" if self.outputs.letter_box else "stretch"
-        if asked not in RESIZES:
-            raise ConfigurationError(f"unknown resize {asked}: choose from {', '.join(RESIZES)}")
-        return asked
+    def pictures(self, asked: str | None) -> PictureRules:
+        """How pictures are fitted: as requested, as the cfg states, else as most likely in the training."""
+        if isinstance(self.reading, Scores):
+            default = "crop"
+        elif self.outputs.stated is not None:
+            default = "letterbox" if isinstance(self.reading, Boxes) else "stretch"
+        else:
+            default = "letterbox" if self.outputs.letter_box else "stretch"
+        return self.outputs.pictures.resized_by(asked, default)
+
+    def arrays(self, heads: dict[int, Floats], image: int) -> list[Floats]:
+        """One image's outputs in the model's order and shapes, of the engine's tensors of a batch."""
+        if isinstance(self.reading, DarknetBoxes):
+            return [heads[head.source][image] for head in self.reading.heads]
+        if self.outputs.stated is None:
+            # The last tensor from the engine is the network's output.
+            return [heads[max(heads)][image].reshape(-1)]
+        return [
+            heads[layer][image].reshape(shape)
+            for layer, shape in zip(self.outputs.stated.layers, self.shapes, strict=True)
+        ]
 
 
-def load_model(engine: HostEngine, cfg: Path, weights: Path) -> Model:
-    """Reads a model's shape; the engine checks the cfg. Raises ConfigurationError with file and line."""
+def load_model(engine: HostEngine, cfg: Path, weights: Path, *, origin: Path | None = None) -> Model:
+    """Reads a model's shape; the engine checks the cfg. Raises ConfigurationError with file and line.
+
+    `origin` is the user's cfg if `cfg` is a copy with a policy's precisions: labels are beside it.
+    """
     expect_weights(weights)
     info = engine.info(cfg)
     channels, height, width = info["input"]
+    outputs = read_outputs(cfg, origin)
+    shapes: tuple[Shape, ...] = ()
+    if outputs.stated is not None:
+        shapes = outputs.stated.shapes or tuple(
+            _shape(info["layers"][layer]["out"]) for layer in outputs.stated.layers
+        )
     return Model(
         cfg=cfg,
         weights=weights,
         input=(channels, height, width),
         layers=tuple(info["layers"]),
-        outputs=read_outputs(cfg),
+        outputs=outputs,
+        reading=_reading(outputs, shapes, info["layers"]),
+        shapes=shapes,
     )
+
+
+def known_reading(outputs: Outputs) -> Reading | None:
+    """The reading as far as a cfg alone tells it: None where only the engine knows the outputs' shapes.
+
+    The number of a Darknet classifier's classes is among what only the engine knows.
+    """
+    if outputs.heads:
+        return DarknetBoxes(heads=outputs.heads, network=outputs.size)
+    if outputs.stated is not None and outputs.stated.shapes is not None:
+        return _reading(outputs, outputs.stated.shapes, ())
+    return None
+
+
+def _reading(outputs: Outputs, shapes: Sequence[Shape], layers: Sequence[dict[str, Any]]) -> Reading:
+    if outputs.heads:
+        return DarknetBoxes(heads=outputs.heads, network=outputs.size)
+    if outputs.stated is None:
+        return Scores(outputs=math.prod(layers[-1]["out"]))
+    return reading_of(outputs.stated, shapes, outputs.size)
+
+
+def _shape(out: Sequence[int]) -> Shape:
+    """The model's own shape behind the engine's channels, height, width: of tables and vectors the engine's
+    further axes have length one."""
+    channels, height, width = out
+    if height == 1:
+        return (channels,) if width == 1 else (channels, width)
+    return channels, height, width
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import console
@@ -10,7 +11,15 @@ from harness.config.data_set_path import YAML_SUFFIXES
 from harness.errors import ConfigurationError
 from harness.files import read_text
 
+# First names of lists that count a background.
+BACKGROUNDS = ("background", "__background__", "dummy", "???")
+
 _LARGEST_FILE = 16 << 20  # bytes
+_UNUSED = ("", "???", "n/a")  # names of numbers that stand for no class
+
+# COCO numbers its 80 classes from 1 to 90. These have no class.
+_COCO_IDS = 90
+_COCO_GAPS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
 
 
 def read_names(path: Path) -> list[str]:
@@ -22,6 +31,19 @@ def read_names(path: Path) -> list[str]:
         return DataYaml(path).names()
     text = read_text(path, limit=_LARGEST_FILE, what="a list of names")
     return [line.removesuffix("\r") for line in text.rstrip().split("\n")]
+
+
+def named_columns(names: Sequence[str], classes: int) -> tuple[int, ...]:
+    """The columns of a network's scores that stand for a class, by its names.
+
+    Without names, 90 classes are COCO's own numbers, whose gaps data sets leave out.
+    """
+    if len(names) == classes:
+        kept = tuple(column for column, name in enumerate(names) if name.strip().lower() not in _UNUSED)
+        return kept or tuple(range(classes))
+    if classes == _COCO_IDS:
+        return tuple(column for column in range(classes) if column + 1 not in _COCO_GAPS)
+    return tuple(range(classes))
 
 
 def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:

@@ -25,28 +25,57 @@ def suppress(
     """For every class, removes boxes that overlap a kept box with a higher probability."""
     boxes, probabilities = candidates.boxes, candidates.probabilities
     exponent = {"default": None, "greedynms": _GREEDY_EXPONENT, "diounms": beta}[kind]
-    # Whether a box (row) suppresses another (column), the same for every class. In blocks of rows, because a
-    # bad network can leave thousands of candidates.
+    clashes = _clashes(boxes, threshold, exponent)
+    kept = [
+        (index, class_id)
+        for class_id in np.flatnonzero(probabilities.any(axis=0))
+        for index in _greedily(probabilities[:, class_id], clashes)
+    ]
+    index, classes = np.array(kept, np.intp).reshape(-1, 2).T
+    return Detections(boxes=boxes[index], classes=classes, confidences=probabilities[index, classes])
+
+
+def suppress_together(candidates: Candidates, *, threshold: float) -> Detections:
+    """Every box keeps its best class alone, and removes less probable boxes of any class that it overlaps."""
+    boxes, probabilities = candidates.boxes, candidates.probabilities
+    best = probabilities.max(axis=1, initial=0)
+    index = np.array(_greedily(best, _clashes(boxes, threshold, None)), np.intp)
+    classes = probabilities[index].argmax(axis=1) if len(index) else index
+    return Detections(boxes=boxes[index], classes=classes, confidences=best[index])
+
+
+def every_candidate(candidates: Candidates) -> Detections:
+    """All boxes with a probability, of networks that suppress none; most confident first."""
+    rows, classes = np.nonzero(candidates.probabilities)
+    confidences = candidates.probabilities[rows, classes]
+    order = np.argsort(-confidences, kind="stable")
+    return Detections(
+        boxes=candidates.boxes[rows[order]], classes=classes[order], confidences=confidences[order]
+    )
+
+
+def _clashes(boxes: Floats, threshold: float, exponent: float | None) -> npt.NDArray[np.bool_]:
+    """Whether a box (row) suppresses another (column), the same for every class."""
+    # In blocks of rows, because a bad network can leave thousands of candidates.
     count = len(boxes)
     clashes = np.zeros((count, count), np.bool_)
     block = max(1, _BLOCK // max(count, 1))
     for start in range(0, count, block):
         rows = boxes[start : start + block, None]
         clashes[start : start + block] = _overlap(rows, boxes[None], exponent) > threshold
-    kept_boxes: list[int] = []
-    kept_classes: list[int] = []
-    for class_id in np.flatnonzero(probabilities.any(axis=0)):
-        scores = probabilities[:, class_id]
-        order = np.argsort(-scores, kind="stable")
-        order = order[: np.count_nonzero(scores)]
-        while len(order):
-            best, rest = int(order[0]), order[1:]
-            kept_boxes.append(best)
-            kept_classes.append(int(class_id))
-            order = rest[~clashes[best, rest]]
-    index = np.array(kept_boxes, np.intp)
-    classes = np.array(kept_classes, np.intp)
-    return Detections(boxes=boxes[index], classes=classes, confidences=probabilities[index, classes])
+    return clashes
+
+
+def _greedily(scores: Floats, clashes: npt.NDArray[np.bool_]) -> list[int]:
+    """The boxes that stay, most probable first; a score of zero is none."""
+    kept = []
+    order = np.argsort(-scores, kind="stable")
+    order = order[: np.count_nonzero(scores)]
+    while len(order):
+        best, order = int(order[0]), order[1:]
+        kept.append(best)
+        order = order[~clashes[best, order]]
+    return kept
 
 
 def iou(box: Floats, boxes: Floats) -> Floats:

@@ -1,9 +1,10 @@
-"""Pictures to network input, computed as in Darknet.
+"""Pictures to network input: for Darknet's cfgs computed as in Darknet, for others by pillow_resize.py.
 
-Three methods fit a picture of any shape to the network:
+Darknet's methods fit a picture of any shape to the network:
 
 - stretch: resized to the network's size, ignoring the aspect ratio (AlexeyAB's default for detectors);
 - letterbox: resized with the aspect ratio kept, centred, the rest filled with 0.5;
+- letterbox_top_left: the same at the top left;
 - crop: the short side resized to 8/7 of the network's (256 for 224) with the aspect ratio kept, then the
   centre cropped (classifiers).
 
@@ -18,33 +19,20 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.accuracy import pillow_resize
+from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.pictures import Pixels, read_picture
+from harness.accuracy.placement import Placement
 
 Tensor = npt.NDArray[np.float32]  # [channels, height, width]
-
-RESIZES = ("stretch", "letterbox", "crop")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """The position of the whole picture in the network's input, as fractions of that input."""
-
-    left: float = 0.0
-    top: float = 0.0
-    width: float = 1.0
-    height: float = 1.0
-
-    def to_picture(self, boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Boxes [k, 4] (centre x, y, width, height) from fractions of the input to those of the picture."""
-        shift = np.array([self.left, self.top, 0, 0], np.float32)
-        scale = np.array([self.width, self.height, self.width, self.height], np.float32)
-        return np.asarray((boxes - shift) / scale, np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,19 +46,22 @@ class Sample:
     placement: Placement
 
 
-def prepare(path: Path, shape: tuple[int, int, int], resize: str) -> Sample:
+def prepare(path: Path, shape: tuple[int, int, int], rules: PictureRules) -> Sample:
     """Reads a picture and fits it to a network input of `shape` (channels, height, width)."""
     channels, height, width = shape
     pixels = read_picture(path, channels)
-    fit = {"stretch": stretch, "letterbox": letterbox, "crop": crop}[resize]
-    tensor, placement = fit(pixels, width=width, height=height)
+    if rules.darknet:
+        fit = _DARKNET[rules.resize]
+        tensor, placement = fit(pixels, width=width, height=height)
+    else:
+        tensor, placement = pillow_resize.fit(pixels, rules, width=width, height=height)
     return Sample(
         path=path, width=pixels.shape[1], height=pixels.shape[0], tensor=tensor, placement=placement
     )
 
 
 def prepare_chunks(
-    paths: Iterable[Path], shape: tuple[int, int, int], resize: str, chunk: int
+    paths: Iterable[Path], shape: tuple[int, int, int], rules: PictureRules, chunk: int
 ) -> Iterator[list[Sample]]:
     """Prepares pictures in order, `chunk` at a time; while one chunk is used, the next is prepared.
 
@@ -80,7 +71,7 @@ def prepare_chunks(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         waiting: list[Future[Sample]] = []
         while True:
-            following = [pool.submit(prepare, path, shape, resize) for path in islice(remaining, chunk)]
+            following = [pool.submit(prepare, path, shape, rules) for path in islice(remaining, chunk)]
             if waiting:
                 yield [future.result() for future in waiting]
             if not following:
@@ -93,22 +84,24 @@ def stretch(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placeme
     return resize_bilinear(pixels, width=width, height=height), Placement()
 
 
-def letterbox(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]:
+def letterbox(pixels: Pixels, *, width: int, height: int, top_left: bool = False) -> tuple[Tensor, Placement]:
     """Resizes with the aspect ratio kept and centres on grey; sizes are rounded down as in Darknet."""
     rows, columns, channels = pixels.shape
     if np.float32(width) / np.float32(columns) < np.float32(height) / np.float32(rows):
         new_width, new_height = width, max(1, rows * width // columns)
     else:
         new_width, new_height = max(1, columns * height // rows), height
-    left, top = (width - new_width) // 2, (height - new_height) // 2
+    share = 0.0 if top_left else 0.5
+    free_width, free_height = share * (width - new_width), share * (height - new_height)
+    left, top = int(free_width), int(free_height)
     boxed = np.full((channels, height, width), 0.5, np.float32)
     resized = resize_bilinear(pixels, width=new_width, height=new_height)
     boxed[:, top : top + new_height, left : left + new_width] = resized
     # Darknet maps boxes back with half the border, not rounded: with an odd border that is half a network
     # pixel off the pasted position. Kept, because our boxes are compared with Darknet's.
     return boxed, Placement(
-        left=(width - new_width) / 2 / width,
-        top=(height - new_height) / 2 / height,
+        left=free_width / width,
+        top=free_height / height,
         width=new_width / width,
         height=new_height / height,
     )
@@ -127,6 +120,18 @@ def crop(pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]
     return resize_bilinear(pixels, width=new_width, height=new_height, window=window), Placement(
         left=-left / width, top=-top / height, width=new_width / width, height=new_height / height
     )
+
+
+class _Fit(Protocol):
+    def __call__(self, pixels: Pixels, *, width: int, height: int) -> tuple[Tensor, Placement]: ...
+
+
+_DARKNET: dict[str, _Fit] = {
+    "stretch": stretch,
+    "letterbox": letterbox,
+    "letterbox_top_left": partial(letterbox, top_left=True),
+    "crop": crop,
+}
 
 
 def resize_bilinear(

@@ -11,8 +11,14 @@ import numpy as np
 
 from harness import console
 from harness.accuracy.model import Model, in_fp32
+from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.preprocess import prepare_chunks
 from harness.runtimes.engine import EngineOptions, HostEngine
+
+
+def decibels(signal: float, noise: float) -> float | None:
+    """10 log10(signal / noise); None without noise or without signal."""
+    return None if noise == 0 or signal == 0 else 10 * math.log10(signal / noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +34,11 @@ class LayerNoise:
     @property
     def sqnr_db(self) -> float | None:
         """10 log10(signal / noise); None without noise or without signal."""
-        if self.noise == 0 or self.signal == 0:
-            return None
-        return 10 * math.log10(self.signal / self.noise)
+        return decibels(self.signal, self.noise)
 
 
 def layer_noise(
-    engine: HostEngine, model: Model, paths: Iterable[Path], *, resize: str, options: EngineOptions
+    engine: HostEngine, model: Model, paths: Iterable[Path], *, rules: PictureRules, options: EngineOptions
 ) -> list[LayerNoise]:
     """Runs the pictures in the cfg's precisions and in fp32, and compares every layer's output.
 
@@ -45,7 +49,7 @@ def layer_noise(
     signal, noise = np.zeros(count), np.zeros(count)
     chunk = max(1, engine.images_per_chunk(model.cfg, layers=True) // 2)  # two sets at a time
     with in_fp32(model) as reference, console.progress("comparing layers", total=len(pictures)) as bar:
-        for samples in prepare_chunks(pictures, model.input, resize, chunk):
+        for samples in prepare_chunks(pictures, model.input, rules, chunk):
             batch = np.stack([sample.tensor for sample in samples])
             expected = engine.forward(reference.cfg, model.weights, batch, options, layers=True).layers
             given = engine.forward(model.cfg, model.weights, batch, options, layers=True).layers

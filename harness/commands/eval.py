@@ -25,8 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resize",
-        choices=("stretch", "letterbox", "crop"),
-        help="resize pictures by this method (default: stretch for detectors, crop for classifiers)",
+        choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
+        help="resize pictures by this method (default: as the cfg says; else stretch for detectors, crop for "
+        "classifiers)",
     )
     parser.add_argument(
         "--labels",
@@ -41,6 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--agreement",
         action="store_true",
         help="also measure the agreement with fp32 (needs no labels)",
+    )
+    parser.add_argument(
+        "--per-class",
+        action="store_true",
+        help="also show the accuracy of each class and of small, medium and large objects, and their changes "
+        "from fp32",
     )
     parser.add_argument("--layers", action="store_true", help="also measure each layer's SQNR against fp32")
     add_engine(parser)
@@ -66,7 +73,7 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[s
     from harness.accuracy.evaluate import check_dataset, evaluate, layer_report
     from harness.runtimes.engine import host_engine
 
-    check_dataset(cfg, dataset, arguments.labels, agreement=arguments.agreement)
+    check_dataset(cfg, dataset, arguments.labels, agreement=arguments.agreement, origin=arguments.cfg)
     engine = host_engine(arguments.algorithm)
     options = engine_options(arguments)
     result = evaluate(
@@ -79,6 +86,8 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[s
         limit=arguments.limit,
         names=arguments.labels,
         agreement=arguments.agreement,
+        per_class=arguments.per_class,
+        origin=arguments.cfg,
     )
     if arguments.layers:
         result["layers"] = layer_report(
@@ -106,6 +115,7 @@ _TITLES = {
 def _warn(dataset: Path, result: dict[str, Any]) -> None:
     """Warns about pictures that distort the figures."""
     from harness import console
+    from harness.accuracy.evaluate import warning_of_guesses
     from harness.accuracy.overlap import overlap_sentence
     from harness.accuracy.truth import warning_of_unlabelled
 
@@ -113,6 +123,8 @@ def _warn(dataset: Path, result: dict[str, Any]) -> None:
         console.warn(warning)
     if common := result.get("calibration_overlap"):
         console.warn(overlap_sentence(common, result["images"]))
+    if warning := warning_of_guesses(result):
+        console.warn(warning)
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -122,6 +134,48 @@ def _print(result: dict[str, Any]) -> None:
     for key, title in _TITLES.items():
         if key in result:
             print(f"{title:<20} {100 * result[key]:6.2f} %")
+    for key in ("sizes", "classes"):
+        if key in result:
+            print("\n".join(["", *_columns(result[key])]))
+    for output in result.get("outputs", []):
+        noise = "exact" if output["sqnr_db"] is None else f"{output['sqnr_db']:.1f} dB"
+        shape = "x".join(map(str, output["shape"]))
+        print(f"{output['name']:<20} {100 * output['agreement']:6.2f} %  {noise:>8}  {shape}")
     for layer in result.get("layers", []):
         noise = "    exact" if layer["sqnr_db"] is None else f"{layer['sqnr_db']:6.1f} dB"
         print(f"{layer['index']:4} {layer['type']:<14} {layer['precision'] or '':<5} {noise}")
+
+
+_COLUMNS = {
+    "boxes": "boxes",
+    "images": "images",
+    "map50": "mAP@0.5",
+    "map": "mAP",
+    "recall": "recall",
+    "top1": "top-1",
+    "map50_change": "Δ mAP@0.5",
+    "recall_change": "Δ recall",
+    "top1_change": "Δ top-1",
+}
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """A table of the rows `sizes` or `classes`: a name, a count, percentages; Δ is the change from fp32."""
+    from harness.text import printable
+
+    title = "size" if "size" in rows[0] else "class"
+    keys = [key for key in _COLUMNS if key in rows[0]]
+    width = max(len(title), *(len(printable(str(row[title]))) for row in rows))
+    lines = [f"{title:<{width}}" + "".join(f"  {_COLUMNS[key]:>9}" for key in keys)]
+    for row in rows:
+        cells = "".join(f"  {_cell(key, row[key]):>9}" for key in keys)
+        lines.append(f"{printable(str(row[title])):<{width}}{cells}")
+    return lines
+
+
+def _cell(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if key in ("boxes", "images"):
+        return str(value)
+    return f"{100 * value:+.2f}" if key.endswith("_change") else f"{100 * value:.2f}"

@@ -49,6 +49,7 @@ def accuracy(
     return evaluate(
         engine,
         cfg=cfg,
+        origin=model.cfg,
         weights=model.weights,
         dataset=model.dataset,
         calibration=calibration,
@@ -97,6 +98,6 @@ def _samples(engine: HostEngine, model: Model, count: int) -> npt.NDArray[np.gen
         channels, height, width = loaded.input
         random = np.random.default_rng(RANDOM_SEED)
         return random.integers(0, 256, (count, height, width, channels), dtype=np.uint8)
-    way = loaded.resize(model.resize)
+    rules = loaded.pictures(model.resize)
     pictures = read_pictures(model.dataset)[:count]
-    return np.stack([prepare(picture, loaded.input, way).tensor for picture in pictures])
+    return np.stack([prepare(picture, loaded.input, rules).tensor for picture in pictures])

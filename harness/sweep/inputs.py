@@ -59,9 +59,10 @@ class SweepInputs:
         if model.dataset is not None:
             from harness.accuracy.dataset import read_dataset
             from harness.accuracy.model import load_model
+            from harness.accuracy.reading import Scores
 
             loaded = load_model(self.host, model.cfg, model.weights)
-            if not loaded.outputs.detects:  # the cfg of a detector has the number of classes
+            if isinstance(loaded.reading, Scores):  # the cfg of a Darknet detector has the number of classes
                 read_dataset(model.dataset, classes=loaded.classes, labels=model.labels)
 
     def multiply_adds(self, model: Model) -> int:

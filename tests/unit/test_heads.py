@@ -54,7 +54,7 @@ def test_a_region_layer_has_anchors_in_cells(tmp_path: Path) -> None:
 
 def test_a_net_without_heads_is_a_classifier(tmp_path: Path) -> None:
     outputs = read_outputs(cfg(tmp_path, CONVOLUTION + "[softmax]\n"))
-    assert not outputs.detects
+    assert not outputs.heads
     assert not outputs.letter_box
 
 

@@ -1,0 +1,192 @@
+"""How the outputs of a network are read: as boxes, as a score per class, or not at all.
+
+A reading is made once for a network, from its cfg and the shapes of its outputs. It takes one picture's
+outputs, in the model's own order and shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.accuracy.boxes import Candidates, Detections, Floats, join
+from harness.accuracy.decoders import darknet, registry
+from harness.accuracy.decoders.base import Network, Shape
+from harness.accuracy.decoders.registry import ChosenDecoder
+from harness.accuracy.heads import DetectionHead
+from harness.accuracy.names import BACKGROUNDS, named_columns, read_names
+from harness.accuracy.nms import every_candidate, suppress, suppress_together
+from harness.accuracy.placement import Placement
+from harness.accuracy.stated_outputs import StatedOutputs
+from harness.errors import ConfigurationError
+
+_IMAGENET_WITH_BACKGROUND = 1001
+
+
+@dataclass(frozen=True, kw_only=True)
+class DarknetBoxes:
+    """The yolo and region layers of a Darknet cfg."""
+
+    heads: tuple[DetectionHead, ...]
+    network: tuple[int, int, int]  # channels, height, width
+    names: tuple[str, ...] = ()
+    guessed: bool = False
+    word: str = ""
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.heads[0].classes
+
+    def detections(self, outputs: Sequence[Floats], placement: Placement, threshold: float) -> Detections:
+        """Detections on the picture, of the heads' tensors [channels, rows, columns]."""
+        parts = [
+            darknet.decode(head, tensor, self.network, threshold)
+            for head, tensor in zip(self.heads, outputs, strict=True)
+        ]
+        # As in Darknet, the keys of the last head apply to all.
+        last = self.heads[-1]
+        return suppress(_placed(join(parts), placement), kind=last.nms_kind, beta=last.beta_nms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boxes:
+    """Boxes by one of the decoders."""
+
+    chosen: ChosenDecoder
+    columns: tuple[int, ...]  # of the decoder's classes that are used, in the order of the names
+    names: tuple[str, ...] = ()  # of these classes, where the model states them
+    overlap: float | None = None  # for suppression; None: none
+    most: int | None = None  # detections per picture
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.columns)
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the decoder was chosen by shapes."""
+        return self.chosen.guessed
+
+    @property
+    def word(self) -> str:
+        """The decoder."""
+        return self.chosen.kind.word
+
+    def detections(self, outputs: Sequence[Floats], placement: Placement, threshold: float) -> Detections:
+        """Detections on the picture."""
+        found = self.chosen.decoder.candidates(outputs, threshold)
+        if len(self.columns) != found.probabilities.shape[1]:
+            found = Candidates(boxes=found.boxes, probabilities=found.probabilities[:, self.columns])
+        placed = _placed(found, placement)
+        if self.overlap is None:
+            detections = every_candidate(placed)
+        elif self.chosen.kind.together:
+            detections = suppress_together(placed, threshold=self.overlap)
+        else:
+            detections = suppress(placed, threshold=self.overlap)
+        return detections if self.most is None else detections.best(self.most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """A score per class, in the first output."""
+
+    outputs: int  # values in it
+    background: bool = False  # the first is no class
+    names: tuple[str, ...] = ()  # of the classes, where the model states them
+    guessed: bool = False
+    word: str = ""
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.outputs - self.background
+
+    def scores(self, output: Floats) -> Floats:
+        """[..., classes] of an output [..., values]."""
+        return output[..., 1:] if self.background else output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread:
+    """Outputs that nothing here reads: they can only be compared with fp32's."""
+
+    guessed: bool = True
+    word: str = registry.NO_DECODER
+    classes: int = 0
+
+
+Reading = DarknetBoxes | Boxes | Scores | Unread
+BoxReading = DarknetBoxes | Boxes
+
+
+def reading_of(stated: StatedOutputs, shapes: Sequence[Shape], size: tuple[int, int, int]) -> Reading:
+    """The reading of an imported model's outputs, of these shapes, for an input of channels, height, width.
+
+    Raises ConfigurationError if the decoder that the cfg names does not fit, or the labels cannot be read.
+    """
+    names = read_names(stated.labels) if stated.labels else []
+    network = Network(height=size[1], width=size[2], names=len(names) or None, anchors=stated.anchors)
+    if stated.decoder == registry.NO_DECODER:
+        return Unread(guessed=False)
+    if stated.decoder == registry.CLASSIFIER:
+        return _scores(shapes, names, guessed=False)
+    if stated.decoder is not None:
+        return _boxes(registry.named_decoder(stated.decoder, stated.where, shapes, network), names, stated)
+    chosen = registry.guessed_decoder(shapes, network)
+    if chosen is not None:
+        return _boxes(chosen, names, stated)
+    if len(shapes) == 1 and max(shapes[0], default=1) == math.prod(shapes[0]):
+        return _scores(shapes, names, guessed=True)
+    return Unread()
+
+
+def check_detects(cfg: Path, reading: Reading | None) -> BoxReading:
+    """The reading of a detector. Raises ConfigurationError for another network."""
+    if not isinstance(reading, DarknetBoxes | Boxes):
+        unread = isinstance(reading, Unread)
+        raise ConfigurationError(
+            f"{cfg}: not a detector: "
+            + ("no decoder reads its outputs" if unread else "it has a score per class"),
+            hint="Name a decoder with decoder= in [net]."
+            if unread
+            else "Use `harness eval` for the top-1 and top-5 of a classifier.",
+        )
+    return reading
+
+
+def _boxes(chosen: ChosenDecoder, names: Sequence[str], stated: StatedOutputs) -> Boxes:
+    classes = chosen.decoder.classes
+    if len(names) == classes + 1 and names[0].strip().lower() in BACKGROUNDS:
+        names = names[1:]
+    columns = named_columns(names, classes)
+    return Boxes(
+        chosen=chosen,
+        columns=columns,
+        names=tuple(names[column] for column in columns) if len(names) == classes else (),
+        overlap=stated.overlap or chosen.kind.overlap,
+        most=stated.most or chosen.kind.most,
+    )
+
+
+def _scores(shapes: Sequence[Shape], names: Sequence[str], *, guessed: bool) -> Scores:
+    outputs = math.prod(shapes[0])
+    first = names[0].strip().lower() if names else ""
+    background = outputs == _IMAGENET_WITH_BACKGROUND or (len(names) == outputs and first in BACKGROUNDS)
+    classes = tuple(names[1:] if len(names) == outputs and background else names)
+    return Scores(
+        outputs=outputs,
+        background=background,
+        names=classes if len(classes) == outputs - background else (),
+        guessed=guessed,
+        word=registry.CLASSIFIER,
+    )
+
+
+def _placed(found: Candidates, placement: Placement) -> Candidates:
+    # Overlaps are computed on the picture: stretching it changes distances.
+    return Candidates(boxes=placement.to_picture(found.boxes), probabilities=found.probabilities)
