@@ -1,6 +1,6 @@
 """Pictures with their truth: boxes for detectors, classes for classifiers.
 
-Four forms are recognised:
+Five forms are recognised:
 
 - a folder with `images/` and YOLO `labels/`: a text file per picture with the same stem and a line per box,
   `class centre_x centre_y width height` in fractions of the picture; a picture with an empty file, or without
@@ -9,7 +9,9 @@ Four forms are recognised:
 - COCO JSON: the file itself, or a folder that holds one (in itself or in `annotations/`); pictures are
   searched beside it, in `images/`, and in the sibling folder with the name of the split;
 - ImageNet-style file names: the names of pictures, or of their folders, start with a WordNet id
-  (`n01440764_tench.JPEG`); a list of the ids in output order gives the class.
+  (`n01440764_tench.JPEG`); a list of the ids in output order gives the class;
+- a folder with a sub-folder of pictures per class: a list of the sub-folders' names in output order gives the
+  class, or else their alphabetical order if there are as many as classes.
 """
 
 from __future__ import annotations
@@ -102,8 +104,12 @@ def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None 
             hint="A dataset is a folder with images/ and labels/, a data.yaml, COCO JSON, or pictures named "
             "by WordNet id.",
         )
-    if all(_wordnet_id(picture) for picture in paths):
-        return _imagenet(file, paths, classes, labels)
+    chosen = labels or _list_beside(file)
+    folders = _class_folders(file, paths)
+    if all(_wordnet_id(picture) for picture in paths) and (chosen or len(folders) != classes):
+        return _imagenet(file, paths, classes, chosen)
+    if folders and (order := _order_of(folders, chosen, classes)):
+        return _sorted_into_folders(file, paths, classes, order)
     return Dataset(path=file, kind="pictures", pictures=tuple(Picture(path=picture) for picture in paths))
 
 
@@ -181,9 +187,13 @@ def _wordnet_id(path: Path) -> str | None:
     return None
 
 
-def _imagenet(path: Path, paths: list[Path], classes: int | None, labels: Path | None) -> Dataset:
+def _list_beside(path: Path) -> Path | None:
+    """The list of classes in a data set's folder or beside it."""
     places = [folder / name for folder in (path, path.parent) for name in LABEL_LISTS]
-    chosen = labels or next((place for place in places if place.is_file()), None)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _imagenet(path: Path, paths: list[Path], classes: int | None, chosen: Path | None) -> Dataset:
     if chosen is None:
         raise ConfigurationError(
             f"{path}: pictures are named by WordNet id, but the order of the outputs is unknown",
@@ -198,4 +208,38 @@ def _imagenet(path: Path, paths: list[Path], classes: int | None, labels: Path |
             raise ConfigurationError(f"{picture}: {wordnet_id} is not in {chosen}")
         check_class(f"{chosen}:{order[wordnet_id] + 1}", order[wordnet_id], classes)
         pictures.append(Picture(path=picture, label=order[wordnet_id]))
+    return Dataset(path=path, kind="classes", pictures=tuple(pictures))
+
+
+# --- a folder per class
+
+
+def _class_folders(path: Path, paths: list[Path]) -> list[str]:
+    """The sub-folders in order, if they hold all pictures and are several; else none."""
+    inside = [picture.relative_to(path).parts for picture in paths]
+    folders = sorted({parts[0] for parts in inside})
+    return folders if len(folders) > 1 and all(len(parts) > 1 for parts in inside) else []
+
+
+def _order_of(folders: list[str], chosen: Path | None, classes: int | None) -> dict[str, int]:
+    """The class of each sub-folder; empty if the folders are no classes of the network."""
+    if chosen is not None:
+        names = read_names(chosen)
+        order = {name.strip(): index for index, name in enumerate(names)}
+        order |= {name.split()[0]: index for index, name in enumerate(names) if name.strip()}
+        if all(folder in order for folder in folders):
+            return {folder: order[folder] for folder in folders}
+    if classes is not None and classes != len(folders):
+        return {}
+    return {folder: index for index, folder in enumerate(folders)}
+
+
+def _sorted_into_folders(
+    path: Path, paths: list[Path], classes: int | None, order: dict[str, int]
+) -> Dataset:
+    pictures = []
+    for picture in paths:
+        folder = picture.relative_to(path).parts[0]
+        check_class(f"{path / folder}", order[folder], classes)
+        pictures.append(Picture(path=picture, label=order[folder]))
     return Dataset(path=path, kind="classes", pictures=tuple(pictures))

@@ -165,7 +165,7 @@ def _check_kind(cfg: Path, data: Dataset, reading: Reading, agreement: bool) -> 
     if isinstance(reading, Unread):
         return
     wanted = "classes" if isinstance(reading, Scores) else "boxes"
-    if data.kind == wanted or (agreement and data.kind == "pictures"):
+    if data.kind == wanted or agreement:
         return
     has = {
         "boxes": "boxes",

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from harness.accuracy.boxes import Candidates, Detections, Floats, join
 from harness.accuracy.decoders import darknet, registry
 from harness.accuracy.decoders.base import Network, Shape
@@ -78,7 +80,8 @@ class Boxes:
 
     def detections(self, outputs: Sequence[Floats], placement: Placement, threshold: float) -> Detections:
         """Detections on the picture."""
-        found = self.chosen.decoder.candidates(outputs, threshold)
+        with np.errstate(over="ignore", invalid="ignore"):  # a bad network gives infinities and NaN
+            found = self.chosen.decoder.candidates(outputs, threshold)
         if len(self.columns) != found.probabilities.shape[1]:
             found = Candidates(boxes=found.boxes, probabilities=found.probabilities[:, self.columns])
         placed = _placed(found, placement)

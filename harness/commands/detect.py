@@ -115,11 +115,10 @@ def _rows(found: Results, reference: Results | None, names: list[str]) -> list[d
         row: dict[str, Any] = {"image": str(sample.path), "detections": _boxes(sample, detections, names)}
         if reference is not None:
             expected = reference[number][1]
-            places = matches(detections, expected)
-            known = {int(place) for place in places}
+            places = matches(detections, expected).tolist()
             row["detections"] = _boxes(sample, detections, names, new=[place < 0 for place in places])
             row["fp32"] = _boxes(
-                sample, expected, names, lost=[place not in known for place in range(len(expected))]
+                sample, expected, names, lost=[place not in places for place in range(len(expected))]
             )
         rows.append(row)
     return rows

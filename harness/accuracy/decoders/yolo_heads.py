@@ -113,19 +113,23 @@ def heads_of(
     shapes: Sequence[Shape], network: Network, strides: Sequence[int] = _STRIDES
 ) -> list[Head] | None:
     """Every output's grid; None if an output is not on one."""
-    found_heads = [
-        next(
-            (
-                Head(place, stride, columns)
-                for stride in strides
-                if (columns := _columns(shape, network, stride)) is not None
-            ),
-            None,
+    heads = []
+    for place, shape in enumerate(shapes):
+        fitting = [
+            Head(place, stride, columns)
+            for stride in strides
+            if (columns := _columns(shape, network, stride)) is not None
+        ]
+        if not fitting:
+            return None
+        # A small table may fit one grid by rows and another by columns: tables by rows are usual.
+        axes = [size for size in shape if size != 1]
+        heads.append(
+            next(
+                (head for head in fitting if axes[:1] == [math.prod(network.cells(head.stride))]), fitting[0]
+            )
         )
-        for place, shape in enumerate(shapes)
-    ]
-    heads = [head for head in found_heads if head is not None]
-    return heads if len(heads) == len(shapes) else None
+    return heads
 
 
 def cell_table(values: Floats, network: Network, stride: int) -> Floats:
