@@ -74,11 +74,14 @@ def with_chosen_split(path: Path, split: str) -> Path:
     return with_split(file, split)
 
 
-def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None = None) -> Dataset:
+def read_dataset(
+    path: Path, *, classes: int | None = None, labels: Path | None = None, sort_ids: bool = False
+) -> Dataset:
     """Reads and checks a dataset; pictures are not opened.
 
     `classes` is the network's number of classes: a larger class in a label is an error. `labels` is the
-    list of WordNet ids; by default one of LABEL_LISTS in the folder or its parent.
+    list of WordNet ids; by default one of LABEL_LISTS in the folder or its parent, of which `sort_ids` takes
+    the network's classes in sorted order, as all frameworks but Darknet number them.
     Raises ConfigurationError with file and line.
     """
     file, split = _found(path)
@@ -107,7 +110,7 @@ def read_dataset(path: Path, *, classes: int | None = None, labels: Path | None 
     chosen = labels or _list_beside(file)
     folders = _class_folders(file, paths)
     if all(_wordnet_id(picture) for picture in paths) and (chosen or len(folders) != classes):
-        return _imagenet(file, paths, classes, chosen)
+        return _imagenet(file, paths, classes, chosen, sort_ids=sort_ids and labels is None)
     if folders and (order := _order_of(folders, chosen, classes)):
         return _sorted_into_folders(file, paths, classes, order)
     return Dataset(path=file, kind="pictures", pictures=tuple(Picture(path=picture) for picture in paths))
@@ -193,13 +196,17 @@ def _list_beside(path: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _imagenet(path: Path, paths: list[Path], classes: int | None, chosen: Path | None) -> Dataset:
+def _imagenet(
+    path: Path, paths: list[Path], classes: int | None, chosen: Path | None, *, sort_ids: bool
+) -> Dataset:
     if chosen is None:
         raise ConfigurationError(
             f"{path}: pictures are named by WordNet id, but the order of the outputs is unknown",
             hint=f"Name a list of ids in output order with --labels, or put it there as {LABEL_LISTS[0]}.",
         )
     ids = read_names(chosen)
+    if sort_ids:
+        ids = sorted(name for name in ids[:classes] if name.strip())
     order = {name.split()[0]: index for index, name in enumerate(ids) if name.strip()}
     pictures = []
     for picture in paths:

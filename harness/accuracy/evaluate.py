@@ -56,7 +56,12 @@ def evaluate(
     if calibration is not None:
         chosen = replace(chosen, calibration=calibration)
     rules = model.pictures(resize)
-    data = read_dataset(dataset, classes=model.classes or None, labels=names).first(limit)
+    data = read_dataset(
+        dataset,
+        classes=model.classes or None,
+        labels=names,
+        sort_ids=model.outputs.stated is not None,
+    ).first(limit)
     _check_kind(model.cfg, data, model.reading, agreement)
     result: dict[str, Any] = {"images": len(data.pictures), "resize": rules.resize}
     if model.reading.word:
@@ -153,7 +158,12 @@ def check_dataset(
     """
     outputs = read_outputs(cfg, origin)
     known = known_reading(outputs)
-    data = read_dataset(dataset, classes=known.classes or None if known else None, labels=labels)
+    data = read_dataset(
+        dataset,
+        classes=known.classes or None if known else None,
+        labels=labels,
+        sort_ids=outputs.stated is not None,
+    )
     if known is not None:
         _check_kind(cfg, data, known, agreement)
     elif outputs.stated is None:

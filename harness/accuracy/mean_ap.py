@@ -7,7 +7,7 @@ classes without a box in the data; at most 100 detections per picture count.
 if it has no boxes; a detection matches the box of its class with the largest overlap, a second detection of
 that box is false, and precision is interpolated at 101 recalls.
 
-Both need detections down to a confidence of 0.005 (THRESHOLD).
+Both need detections of low confidence, too: of 0.005 and more in Darknet, 0.001 elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from harness.accuracy.nms import iou
 from harness.accuracy.resampling import ClassMatches
 from harness.accuracy.truth import Truth
 
-THRESHOLD = 0.005
 _RECALLS = np.arange(101) / 100
 
 

@@ -1,4 +1,4 @@
-"""Picture files to the same 8-bit pixels as Darknet's decoder (stb_image).
+"""Picture files to the same 8-bit pixels as Darknet's decoder (stb_image), or as other frameworks'.
 
 Transparency and orientation tags are ignored. Values of 16 bits are cut to the high eight. Of several frames
 or pages the first is used. Formats without a rule for 8 bits, such as floating-point pixels, are refused.
@@ -50,9 +50,10 @@ _filtering = threading.Lock()
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # keeps its log off stderr
 
 
-def read_picture(path: Path, channels: int = 3) -> Pixels:
+def read_picture(path: Path, channels: int = 3, *, darknet: bool = True) -> Pixels:
     """Decodes a picture to [height, width, channels], with 1 (grey) or 3 channels.
 
+    Without `darknet`, JPEG is decoded by Pillow, as other frameworks do: colours differ by a few steps.
     Raises ConfigurationError if the file is missing, not a picture, damaged or too large.
     """
     if channels not in (1, 3):
@@ -75,7 +76,7 @@ def read_picture(path: Path, channels: int = 3) -> Pixels:
             )
         with _one_large if width * height > _LARGE else contextlib.nullcontext():
             # Of the formats above, MPO is JPEG with more pictures after the first.
-            is_jpeg = picture.format in ("JPEG", "MPO") and channels == 3
+            is_jpeg = darknet and picture.format in ("JPEG", "MPO") and channels == 3
             exact = jpeg.decode(data) if is_jpeg else None
             return _converted(path, picture, channels) if exact is None else exact
 

@@ -18,6 +18,7 @@ from harness.accuracy.placement import Placement
 Tensor = npt.NDArray[np.float32]  # [channels, height, width]
 
 _CROPPED = 0.875  # the share of the short side that a crop keeps
+_MOST_PIXELS = 1 << 22  # that are computed to be cropped
 
 
 def fit(pixels: Pixels, rules: PictureRules, *, width: int, height: int) -> tuple[Tensor, Placement]:
@@ -29,10 +30,7 @@ def fit(pixels: Pixels, rules: PictureRules, *, width: int, height: int) -> tupl
         left=left / width, top=top / height, width=new_width / width, height=new_height / height
     )
     if rules.resize == "crop":
-        # Only the part that stays: a long strip would be thousands of times as large.
-        across, down = columns / new_width, rows / new_height
-        part = (-left * across, -top * down, (width - left) * across, (height - top) * down)
-        canvas = _resized(pixels, width, height, part).astype(np.float32)
+        canvas = _cropped(pixels, (new_width, new_height), -left, -top, width, height).astype(np.float32)
     else:
         canvas = np.full((height, width, channels), rules.fill, np.float32)
         canvas[top : top + new_height, left : left + new_width] = _resized(pixels, new_width, new_height)
@@ -49,7 +47,8 @@ def _size(resize: str, columns: int, rows: int, width: int, height: int) -> tupl
         return width, height
     if resize == "crop":
         short = round(max(width, height) / _CROPPED)
-        return (short, short * rows // columns) if columns < rows else (short * columns // rows, short)
+        share = short / min(columns, rows)
+        return (short, round(rows * share)) if columns < rows else (round(columns * share), short)
     scale = min(width / columns, height / rows)
     if resize == "letterbox_top_left":
         size = int(columns * scale), int(rows * scale)
@@ -66,6 +65,17 @@ def _corner(resize: str, free_width: int, free_height: int) -> tuple[int, int]:
     if resize == "crop":
         return -(-free_width // 2), -(-free_height // 2)
     return free_width // 2, free_height // 2
+
+
+def _cropped(pixels: Pixels, size: tuple[int, int], left: int, top: int, width: int, height: int) -> Pixels:
+    """The part of a resized picture that begins at left and top."""
+    if size[0] * size[1] <= _MOST_PIXELS:
+        return _resized(pixels, *size)[top : top + height, left : left + width]
+    # Of a long strip, which would become thousands of times as large, only that part is resized. Pillow then
+    # rounds some positions differently: some values differ by one.
+    across, down = pixels.shape[1] / size[0], pixels.shape[0] / size[1]
+    part = (left * across, top * down, (left + width) * across, (top + height) * down)
+    return _resized(pixels, width, height, part)
 
 
 def _resized(

@@ -49,7 +49,7 @@ class Sample:
 def prepare(path: Path, shape: tuple[int, int, int], rules: PictureRules) -> Sample:
     """Reads a picture and fits it to a network input of `shape` (channels, height, width)."""
     channels, height, width = shape
-    pixels = read_picture(path, channels)
+    pixels = read_picture(path, channels, darknet=rules.darknet)
     if rules.darknet:
         fit = _DARKNET[rules.resize]
         tensor, placement = fit(pixels, width=width, height=height)

@@ -36,6 +36,7 @@ class DarknetBoxes:
     names: tuple[str, ...] = ()
     guessed: bool = False
     word: str = ""
+    least: float = 0.005  # confidence of detections that count in mAP; Darknet's
 
     @property
     def classes(self) -> int:
@@ -62,6 +63,7 @@ class Boxes:
     names: tuple[str, ...] = ()  # of these classes, where the model states them
     overlap: float | None = None  # for suppression; None: none
     most: int | None = None  # detections per picture
+    least: float = 0.001  # confidence of detections that count in mAP, as in the frameworks' own evaluations
 
     @property
     def classes(self) -> int:

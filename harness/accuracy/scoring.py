@@ -16,7 +16,7 @@ from harness.accuracy.boxes import Detections, Floats
 from harness.accuracy.breakdown import BoxScore, breakdown
 from harness.accuracy.classify import outputs_of_pictures, top, top_accuracy
 from harness.accuracy.detector import detect
-from harness.accuracy.mean_ap import THRESHOLD, coco_scores, darknet_map
+from harness.accuracy.mean_ap import coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32
 from harness.accuracy.output_agreement import compare_outputs
 from harness.accuracy.picture_rules import PictureRules
@@ -156,7 +156,7 @@ def _detections(
             model,
             paths,
             reading=reading,
-            threshold=THRESHOLD,
+            threshold=reading.least,
             rules=run.rules,
             options=run.options,
         ):

@@ -63,7 +63,12 @@ class SweepInputs:
 
             loaded = load_model(self.host, model.cfg, model.weights)
             if isinstance(loaded.reading, Scores):  # the cfg of a Darknet detector has the number of classes
-                read_dataset(model.dataset, classes=loaded.classes, labels=model.labels)
+                read_dataset(
+                    model.dataset,
+                    classes=loaded.classes,
+                    labels=model.labels,
+                    sort_ids=loaded.outputs.stated is not None,
+                )
 
     def multiply_adds(self, model: Model) -> int:
         """Multiply-adds of a model for one image."""

@@ -13,7 +13,7 @@ import pytest
 from harness.accuracy.dataset import read_dataset, read_pictures
 from harness.accuracy.labels import read_labels
 from harness.accuracy.names import read_names
-from harness.accuracy.truth import warning_of_unlabelled
+from harness.accuracy.truth import Dataset, warning_of_unlabelled
 from harness.errors import ConfigurationError
 
 
@@ -391,3 +391,62 @@ def test_names_are_lines(tmp_path: Path) -> None:
     assert read_names(tmp_path / "x.names") == ["hot dog", "cat"]
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_names(tmp_path / "y.names")
+
+
+# --- a folder per class
+
+
+def class_folders(tmp_path: Path, *names: str) -> Path:
+    for name in names:
+        (tmp_path / "data" / name / "deeper").mkdir(parents=True)
+        (tmp_path / "data" / name / "a.jpg").touch()
+        (tmp_path / "data" / name / "deeper" / "b.jpg").touch()
+    return tmp_path / "data"
+
+
+def labels_of(dataset: Dataset) -> dict[str, set[int | None]]:
+    found: dict[str, set[int | None]] = {}
+    for picture in dataset.pictures:
+        folder = picture.path.relative_to(dataset.path).parts[0]
+        found.setdefault(folder, set()).add(picture.label)
+    return found
+
+
+def test_folders_are_classes_in_alphabetical_order(tmp_path: Path) -> None:
+    data = class_folders(tmp_path, "dog", "cat", "hot dog")
+    for classes in (3, None):
+        dataset = read_dataset(data, classes=classes)
+        assert dataset.kind == "classes"
+        assert labels_of(dataset) == {"cat": {0}, "dog": {1}, "hot dog": {2}}
+    assert read_dataset(data, classes=80).kind == "pictures"  # of a detector, for example
+    (data / "e.jpg").touch()
+    assert read_dataset(data, classes=3).kind == "pictures"
+
+
+def test_a_list_gives_the_folders_their_classes(tmp_path: Path) -> None:
+    data = class_folders(tmp_path, "dog", "hot dog")
+    names = tmp_path / "x.names"
+    names.write_text("hot dog\ncat\ndog\n")
+    assert labels_of(read_dataset(data, classes=3, labels=names)) == {"dog": {2}, "hot dog": {0}}
+    with pytest.raises(ConfigurationError, match="unknown class 2; the network has 0 to 1"):
+        read_dataset(data, classes=2, labels=names)
+
+
+def test_folders_named_by_wordnet_id_need_no_list_if_all_classes_are_there(tmp_path: Path) -> None:
+    data = class_folders(tmp_path, "n00000007", "n00000003")
+    assert labels_of(read_dataset(data, classes=2)) == {"n00000003": {0}, "n00000007": {1}}
+    for classes in (None, 1000):
+        with pytest.raises(ConfigurationError, match="the order of the outputs is unknown"):
+            read_dataset(data, classes=classes)
+
+
+def test_frameworks_other_than_darknet_sort_the_ids(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "n00000007_a.jpg").touch()
+    names = tmp_path / "imagenet.labels.list"
+    names.write_text("n00000007\nn00000003\nn00000001\n")  # the network has the first two
+    data = tmp_path / "data"
+    assert [picture.label for picture in read_dataset(data, classes=2).pictures] == [0]
+    assert [picture.label for picture in read_dataset(data, classes=2, sort_ids=True).pictures] == [1]
+    chosen = read_dataset(data, classes=2, labels=names, sort_ids=True)
+    assert [picture.label for picture in chosen.pictures] == [0]  # a list that the user names is right
