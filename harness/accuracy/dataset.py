@@ -109,7 +109,8 @@ def read_dataset(
         )
     chosen = labels or _list_beside(file)
     folders = _class_folders(file, paths)
-    if all(_wordnet_id(picture) for picture in paths) and (chosen or len(folders) != classes):
+    are_classes = folders and classes in (None, len(folders))
+    if all(_wordnet_id(picture) for picture in paths) and (chosen or not are_classes):
         return _imagenet(file, paths, classes, chosen, sort_ids=sort_ids and labels is None)
     if folders and (order := _order_of(folders, chosen, classes)):
         return _sorted_into_folders(file, paths, classes, order)
