@@ -66,6 +66,8 @@ def evaluate(
     result: dict[str, Any] = {"images": len(data.pictures), "resize": rules.resize}
     if model.reading.word:
         result |= {"decoder": model.reading.word, "decoder_guessed": model.reading.guessed}
+    if model.outputs.pictures is not None:
+        result["assumed"] = [key for key in model.outputs.pictures.assumed if key != "resize" or not resize]
     if data.unlabelled:
         result["unlabelled"] = data.unlabelled
     if chosen.calibration is not None:
@@ -98,10 +100,11 @@ def warning_of_guesses(result: dict[str, Any]) -> str:
     if not result.get("decoder") or not near_zero:
         return ""
     guessed = ", guessed from their shapes" if result["decoder_guessed"] else ""
+    assumed = f" ({', '.join(result['assumed'])} not stated)" if result.get("assumed") else ""
     return (
         f"the accuracy is near zero: the outputs were read as {result['decoder']}{guessed}, and pictures "
-        f"fitted by {result['resize']}; compare decoder=, resize=, mean=, std= and colors= in the cfg with "
-        "the training"
+        f"fitted by {result['resize']}{assumed}; compare decoder=, resize=, mean=, std= and colors= in the "
+        "cfg with the training"
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.accuracy.picture_rules import PictureRules, picture_rules
+from harness.accuracy.picture_rules import StatedPictures, stated_pictures
 from harness.accuracy.stated_outputs import StatedOutputs, stated_outputs
 from harness.config.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
@@ -53,7 +53,7 @@ class Outputs:
 
     heads: tuple[DetectionHead, ...]  # Darknet's
     letter_box: bool  # [net] letter_box=1: the network was trained on letterboxed pictures
-    pictures: PictureRules
+    pictures: StatedPictures | None  # of an imported model
     stated: StatedOutputs | None  # of an imported model; without it and without heads, Darknet's classifier
     size: tuple[int, int, int]  # channels, height, width of the input
 
@@ -78,7 +78,7 @@ def read_outputs(cfg: Path, origin: Path | None = None) -> Outputs:
     return Outputs(
         heads=heads,
         letter_box=net.integer("letter_box", 0) != 0,
-        pictures=picture_rules(net),
+        pictures=stated_pictures(net),
         stated=None if heads else stated_outputs(origin or cfg, sections),
         size=(net.integer("channels", 3), net.integer("height", 0), net.integer("width", 0)),
     )

@@ -12,8 +12,8 @@ from typing import Any
 from harness.accuracy.boxes import Floats
 from harness.accuracy.decoders.base import Shape
 from harness.accuracy.heads import Outputs, read_outputs
-from harness.accuracy.picture_rules import PictureRules
-from harness.accuracy.reading import Boxes, DarknetBoxes, Reading, Scores, reading_of
+from harness.accuracy.picture_rules import PictureRules, check_resize
+from harness.accuracy.reading import DarknetBoxes, Reading, Scores, reading_of, usual_pictures
 from harness.config.darknet_cfg import read_cfg
 from harness.config.file_kind import expect_weights
 from harness.config.policy import BUILT_IN, apply
@@ -44,14 +44,18 @@ class Model:
         return any(layer["precision"] in ("fp16", "int8") for layer in self.layers)
 
     def pictures(self, asked: str | None) -> PictureRules:
-        """How pictures are fitted: as requested, as the cfg states, else as most likely in the training."""
+        """How pictures are fitted: as requested, as the cfg states, else as usual for such networks.
+
+        Raises ConfigurationError for an unknown method of resizing.
+        """
+        check_resize(asked)
+        if self.outputs.pictures is not None:
+            return self.outputs.pictures.resolved(asked, usual_pictures(self.reading), self.input[0])
         if isinstance(self.reading, Scores):
             default = "crop"
-        elif self.outputs.stated is not None:
-            default = "letterbox" if isinstance(self.reading, Boxes) else "stretch"
         else:
             default = "letterbox" if self.outputs.letter_box else "stretch"
-        return self.outputs.pictures.resized_by(asked, default)
+        return PictureRules(resize=asked or default, darknet=True)
 
     def arrays(self, heads: dict[int, Floats], image: int) -> list[Floats]:
         """One image's outputs in the model's order and shapes, of the engine's tensors of a batch."""

@@ -15,16 +15,20 @@ import numpy as np
 
 from harness.accuracy.boxes import Candidates, Detections, Floats, join
 from harness.accuracy.decoders import darknet, registry
-from harness.accuracy.decoders.base import Network, Shape
+from harness.accuracy.decoders.base import Network, PriorBoxes, Shape
 from harness.accuracy.decoders.registry import ChosenDecoder
 from harness.accuracy.heads import DetectionHead
 from harness.accuracy.names import BACKGROUNDS, named_columns, read_names
 from harness.accuracy.nms import every_candidate, suppress, suppress_together
+from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.placement import Placement
 from harness.accuracy.stated_outputs import StatedOutputs
 from harness.errors import ConfigurationError
 
 _IMAGENET_WITH_BACKGROUND = 1001
+# As PyTorch's classifiers are trained: ImageNet's mean and deviation.
+_CLASSIFIERS = PictureRules(resize="crop", mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375))
+_OTHERS = PictureRules(resize="stretch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,7 @@ class Boxes:
     names: tuple[str, ...] = ()  # of these classes, where the model states them
     overlap: float | None = None  # for suppression; None: none
     most: int | None = None  # detections per picture
+    together: bool = False  # boxes keep their best class alone, and suppress those of other classes
     least: float = 0.001  # confidence of detections that count in mAP, as in the frameworks' own evaluations
 
     @property
@@ -89,7 +94,7 @@ class Boxes:
         placed = _placed(found, placement)
         if self.overlap is None:
             detections = every_candidate(placed)
-        elif self.chosen.kind.together:
+        elif self.together:
             detections = suppress_together(placed, threshold=self.overlap)
         else:
             detections = suppress(placed, threshold=self.overlap)
@@ -135,7 +140,16 @@ def reading_of(stated: StatedOutputs, shapes: Sequence[Shape], size: tuple[int, 
     Raises ConfigurationError if the decoder that the cfg names does not fit, or the labels cannot be read.
     """
     names = read_names(stated.labels) if stated.labels else []
-    network = Network(height=size[1], width=size[2], names=len(names) or None, anchors=stated.anchors)
+    process = stated.post_process
+    network = Network(
+        height=size[1],
+        width=size[2],
+        names=len(names) or None,
+        anchors=stated.anchors,
+        priors=PriorBoxes(boxes=process.anchors, scales=process.scales, classes=process.classes)
+        if process
+        else None,
+    )
     if stated.decoder == registry.NO_DECODER:
         return Unread(guessed=False)
     if stated.decoder == registry.CLASSIFIER:
@@ -148,6 +162,13 @@ def reading_of(stated: StatedOutputs, shapes: Sequence[Shape], size: tuple[int, 
     if len(shapes) == 1 and max(shapes[0], default=1) == math.prod(shapes[0]):
         return _scores(shapes, names, guessed=True)
     return Unread()
+
+
+def usual_pictures(reading: Reading) -> PictureRules:
+    """How networks with such outputs usually take pictures."""
+    if isinstance(reading, Boxes):
+        return reading.chosen.kind.pictures
+    return _CLASSIFIERS if isinstance(reading, Scores) else _OTHERS
 
 
 def check_detects(cfg: Path, reading: Reading | None) -> BoxReading:
@@ -174,7 +195,8 @@ def _boxes(chosen: ChosenDecoder, names: Sequence[str], stated: StatedOutputs) -
         columns=columns,
         names=tuple(names[column] for column in columns) if len(names) == classes else (),
         overlap=stated.overlap or chosen.kind.overlap,
-        most=stated.most or chosen.kind.most,
+        most=stated.most,
+        together=stated.post_process is not None and stated.post_process.together,
     )
 
 

@@ -7,6 +7,9 @@ labels=          a file of class names, relative to the cfg
 anchors=         widths and heights in pixels, for decoders that need others than their family's own
 nms=             the IoU above which boxes of a class are suppressed
 detections=      the most detections per picture
+
+Shapes, and what TensorFlow Lite's post-process needs, are also in the file that an import writes beside the
+cfg (import_description.py).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.accuracy.import_description import PostProcess, import_description
 from harness.accuracy.picture_rules import FRAMEWORK_KEYS
 from harness.config.darknet_cfg import Section
 from harness.errors import ConfigurationError
@@ -40,17 +44,20 @@ class StatedOutputs:
     anchors: tuple[float, ...] = ()
     overlap: float | None = None  # for suppression
     most: int | None = None  # detections per picture
+    post_process: PostProcess | None = None  # of TensorFlow Lite, which the network ends before
 
 
 def stated_outputs(cfg: Path, sections: Sequence[Section]) -> StatedOutputs | None:
     """Reads [net], the first of a cfg's sections; None for Darknet's cfgs, which have none of these keys.
 
+    `cfg` is the path of the user's cfg: what the import wrote beside it counts where the keys say nothing.
     Raises ConfigurationError with file and line.
     """
     net, layers = sections[0], sections[1:]
     if not any(key in net.options for key in FRAMEWORK_KEYS):
         return None
     indices = tuple(_layer(net, word, layers) for word in _words(net, "outputs")) or (len(layers) - 1,)
+    described = import_description(cfg)
     shapes = tuple(_shape(net, word) for word in _words(net, "output_shapes")) or None
     if shapes is not None and len(shapes) != len(indices):
         raise _wrong(net, "output_shapes", f"expected {len(indices)} shapes, one for each output")
@@ -59,6 +66,9 @@ def stated_outputs(cfg: Path, sections: Sequence[Section]) -> StatedOutputs | No
         raise _wrong(net, "nms", "expected an overlap above 0 and up to 1")
     most = net.integer("detections", 0)
     labels = net.options.get("labels")
+    post_process = described.post_process if described else None
+    if shapes is None and described is not None and len(described.shapes) == len(indices):
+        shapes = described.shapes
     return StatedOutputs(
         layers=indices,
         names=tuple(layers[index].options.get("name", str(index)) for index in indices),
@@ -67,8 +77,9 @@ def stated_outputs(cfg: Path, sections: Sequence[Section]) -> StatedOutputs | No
         where=f"{net.file}:{net.option_lines.get('decoder', net.line)}",
         labels=cfg.parent / labels if labels else None,
         anchors=_numbers(net, "anchors"),
-        overlap=overlap[0] if overlap else None,
-        most=most if most > 0 else None,
+        overlap=overlap[0] if overlap else post_process.overlap if post_process else None,
+        most=most if most > 0 else post_process.most if post_process else None,
+        post_process=post_process,
     )
 
 

@@ -130,7 +130,10 @@ def _warn(dataset: Path, result: dict[str, Any]) -> None:
 def _print(result: dict[str, Any]) -> None:
     boxes = f", {result['boxes']} boxes" if "boxes" in result else ""
     background = f", {result['unlabelled']} without a label file" if "unlabelled" in result else ""
-    print(f"{result['images']} images{boxes}{background}, {result['resize']}")
+    read = f", read as {result['decoder']}" if "decoder" in result else ""
+    print(f"{result['images']} images{boxes}{background}, {result['resize']}{read}")
+    if assumed := result.get("assumed"):
+        print(f"as usual for such networks, since the model does not say: {', '.join(assumed)}")
     for key, title in _TITLES.items():
         if key in result:
             print(f"{title:<20} {100 * result[key]:6.2f} %")

@@ -11,38 +11,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from harness.accuracy.picture_rules import RESIZES, PictureRules, picture_rules
+from harness.accuracy.picture_rules import (
+    RESIZES,
+    PictureRules,
+    StatedPictures,
+    check_resize,
+    stated_pictures,
+)
 from harness.accuracy.pillow_resize import fit
 from harness.accuracy.preprocess import prepare
 from harness.config.darknet_cfg import sections_of
 from harness.errors import ConfigurationError
 
 NET = "[net]\nwidth=8\nheight=4\nchannels=3\n"
-PLAIN = PictureRules(resize="stretch", darknet=False, std=(1.0,))
+PLAIN = PictureRules(resize="stretch", std=(1.0,))
 
 
-def rules_of(keys: str) -> PictureRules:
-    return picture_rules(sections_of(NET + keys, "x.cfg")[0])
+def stated(keys: str) -> StatedPictures | None:
+    return stated_pictures(sections_of(NET + keys, "x.cfg")[0])
 
 
-def test_a_darknet_cfg_keeps_darknets_resize() -> None:
-    assert rules_of("letter_box=1\n") == PictureRules()
-    assert rules_of("").darknet
+def test_a_darknet_cfg_states_nothing() -> None:
+    assert stated("letter_box=1\n") is None
+    assert stated("") is None
 
 
 def test_keys_of_an_imported_model() -> None:
-    rules = rules_of(
+    found = stated(
         "mean=103.53, 116.28,123.675\nstd=57.375\ncolors=bgr\nresize=letterbox_top_left\nfill=114\n"
     )
-    assert rules == PictureRules(
+    assert found == StatedPictures(
         resize="letterbox_top_left",
-        darknet=False,
         mean=(103.53, 116.28, 123.675),
         std=(57.375,),
         colors="bgr",
         fill=114.0,
     )
-    assert rules_of("decoder=yolox\n") == PictureRules(darknet=False)
+    assert found.assumed == ()
+    assert found.resolved(None, PLAIN, 3) == PictureRules(
+        resize="letterbox_top_left",
+        mean=(103.53, 116.28, 123.675),
+        std=(57.375,),
+        colors="bgr",
+        fill=114.0,
+    )
+
+
+def test_what_is_asked_comes_before_the_cfg_and_that_before_what_is_usual() -> None:
+    usual = PictureRules(resize="letterbox", mean=(1.0, 2.0, 6.0), std=(5.0,), colors="bgr", fill=9.0)
+    found = stated("resize=crop\nstd=7\n")
+    assert found is not None
+    assert found.assumed == ("mean", "colors")
+    assert found.resolved(None, usual, 3) == replace(usual, resize="crop", std=(7.0,))
+    assert found.resolved("stretch", usual, 3).resize == "stretch"
+    nothing = stated("decoder=yolox\n")
+    assert nothing is not None
+    assert nothing.resolved(None, usual, 3) == usual
+    assert nothing.resolved(None, usual, 1).mean == (3.0,)  # grey pictures have one channel
+    with pytest.raises(ConfigurationError, match="unknown resize cover"):
+        check_resize("cover")
 
 
 @pytest.mark.parametrize(
@@ -59,18 +86,9 @@ def test_keys_of_an_imported_model() -> None:
 )
 def test_wrong_keys_are_errors_with_their_line(keys: str, line: int, what: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        rules_of(keys)
+        stated(keys)
     assert error.value.message.startswith(f"x.cfg:{line}: [net] ")
     assert what in error.value.message
-
-
-def test_what_is_asked_comes_before_the_cfg_and_that_before_the_default() -> None:
-    stated = rules_of("resize=crop\n")
-    assert stated.resized_by(None, "stretch").resize == "crop"
-    assert stated.resized_by("letterbox", "stretch").resize == "letterbox"
-    assert rules_of("").resized_by(None, "stretch").resize == "stretch"
-    with pytest.raises(ConfigurationError, match="unknown resize cover"):
-        stated.resized_by("cover", "stretch")
 
 
 def test_mean_deviation_and_colours_are_in_the_networks_order() -> None:

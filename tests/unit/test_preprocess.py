@@ -181,7 +181,7 @@ def test_chunks_keep_the_order_and_all_pictures(tmp_path: Path) -> None:
     for number in range(7):
         paths.append(tmp_path / f"{number}.png")
         Image.fromarray(np.full((3, 3, 3), number, np.uint8)).save(paths[-1])
-    chunks = list(prepare_chunks(paths, (3, 3, 3), PictureRules(resize="stretch"), 3))
+    chunks = list(prepare_chunks(paths, (3, 3, 3), PictureRules(resize="stretch", darknet=True), 3))
     assert [len(chunk) for chunk in chunks] == [3, 3, 1]
     assert [sample.path for chunk in chunks for sample in chunk] == paths
     assert chunks[2][0].tensor[0, 0, 0] == np.float32(6 / 255)
@@ -192,10 +192,10 @@ def test_a_damaged_picture_in_the_middle_stops_the_chunks(tmp_path: Path) -> Non
     Image.fromarray(noise(3, 3)).save(good)
     bad.write_bytes(b"?")
     with pytest.raises(ConfigurationError, match=r"bad\.png"):
-        list(prepare_chunks([good, bad, good], (3, 3, 3), PictureRules(resize="stretch"), 1))
+        list(prepare_chunks([good, bad, good], (3, 3, 3), PictureRules(resize="stretch", darknet=True), 1))
 
 
 def test_prepare_remembers_the_pictures_own_size(tmp_path: Path) -> None:
     Image.fromarray(noise(7, 9)).save(tmp_path / "a.png")
-    sample = prepare(tmp_path / "a.png", (3, 4, 4), PictureRules(resize="stretch"))
+    sample = prepare(tmp_path / "a.png", (3, 4, 4), PictureRules(resize="stretch", darknet=True))
     assert (sample.width, sample.height) == (9, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from encoded_outputs import CLASSES, HEIGHT, WIDTH, Object
 
+from harness.accuracy.import_description import PostProcess
 from harness.accuracy.names import named_columns
 from harness.accuracy.placement import Placement
 from harness.accuracy.reading import Boxes, Reading, Scores, Unread, check_detects, reading_of
@@ -64,6 +66,77 @@ def test_wrong_statements_are_errors_with_their_line(keys: str, what: str) -> No
 def reading(outputs: list[encoded.Floats], **changes: object) -> Reading:
     asked = replace(PLAIN, **changes)  # type: ignore[arg-type]
     return reading_of(asked, [output.shape for output in outputs], (3, HEIGHT, WIDTH))
+
+
+def described(folder: Path, **changes: object) -> Path:
+    """A cfg with what an import of an SSD writes beside it."""
+    document = {
+        "outputs": [{"shape": [1, 7, 4]}, {"shape": [1, 7, 6]}],
+        "cut": [
+            {
+                "operator": "TFLite_Detection_PostProcess",
+                "attributes": {
+                    "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+                    "nms_iou_threshold": 0.6, "max_detections": 2, "num_classes": CLASSES,
+                    **changes,
+                },
+                "constants": {"anchors": {"values": encoded.ssd(Object())[2].reshape(-1).tolist()}},
+            }
+        ],
+    }
+    (folder / "x.import.json").write_text(json.dumps(document))
+    return folder / "x.cfg"
+
+
+def test_an_ssd_takes_anchors_and_options_from_its_import(tmp_path: Path) -> None:
+    cfg = described(tmp_path)
+    found = stated_outputs(cfg, sections_of(NET + "outputs=first,last\n" + LAYERS, "x.cfg"))
+    assert found is not None
+    assert found.shapes == ((7, 4), (7, 6))
+    assert (found.overlap, found.most) == (pytest.approx(0.6), 2)
+    boxes, scores, _ = encoded.ssd(Object())
+    scores[4] = [0.1, *encoded.one_hot(Object(class_id=1), 0.7)]
+    boxes[4], scores[5] = boxes[2], 0.0
+    ssd = reading_of(found, found.shapes, (3, HEIGHT, WIDTH))
+    assert isinstance(ssd, Boxes)
+    assert (ssd.word, ssd.together) == ("ssd", True)
+    detections = ssd.detections([boxes, scores], Placement(), 0.3)
+    assert detections.boxes[0] * [WIDTH, HEIGHT, WIDTH, HEIGHT] == pytest.approx([70, 37, 30, 22], abs=1e-3)
+    assert detections.classes.tolist() == [3, 1]  # the other prior is elsewhere
+    regular = stated_outputs(
+        described(tmp_path, use_regular_nms=True),
+        sections_of(NET + "outputs=first,last\nnms=.4\ndetections=9\n" + LAYERS, "x.cfg"),
+    )
+    assert regular is not None
+    assert (regular.overlap, regular.most) == (0.4, 9)  # the cfg's own keys come first
+    assert regular.post_process is not None
+    assert not regular.post_process.together
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"outputs": [{"shape": "x"}], "cut": []}', '{"outputs": [], "cut": [{}]}', "?"]
+)
+def test_a_damaged_description_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.import.json").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"x\.import\.json"):
+        stated_outputs(tmp_path / "x.cfg", sections_of(NET + "outputs=0\n" + LAYERS, "x.cfg"))
+
+
+def test_boxes_of_all_classes_suppress_each_other_if_told_to() -> None:
+    seen = [Object(), Object(score=0.7, class_id=1)]
+    outputs = [np.maximum(*[encoded.yolov8(each)[0] for each in seen])]
+    process = PostProcess(
+        anchors=np.zeros((0, 4), np.float32),
+        scales=(1, 1, 1, 1),
+        overlap=0.5,
+        most=9,
+        together=True,
+        classes=5,
+    )
+    found = reading(outputs, post_process=process)
+    assert isinstance(found, Boxes)
+    assert found.detections(outputs, Placement(), 0.3).classes.tolist() == [3]
+    assert len(reading(outputs).detections(outputs, Placement(), 0.3)) == 2  # type: ignore[union-attr]
 
 
 def test_a_detectors_boxes_are_on_the_picture() -> None:

@@ -15,8 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.accuracy.boxes import Candidates, Floats
+from harness.accuracy.picture_rules import PictureRules
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorBoxes:
+    """Boxes that encodings refer to."""
+
+    boxes: Floats  # [boxes, 4] centre y, centre x, height, width in fractions
+    scales: tuple[float, float, float, float]  # by which encodings y, x, height, width are multiplied
+    classes: int | None = None  # the last columns of the scores; None: all but the first, the background
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +36,7 @@ class Network:
     height: int  # of its input, in pixels
     width: int
     names: int | None = None  # number of class names, where it comes with names
+    priors: PriorBoxes | None = None  # where the model has its own
     anchors: tuple[float, ...] = ()  # widths and heights in pixels, where the cfg states them
 
     def cells(self, stride: int) -> tuple[int, int]:
@@ -35,6 +46,10 @@ class Network:
     def count(self, strides: Sequence[int]) -> int:
         """The number of cells of several grids."""
         return sum(math.prod(self.cells(stride)) for stride in strides)
+
+
+# As Ultralytics trains.
+LETTERBOX = PictureRules(resize="letterbox", fill=114.0)
 
 
 class Decoder(Protocol):
@@ -66,8 +81,7 @@ class DecoderKind:
     what: str  # for messages and documentation
     read: Callable[[Sequence[Shape], Network], Decoder | None]  # None: the shapes do not fit
     overlap: float | None  # IoU above which a box of the same class is suppressed; None: no suppression
-    together: bool = False  # boxes keep their best class alone, and suppress those of other classes
-    most: int | None = None  # detections per picture
+    pictures: PictureRules = LETTERBOX  # as usual in the family
     looks: Callable[[Sequence[Shape], Network], bool] = always  # where shapes fit several kinds
 
 

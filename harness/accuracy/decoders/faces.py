@@ -22,6 +22,7 @@ from harness.accuracy.decoders.base import (
     sigmoid,
 )
 from harness.accuracy.decoders.yolo_heads import Head, cell_table, heads_of
+from harness.accuracy.picture_rules import PictureRules
 
 _YUNET_STRIDES = (8, 16, 32)
 _BOX = 4  # columns
@@ -112,6 +113,18 @@ def _read_blazeface(shapes: Sequence[Shape], network: Network) -> BlazeFace | No
 
 
 KINDS = (
-    DecoderKind(word="yunet", what="YuNet", read=_read_yunet, overlap=0.45),
-    DecoderKind(word="blazeface", what="BlazeFace", read=_read_blazeface, overlap=0.3),
+    DecoderKind(
+        word="yunet",
+        what="YuNet",
+        read=_read_yunet,
+        overlap=0.45,
+        pictures=PictureRules(resize="letterbox_top_left", std=(1.0,), colors="bgr", fill=0.0),
+    ),
+    DecoderKind(
+        word="blazeface",
+        what="BlazeFace",
+        read=_read_blazeface,
+        overlap=0.3,
+        pictures=PictureRules(resize="letterbox", mean=(127.5,), std=(127.5,), fill=0.0),
+    ),
 )

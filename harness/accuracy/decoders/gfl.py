@@ -28,10 +28,15 @@ from harness.accuracy.decoders.base import (
     probabilities,
 )
 from harness.accuracy.decoders.yolo_heads import Head, cell_table, heads_of
+from harness.accuracy.picture_rules import PictureRules
 
 _BINS = 8  # of a side's distribution
 _STRIDES = (8, 16, 32)
 _STRIDES_OF_FOUR = (8, 16, 32, 64)
+
+# ImageNet's, in the order red, green, blue.
+_MEAN, _STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+_NANODET = PictureRules(resize="stretch", mean=_MEAN[::-1], std=_STD[::-1], colors="bgr")
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,20 @@ KINDS = (
         # Pixel centres of the stride's cells are numbered from zero.
         read=partial(_read_pairs, strides=_STRIDES, share=0.5, shift=-0.5),
         overlap=0.6,
+        pictures=_NANODET,
     ),
     DecoderKind(
         word="picodet",
         what="PicoDet, classes and distances of four strides",
         read=partial(_read_pairs, strides=_STRIDES_OF_FOUR, share=0.5, shift=0.0),
         overlap=0.6,
+        pictures=PictureRules(resize="stretch", mean=_MEAN, std=_STD),
     ),
     DecoderKind(
-        word="nanodet_plus", what="NanoDet-Plus, one table of four strides", read=_read_table, overlap=0.6
+        word="nanodet_plus",
+        what="NanoDet-Plus, one table of four strides",
+        read=_read_table,
+        overlap=0.6,
+        pictures=_NANODET,
     ),
 )

@@ -20,6 +20,7 @@ from harness.accuracy.decoders.base import (
     sigmoid,
 )
 from harness.accuracy.decoders.yolo_heads import Head, cell_table, heads_of
+from harness.accuracy.picture_rules import PictureRules
 
 _FASTESTDET_STRIDE = 16
 _OBJECTNESS_POWER, _CLASS_POWER = 0.6, 0.4
@@ -120,8 +121,19 @@ KINDS = (
         read=_read_fastestdet,
         overlap=0.45,
         looks=_has_its_classes,
+        pictures=PictureRules(resize="stretch", colors="bgr"),
     ),
     DecoderKind(
-        word="centernet", what="CenterNet: heat map, sizes, offsets", read=_read_centernet, overlap=None
+        word="centernet",
+        what="CenterNet: heat map, sizes, offsets",
+        read=_read_centernet,
+        overlap=None,
+        pictures=PictureRules(
+            resize="letterbox",
+            mean=(104.04, 113.985, 119.85),
+            std=(73.695, 69.87, 70.89),
+            colors="bgr",
+            fill=0.0,
+        ),
     ),
 )

@@ -1,7 +1,7 @@
 """Single-shot detectors with priors: boxes relative to a fixed set of boxes.
 
 - TensorFlow's SSD with the inputs of TFLite_Detection_PostProcess: encodings, class scores and, as a third
-  output, anchors. Without anchors those of the Object Detection API's default are generated.
+  output or beside the cfg, anchors. Without them those of the Object Detection API's default are generated.
 - UltraFace, with boxes decoded in the graph or left as encodings of its own priors.
 
 Encodings are offsets of the centre in priors' sizes and logarithms of sizes, times a scale (the reciprocal of
@@ -30,9 +30,11 @@ from harness.accuracy.decoders.base import (
     from_corners,
     probabilities,
 )
+from harness.accuracy.picture_rules import PictureRules
 
-# TensorFlow's default: centre and size are multiplied by these.
-_CENTRE_SCALE, _SIZE_SCALE = 10.0, 5.0
+# TensorFlow's default: encodings of x, y, width and height are multiplied by these.
+_SCALES = (10.0, 10.0, 5.0, 5.0)
+_SWAPPED = (1, 0, 3, 2)
 
 # Of the Object Detection API: relative sizes of boxes from the first to the last feature map.
 _SMALLEST, _LARGEST = 0.2, 0.95
@@ -46,41 +48,38 @@ _FACES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
 _ORDERED = 0.9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Priors:
-    """Boxes and scores, in two outputs of as many rows.
-
-    Scores begin with a background. `priors` are centre x, centre y, width, height in fractions; without them
-    the third output has them as centre y, centre x, height, width, as TensorFlow does.
-    """
+    """Boxes and scores, in two outputs of as many rows."""
 
     rows: int
     classes: int
     boxes: int  # the place of the boxes among the outputs
     scores: int
-    priors: Floats | None
+    priors: Floats | None  # centre x, centre y, width, height in fractions; None: the third output, as below
+    scales: tuple[float, float, float, float] = _SCALES
     corners: bool = False  # the boxes may be decoded: left, top, right, bottom in fractions
-    rows_first: bool = False  # y before x in encodings
+    rows_first: bool = False  # y before x, and height before width, in encodings and in the third output
 
     def candidates(self, outputs: Sequence[Floats], threshold: float) -> Candidates:
-        """Boxes decoded with their priors."""
-        scores = probabilities(as_table(outputs[self.scores], self.rows))[:, 1:]
+        """Boxes decoded with their priors; a background comes before the classes."""
+        scores = probabilities(as_table(outputs[self.scores], self.rows))[:, -self.classes :]
         kept = above(scores, threshold)
         values = as_table(outputs[self.boxes], self.rows)
         if self.corners and _are_corners(values):
             return found(from_corners(values[kept]), scores[kept], threshold)
         priors = self.priors
         if priors is None:
-            priors = as_table(outputs[2], self.rows)[:, (1, 0, 3, 2)]
-        encoded = values[kept][:, (1, 0, 3, 2)] if self.rows_first else values[kept]
+            priors = as_table(outputs[2], self.rows)[:, _SWAPPED]
+        encoded = values[kept][:, _SWAPPED] if self.rows_first else values[kept]
+        encoded = np.asarray(encoded / np.array(self.scales, np.float32), np.float32)
         return found(_decoded(encoded, priors[kept]), scores[kept], threshold)
 
 
 def _decoded(encoded: Floats, priors: Floats) -> Floats:
     """[k, 4] boxes of encodings [k, 4] x, y, width, height."""
-    centres = priors[:, :2] + encoded[:, :2] / np.float32(_CENTRE_SCALE) * priors[:, 2:]
-    sizes = exponential(encoded[:, 2:] / np.float32(_SIZE_SCALE)) * priors[:, 2:]
-    return np.concatenate([centres, sizes], axis=1)
+    centres = priors[:, :2] + encoded[:, :2] * priors[:, 2:]
+    return np.concatenate([centres, exponential(encoded[:, 2:]) * priors[:, 2:]], axis=1)
 
 
 def _are_corners(boxes: Floats) -> bool:
@@ -101,14 +100,27 @@ def _boxes_and_scores(shapes: Sequence[Shape], rows: int) -> tuple[int, int, int
 def _read_tensorflow(shapes: Sequence[Shape], network: Network) -> Priors | None:
     if len(shapes) not in (2, 3):
         return None
-    priors = None if len(shapes) == 3 else tensorflow_priors(network)
-    axes = [size for size in shapes[0] if size != 1]
-    rows = max(axes, default=0) if priors is None else len(priors)
+    own = network.priors
+    priors: Floats | None = None
+    if own is not None:
+        priors = own.boxes[:, _SWAPPED]
+    elif len(shapes) == 2:
+        priors = tensorflow_priors(network)
+    rows = max(shapes[0], default=0) if priors is None else len(priors)
     places = _boxes_and_scores(shapes, rows)
     if places is None or (priors is None and columns_of(shapes[2], rows) != 4):
         return None
     boxes, scores, columns = places
-    return Priors(rows, columns - 1, boxes, scores, priors, rows_first=True)
+    y, x, height, width = own.scales if own else (_SCALES[1], _SCALES[0], _SCALES[3], _SCALES[2])
+    return Priors(
+        rows=rows,
+        classes=(own.classes if own else None) or columns - 1,
+        boxes=boxes,
+        scores=scores,
+        priors=priors,
+        scales=(x, y, width, height),
+        rows_first=True,
+    )
 
 
 def _read_ultraface(shapes: Sequence[Shape], network: Network) -> Priors | None:
@@ -117,7 +129,9 @@ def _read_ultraface(shapes: Sequence[Shape], network: Network) -> Priors | None:
     if places is None:
         return None
     boxes, scores, columns = places
-    return Priors(len(priors), columns - 1, boxes, scores, priors, corners=True)
+    return Priors(
+        rows=len(priors), classes=columns - 1, boxes=boxes, scores=scores, priors=priors, corners=True
+    )
 
 
 def ultraface_priors(network: Network) -> Floats:
@@ -160,11 +174,18 @@ def tensorflow_priors(network: Network) -> Floats:
 
 
 KINDS = (
-    DecoderKind(word="ultraface", what="UltraFace, decoded or not", read=_read_ultraface, overlap=0.3),
+    DecoderKind(
+        word="ultraface",
+        what="UltraFace, decoded or not",
+        read=_read_ultraface,
+        overlap=0.3,
+        pictures=PictureRules(resize="stretch", mean=(127.0,), std=(128.0,)),
+    ),
     DecoderKind(
         word="ssd",
-        what="SSD: encodings, scores and, as a third output, anchors",
+        what="SSD: encodings and scores, and anchors in a third output or beside the cfg",
         read=_read_tensorflow,
         overlap=0.6,
+        pictures=PictureRules(resize="stretch", mean=(127.5,), std=(127.5,)),
     ),
 )

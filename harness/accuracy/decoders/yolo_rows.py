@@ -31,6 +31,7 @@ from harness.accuracy.decoders.base import (
     in_fractions,
     never,
 )
+from harness.accuracy.picture_rules import PictureRules
 
 STRIDES = (8, 16, 32)
 _STRIDES_OF_SIX = (8, 16, 32, 64)  # of the models for large pictures
@@ -217,7 +218,12 @@ KINDS = (
         looks=_by_column,
     ),
     DecoderKind(
-        word="yolox", what="YOLOX, offsets from cells", read=_read_yolox, overlap=0.65, looks=_by_row
+        word="yolox",
+        what="YOLOX, offsets from cells",
+        read=_read_yolox,
+        overlap=0.65,
+        looks=_by_row,
+        pictures=PictureRules(resize="letterbox_top_left", std=(1.0,), colors="bgr", fill=114.0),
     ),
     DecoderKind(word="yolov10", what="YOLOv10 and v26, best boxes", read=_read_yolov10, overlap=None),
 )
