@@ -25,6 +25,8 @@ from harness.accuracy.placement import Placement
 from harness.accuracy.stated_outputs import StatedOutputs
 from harness.errors import ConfigurationError
 
+# Pairs of a box and a class. Without the limit the AP of four detectors changes by at most 0.01.
+_MOST_CANDIDATES = 3000
 _IMAGENET_WITH_BACKGROUND = 1001
 # As PyTorch's classifiers are trained: ImageNet's mean and deviation.
 _CLASSIFIERS = PictureRules(resize="crop", mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375))
@@ -66,7 +68,7 @@ class Boxes:
     columns: tuple[int, ...]  # of the decoder's classes that are used, in the order of the names
     names: tuple[str, ...] = ()  # of these classes, where the model states them
     overlap: float | None = None  # for suppression; None: none
-    most: int | None = None  # detections per picture
+    most: int  # detections per picture
     together: bool = False  # boxes keep their best class alone, and suppress those of other classes
     least: float = 0.001  # confidence of detections that count in mAP, as in the frameworks' own evaluations
 
@@ -91,14 +93,14 @@ class Boxes:
             found = self.chosen.decoder.candidates(outputs, threshold)
         if len(self.columns) != found.probabilities.shape[1]:
             found = Candidates(boxes=found.boxes, probabilities=found.probabilities[:, self.columns])
-        placed = _placed(found, placement)
+        placed = _placed(_most_probable(found), placement)
         if self.overlap is None:
             detections = every_candidate(placed)
         elif self.together:
             detections = suppress_together(placed, threshold=self.overlap)
         else:
             detections = suppress(placed, threshold=self.overlap)
-        return detections if self.most is None else detections.best(self.most)
+        return detections.best(self.most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +197,7 @@ def _boxes(chosen: ChosenDecoder, names: Sequence[str], stated: StatedOutputs) -
         columns=columns,
         names=tuple(names[column] for column in columns) if len(names) == classes else (),
         overlap=stated.overlap or chosen.kind.overlap,
-        most=stated.most,
+        most=stated.most or chosen.kind.most,
         together=stated.post_process is not None and stated.post_process.together,
     )
 
@@ -212,6 +214,16 @@ def _scores(shapes: Sequence[Shape], names: Sequence[str], *, guessed: bool) -> 
         guessed=guessed,
         word=registry.CLASSIFIER,
     )
+
+
+def _most_probable(found: Candidates) -> Candidates:
+    """The candidates before suppression, whose time grows with the square of their number."""
+    probabilities = found.probabilities
+    if np.count_nonzero(probabilities) > _MOST_CANDIDATES:
+        least = np.partition(probabilities, -_MOST_CANDIDATES, axis=None)[-_MOST_CANDIDATES]
+        probabilities = np.where(probabilities >= least, probabilities, 0)
+    kept = probabilities.any(axis=1)
+    return Candidates(boxes=found.boxes[kept], probabilities=probabilities[kept])
 
 
 def _placed(found: Candidates, placement: Placement) -> Candidates:

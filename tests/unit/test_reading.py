@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,8 +77,13 @@ def described(folder: Path, **changes: object) -> Path:
             {
                 "operator": "TFLite_Detection_PostProcess",
                 "attributes": {
-                    "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
-                    "nms_iou_threshold": 0.6, "max_detections": 2, "num_classes": CLASSES,
+                    "y_scale": 10.0,
+                    "x_scale": 10.0,
+                    "h_scale": 5.0,
+                    "w_scale": 5.0,
+                    "nms_iou_threshold": 0.6,
+                    "max_detections": 2,
+                    "num_classes": CLASSES,
                     **changes,
                 },
                 "constants": {"anchors": {"values": encoded.ssd(Object())[2].reshape(-1).tolist()}},
@@ -222,3 +228,18 @@ def test_outputs_that_nothing_reads() -> None:
     assert "harness eval" in error.value.hint
     assert isinstance(reading([np.zeros(3, np.float32)], decoder="none"), Unread)
     assert isinstance(reading([np.zeros((3, 4), np.float32)], decoder="classifier"), Scores)
+
+
+def test_a_bad_network_with_thousands_of_boxes_is_read_in_time() -> None:
+    """Every cell of every stride finds every class; the most probable ones are kept."""
+    random = np.random.default_rng(3)
+    size = 416
+    outputs = [random.random((3549, 85)).astype(np.float32)]
+    found = reading_of(PLAIN, [outputs[0].shape], (3, size, size))
+    assert isinstance(found, Boxes)
+    started = time.process_time()
+    detections = found.detections(outputs, Placement(), 0.001)
+    assert time.process_time() - started < 5
+    assert len(detections) == found.most
+    best = np.sort((outputs[0][:, 4:5] * outputs[0][:, 5:]).ravel())[-1]
+    assert detections.confidences[0] == pytest.approx(best)

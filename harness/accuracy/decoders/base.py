@@ -81,6 +81,7 @@ class DecoderKind:
     what: str  # for messages and documentation
     read: Callable[[Sequence[Shape], Network], Decoder | None]  # None: the shapes do not fit
     overlap: float | None  # IoU above which a box of the same class is suppressed; None: no suppression
+    most: int = 300  # detections per picture in the family's own evaluation
     pictures: PictureRules = LETTERBOX  # as usual in the family
     looks: Callable[[Sequence[Shape], Network], bool] = always  # where shapes fit several kinds
 

@@ -106,6 +106,7 @@ KINDS = (
         # Pixel centres of the stride's cells are numbered from zero.
         read=partial(_read_pairs, strides=_STRIDES, share=0.5, shift=-0.5),
         overlap=0.6,
+        most=100,
         pictures=_NANODET,
     ),
     DecoderKind(
@@ -113,6 +114,7 @@ KINDS = (
         what="PicoDet, classes and distances of four strides",
         read=partial(_read_pairs, strides=_STRIDES_OF_FOUR, share=0.5, shift=0.0),
         overlap=0.6,
+        most=100,
         pictures=PictureRules(resize="stretch", mean=_MEAN, std=_STD),
     ),
     DecoderKind(
@@ -120,6 +122,7 @@ KINDS = (
         what="NanoDet-Plus, one table of four strides",
         read=_read_table,
         overlap=0.6,
+        most=100,
         pictures=_NANODET,
     ),
 )

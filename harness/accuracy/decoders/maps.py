@@ -120,6 +120,7 @@ KINDS = (
         what="FastestDet",
         read=_read_fastestdet,
         overlap=0.45,
+        most=100,
         looks=_has_its_classes,
         pictures=PictureRules(resize="stretch", colors="bgr"),
     ),
@@ -128,6 +129,7 @@ KINDS = (
         what="CenterNet: heat map, sizes, offsets",
         read=_read_centernet,
         overlap=None,
+        most=_MOST_PEAKS,
         pictures=PictureRules(
             resize="letterbox",
             mean=(104.04, 113.985, 119.85),
