@@ -69,7 +69,7 @@ P = TypeVar("P", bound=Protocol)
 
 TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
 QUANTIZERS = ("builtin", "tensorflow")
-RESIZES = ("stretch", "letterbox", "crop")
+RESIZES = ("stretch", "letterbox", "letterbox_top_left", "crop")
 METHODS = ("minmax", "percentile", "kl", "mse")
 RANDOM = "random"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"

@@ -170,7 +170,7 @@ def has_p99(row: Row) -> bool:
 
 def metrics(rows: Sequence[Row]) -> str:
     """The metrics of the accuracies."""
-    names = {"map50": "mAP50", "top1": "top-1"}
+    names = {"map50": "mAP50", "top1": "top-1", "agreement": "agreement"}
     return "/".join(sorted({names[row.accuracy_metric] for row in rows if row.accuracy_metric})) + " %"
 
 

@@ -19,7 +19,7 @@ from harness.store.records import PlannedCell
 
 _PERCENTS = (50, 90, 99)
 # A model's accuracy is the first of these scores that it has.
-_HEADLINES = ("map50", "top1")
+_HEADLINES = ("map50", "top1", "agreement")
 
 
 def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = False) -> Report:

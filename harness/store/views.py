@@ -36,7 +36,11 @@ SELECT {_place()},
   {", ".join(f"json_extract(cells.result, '$.{name}') AS {name}" for name in _FROM_RESULT)},
   CASE
     WHEN cells.status = 'done' AND evaluations.status = 'done'
-    THEN coalesce(json_extract(evaluations.result, '$.map50'), json_extract(evaluations.result, '$.top1'))
+    THEN coalesce(
+      json_extract(evaluations.result, '$.map50'),
+      json_extract(evaluations.result, '$.top1'),
+      json_extract(evaluations.result, '$.agreement')
+    )
   END AS accuracy,
   cells.finished
 FROM plan

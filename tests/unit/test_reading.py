@@ -167,7 +167,7 @@ def test_overlapping_boxes_are_suppressed_as_the_family_does() -> None:
     outputs[0][0, -1] = WIDTH  # pixels
     found = reading(outputs)
     assert isinstance(found, Boxes)
-    assert found.detections(outputs, Placement(), 0.3).classes.tolist() == [1, 3]
+    assert found.detections(outputs, Placement(), 0.3).classes.tolist() == [3, 1]
     kept = reading(outputs, overlap=0.95)
     assert isinstance(kept, Boxes)
     assert len(kept.detections(outputs, Placement(), 0.3)) == 3
