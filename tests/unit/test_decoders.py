@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import encoded_outputs as encoded
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.accuracy.decoders.base import Network
-from harness.accuracy.decoders.registry import KINDS, guessed_decoder, named_decoder
+from harness.accuracy.decoders.registry import KINDS, WORDS, guessed_decoder, named_decoder
 from harness.accuracy.decoders.ssd import tensorflow_priors
 from harness.errors import ConfigurationError
 
@@ -89,6 +91,17 @@ def test_a_batch_of_one_and_axes_of_one_change_nothing(
 def test_every_decoder_has_a_case() -> None:
     # YOLOv6 and v7 share the arithmetic of YOLOv5: only the table's rows and the anchors differ.
     assert {kind.word for kind in KINDS} == {word for word, _, _ in CASES} | {"yolov6", "yolov7_heads"}
+
+
+def test_the_page_lists_all_decoders() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "decoders.md").read_text(encoding="utf-8")
+    listed = {}
+    for row in re.findall(r"^\| `([a-z0-9_]+)` \|.*\| ([0-9.]*|none) \| ([0-9]*) ?\|$", page, re.MULTILINE):
+        listed[row[0]] = row[1:]
+    overlaps = {kind.word: "none" if kind.overlap is None else f"{kind.overlap:g}" for kind in KINDS}
+    expected = {kind.word: (overlaps[kind.word], str(kind.most)) for kind in KINDS}
+    assert listed == expected | {"classifier": ("none", ""), "none": ("none", "")}
+    assert set(listed) == set(WORDS)
 
 
 def test_yolov7_has_other_anchors_than_yolov5() -> None:
