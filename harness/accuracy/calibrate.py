@@ -92,17 +92,19 @@ def calibrate(
     resize: str | None = None,
     options: EngineOptions | None = None,
     as_is: bool = False,
+    origin: Path | None = None,
 ) -> Calibration:
     """Runs `limit` pictures (after the first `skip`) and chooses every tensor's range; in fp32 or, `as_is`,
     in the precisions of the cfg.
 
     Labels are not needed. A `data.yaml` without a split means its split `train`, if it exists, because
     accuracy is evaluated on the others. All methods except `minmax` run the pictures twice: for the ends,
-    then for the histograms between them. Raises ConfigurationError on bad input.
+    then for the histograms between them. `origin` is the user's cfg if `cfg` is a copy with a policy's
+    precisions. Raises ConfigurationError on bad input.
     """
     if method not in METHODS:
         raise ConfigurationError(f"unknown method {method}: choose from {', '.join(METHODS)}")
-    model = load_model(engine, cfg, weights)
+    model = load_model(engine, cfg, weights, origin=origin)
     rules = model.pictures(resize)
     found = read_pictures(dataset, split="train")
     if limit is not None and limit < 1:

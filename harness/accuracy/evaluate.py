@@ -131,9 +131,10 @@ def layer_report(
     resize: str | None = None,
     options: EngineOptions | None = None,
     limit: int | None = None,
+    origin: Path | None = None,
 ) -> list[dict[str, Any]]:
     """A row per layer: `index type precision sqnr_db` (None if the values equal fp32's)."""
-    model = load_model(engine, cfg, weights)
+    model = load_model(engine, cfg, weights, origin=origin)
     rows = layer_noise(
         engine,
         model,

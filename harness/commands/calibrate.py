@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resize",
-        choices=("stretch", "letterbox", "crop"),
+        choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
         help="resize pictures by this method (default: as in eval)",
     )
     add_engine(parser, calibration=False)
@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             resize=arguments.resize,
             options=engine_options(arguments),
             as_is=arguments.policy is not None,
+            origin=arguments.cfg,
         )
     calibration.write(arguments.out)
     if arguments.json:

@@ -98,6 +98,7 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[s
             resize=result["resize"],
             options=options,
             limit=arguments.limit,
+            origin=arguments.cfg,
         )
     return result
 

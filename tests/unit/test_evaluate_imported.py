@@ -282,3 +282,23 @@ def test_options_reach_every_run(detector: dict[str, Any]) -> None:
     engine = Imported(detects, TABLE)
     evaluate(engine, **detector, options=EngineOptions(threads=3), limit=1, agreement=True)
     assert len(engine.seen) == 1  # the cfg is fp32: it agrees with itself
+
+
+def test_a_copy_with_a_policy_finds_what_is_beside_the_cfg(
+    command: argparse.Namespace, detector: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels and shapes: the engine's three axes do not tell that the output is a table."""
+    command.engine = Imported(detects, {1: (168, 2, 5)})
+    cfg = detector["cfg"]
+    cfg.write_text(cfg.read_text().replace("outputs=1", "outputs=1\nlabels=x.names"))
+    (tmp_path / "x.names").write_text("a\nb\nc\nd\ne\n")
+    (tmp_path / "net.import.json").write_text(json.dumps({"outputs": [{"shape": [1, 168, 10]}], "cut": []}))
+    policy = ["--policy", "{default: int8, quantize: 1}"]
+    picture = str(detector["dataset"] / "images/0.png")
+    assert cli.main(["detect", *words(detector, "net.cfg"), *policy, picture]) == 0
+    assert "  d: 80%" in capsys.readouterr().out
+    assert cli.main(["detect", *words(detector, "net.cfg"), *policy, "--compare", picture]) == 0
+    assert "  b: 80%" in capsys.readouterr().out
+    data = ["--dataset", str(detector["dataset"])]
+    assert cli.main(["eval", *words(detector, "net.cfg"), *policy, *data, "--per-class"]) == 0
+    assert "\nd              2     100.00" in capsys.readouterr().out
