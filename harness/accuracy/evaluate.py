@@ -12,7 +12,7 @@ from typing import Any
 from harness.accuracy.dataset import read_dataset, read_pictures
 from harness.accuracy.heads import read_outputs
 from harness.accuracy.model import known_reading, load_model
-from harness.accuracy.names import class_names
+from harness.accuracy.names import class_names, read_names
 from harness.accuracy.overlap import overlap
 from harness.accuracy.reading import Boxes, DarknetBoxes, Reading, Scores, Unread
 from harness.accuracy.resampling import FEWEST_PICTURES, draws, kept
@@ -118,8 +118,12 @@ def _score(run: Run) -> Scored:
 
 
 def _class_names(reading: Reading, labels: Path | None, cfg: Path) -> list[str]:
-    stated = reading.names if isinstance(reading, Boxes | Scores) else ()
-    return list(stated) or class_names(labels, cfg, reading.classes)
+    if isinstance(reading, Boxes | Scores) and reading.names:
+        return list(reading.names)
+    listed = read_names(labels) if labels else []
+    if len(listed) >= reading.classes:  # a list of WordNet ids may have more than the network's
+        return listed[: reading.classes]
+    return class_names(None, cfg, reading.classes)
 
 
 def layer_report(

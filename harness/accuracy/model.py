@@ -11,12 +11,15 @@ from typing import Any
 
 from harness.accuracy.boxes import Floats
 from harness.accuracy.decoders.base import Shape
+from harness.accuracy.decoders.registry import shown
 from harness.accuracy.heads import Outputs, read_outputs
 from harness.accuracy.picture_rules import PictureRules, check_resize
 from harness.accuracy.reading import DarknetBoxes, Reading, Scores, reading_of, usual_pictures
+from harness.accuracy.stated_outputs import StatedOutputs
 from harness.config.darknet_cfg import read_cfg
 from harness.config.file_kind import expect_weights
 from harness.config.policy import BUILT_IN, apply
+from harness.errors import ConfigurationError
 from harness.runtimes.engine import HostEngine
 from harness.temporary import temporary_folder
 
@@ -81,9 +84,9 @@ def load_model(engine: HostEngine, cfg: Path, weights: Path, *, origin: Path | N
     outputs = read_outputs(cfg, origin)
     shapes: tuple[Shape, ...] = ()
     if outputs.stated is not None:
-        shapes = outputs.stated.shapes or tuple(
-            _shape(info["layers"][layer]["out"]) for layer in outputs.stated.layers
-        )
+        given = [info["layers"][layer]["out"] for layer in outputs.stated.layers]
+        shapes = outputs.stated.shapes or tuple(map(_shape, given))
+        _check_shapes(cfg, outputs.stated, shapes, given)
     return Model(
         cfg=cfg,
         weights=weights,
@@ -113,6 +116,19 @@ def _reading(outputs: Outputs, shapes: Sequence[Shape], layers: Sequence[dict[st
     if outputs.stated is None:
         return Scores(outputs=math.prod(layers[-1]["out"]))
     return reading_of(outputs.stated, shapes, outputs.size)
+
+
+def _check_shapes(
+    cfg: Path, stated: StatedOutputs, shapes: Sequence[Shape], given: Sequence[Sequence[int]]
+) -> None:
+    """Raises ConfigurationError if a stated shape has another number of values than the engine's."""
+    for name, shape, out in zip(stated.names, shapes, given, strict=True):
+        if math.prod(shape) != math.prod(out):
+            raise ConfigurationError(
+                f"{cfg}: the output {name} has {math.prod(out)} values, "
+                f"not those of the shape {shown([shape])}",
+                hint="Correct output_shapes, or import the model again.",
+            )
 
 
 def _shape(out: Sequence[int]) -> Shape:

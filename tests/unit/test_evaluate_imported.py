@@ -302,3 +302,12 @@ def test_a_copy_with_a_policy_finds_what_is_beside_the_cfg(
     data = ["--dataset", str(detector["dataset"])]
     assert cli.main(["eval", *words(detector, "net.cfg"), *policy, *data, "--per-class"]) == 0
     assert "\nd              2     100.00" in capsys.readouterr().out
+
+
+def test_a_shape_that_the_engine_does_not_have_is_an_error(detector: dict[str, Any]) -> None:
+    cfg = detector["cfg"]
+    cfg.write_text(cfg.read_text().replace("outputs=1", "outputs=1\noutput_shapes=168x11"))
+    with pytest.raises(
+        ConfigurationError, match="the output 1 has 1680 values, not those of the shape 168x11"
+    ):
+        evaluate(Imported(detects, TABLE), **detector)
