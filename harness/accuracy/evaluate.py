@@ -47,7 +47,7 @@ def evaluate(
     of images without a label file, and `calibration_overlap` the number of images that were used for
     calibration. `names` is the list of WordNet ids for pictures named by id. `agreement` adds the key of that
     name (a second run, in fp32) and needs no labels. `per_class` adds `classes`, and `sizes` of boxes, with
-    changes from fp32. `resample` adds `resampled`: map50 or top1 of pictures drawn with replacement
+    changes from fp32. `resample` adds `resampled`: the main score of pictures drawn with replacement
     (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. Raises
     ConfigurationError on bad input, with file and line.
     """

@@ -48,6 +48,12 @@ def resampled_fraction(hits: npt.NDArray[np.bool_], drawn: Counts) -> npt.NDArra
     return found
 
 
+def resampled_mean(values: npt.NDArray[np.float64], drawn: Counts) -> npt.NDArray[np.float64]:
+    """The mean of a value of each picture, in each resample."""
+    found: npt.NDArray[np.float64] = np.einsum("ij,j->i", drawn, values, dtype=np.float64) / len(values)
+    return found
+
+
 def resampled_ap50(classes: Sequence[ClassMatches], drawn: Counts) -> npt.NDArray[np.float64]:
     """COCO's AP50 in each resample: the mean over the classes with boxes; NaN without boxes."""
     total = np.zeros(len(drawn))

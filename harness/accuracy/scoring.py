@@ -21,7 +21,7 @@ from harness.accuracy.model import Model, in_fp32
 from harness.accuracy.output_agreement import compare_outputs
 from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.reading import BoxReading, Scores
-from harness.accuracy.resampling import Counts, resampled_ap50, resampled_fraction
+from harness.accuracy.resampling import Counts, resampled_ap50, resampled_fraction, resampled_mean
 from harness.accuracy.truth import Dataset, Truth
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
@@ -128,7 +128,13 @@ def score_outputs(run: Run) -> Scored:
                 bar.advance()
 
         rows = compare_outputs(stated.names if stated else ("output",), pairs())
+    shares = np.array([row.shares for row in rows]).mean(axis=0)
+
+    def resampled(drawn: Counts) -> tuple[str, npt.NDArray[np.float64]]:
+        return "agreement", resampled_mean(shares, drawn)
+
     return Scored(
+        resampled=resampled,
         values={
             "agreement": float(np.mean([row.agreement for row in rows])),
             "outputs": [
@@ -140,7 +146,7 @@ def score_outputs(run: Run) -> Scored:
                 }
                 for row in rows
             ],
-        }
+        },
     )
 
 

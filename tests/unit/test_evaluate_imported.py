@@ -216,6 +216,25 @@ def test_outputs_without_a_decoder_are_compared_with_fp32(tmp_path: Path) -> Non
     assert result["agreement"] == pytest.approx((7 / 8 + 1) / 2)
 
 
+def test_agreement_of_outputs_has_an_interval(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(24):
+        Image.fromarray(np.full((4, 4, 3), 10 * number, np.uint8)).save(tmp_path / f"data/{number}.png")
+
+    def noisy_in_the_bright(image: Floats, precision: str) -> dict[int, Floats]:
+        off = 1.0 if precision != "fp32" and image.max() > 0.5 else 0.0
+        return {1: np.array([[1, 2], [3, 4 + off]], np.float32)}
+
+    material = model(tmp_path, "std=255\noutputs=1\noutput_shapes=2x2", (4, 4))
+    int8 = material | {"cfg": material["cfg"].with_name("int8.cfg")}
+    result = evaluate(Imported(noisy_in_the_bright, {1: (2, 1, 2)}), **int8, resample=True)
+    bright = sum(10 * number / 255 > 0.5 for number in range(24)) / 24
+    assert result["agreement"] == pytest.approx(1 - bright / 4)
+    assert result["resampled"]["metric"] == "agreement"
+    assert np.mean(result["resampled"]["values"]) == pytest.approx(result["agreement"], abs=0.01)
+    assert 0 < np.std(result["resampled"]["values"]) < 0.05
+
+
 # --- the commands
 
 
