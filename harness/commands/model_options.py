@@ -21,9 +21,13 @@ _POLICY_HELP = "use these precisions instead of the cfg's"
 def add_model(
     parser: argparse.ArgumentParser, *, required: bool = True, policy_help: str = _POLICY_HELP
 ) -> None:
-    """--cfg, --weights and --policy."""
-    parser.add_argument("--cfg", type=Path, required=required, metavar="C", help="Darknet cfg of the network")
-    parser.add_argument("--weights", type=Path, required=required, metavar="W", help="weights of the network")
+    """--model, or --cfg and --weights; --policy. `required` is checked by chosen_cfg."""
+    parser.set_defaults(model_required=required)
+    parser.add_argument(
+        "--model", type=Path, metavar="M", help="ONNX or TensorFlow Lite file, imported as by harness import"
+    )
+    parser.add_argument("--cfg", type=Path, metavar="C", help="cfg of the network, in place of --model")
+    parser.add_argument("--weights", type=Path, metavar="W", help="weights of the cfg")
     parser.add_argument(
         "--policy",
         metavar="P",
@@ -36,8 +40,49 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     """The cfg to run: the user's own or, with --policy, a copy with the policy's precisions.
 
     Checks the model's files first, because the next step may be to build the engine. With `recording`, layers
-    that need ranges run in fp32. Raises ConfigurationError for a wrong file, and for int8 without ranges.
+    that need ranges run in fp32. Within it, `arguments` has the cfg, weights and calibration
+    of an imported model. Raises ConfigurationError for a wrong file, and for int8 without ranges.
     """
+    with _files_of_the_model(arguments), _with_policy(arguments, recording=recording) as cfg:
+        yield cfg
+
+
+@contextlib.contextmanager
+def _files_of_the_model(arguments: argparse.Namespace) -> Iterator[None]:
+    from harness.errors import ConfigurationError
+
+    if arguments.model is None:
+        if arguments.model_required and not (arguments.cfg and arguments.weights):
+            raise ConfigurationError(
+                "a model is required",
+                hint="Give --model with an ONNX or TensorFlow Lite file, or --cfg and --weights.",
+            )
+        yield
+        return
+    if arguments.cfg or arguments.weights:
+        raise ConfigurationError("--model takes the place of --cfg and --weights: give one or the other")
+    from harness import console
+    from harness.importing.metadata import describe
+    from harness.importing.model import import_model
+    from harness.importing.writer import write_model
+    from harness.temporary import temporary_folder
+
+    with temporary_folder("import") as folder:
+        with console.progress(f"importing {arguments.model.name}", total=1) as bar:
+            model = import_model(arguments.model)
+            said = describe(model)
+            files = write_model(model, folder, said, said.preprocessing)
+            bar.advance()
+        for warning in model.warnings:
+            console.warn(warning)
+        arguments.cfg, arguments.weights = files.cfg, files.weights
+        if getattr(arguments, "calibration", "") is None:
+            arguments.calibration = files.calibration
+        yield
+
+
+@contextlib.contextmanager
+def _with_policy(arguments: argparse.Namespace, *, recording: bool) -> Iterator[Path]:
     from harness.config.darknet_cfg import parse_cfg
     from harness.config.model_files import check_model
     from harness.config.policy import apply, in_fp32_where_static

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.prediction.model import Prediction
 
 _OPTIONS_OF_A_PREDICTION = (
+    "model",
     "cfg",
     "weights",
     "policy",
@@ -85,10 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_options_without_effect(arguments)
     if arguments.calibrate:
         return _calibrate(arguments)
-    if not (arguments.cfg and arguments.weights and arguments.target):
+    if not ((arguments.model or (arguments.cfg and arguments.weights)) and arguments.target):
         raise ConfigurationError(
-            "--cfg, --weights and --target are required",
-            hint="Name a network and a board: --cfg C --weights W --target pi4.",
+            "a model and --target are required",
+            hint="Name a network and a board: --model M --target pi4, or --cfg C --weights W --target pi4.",
         )
     from harness import console
     from harness.prediction.llvm import find_llvm
