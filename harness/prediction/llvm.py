@@ -89,23 +89,22 @@ class Llvm:
         return self._analysed(blocks[:middle], cpu, text) + self._analysed(blocks[middle:], cpu, text)
 
 
-@cache
 def find_llvm() -> Llvm | None:
     """The newest LLVM on this system that has both programs; None if no version has."""
-    found = [
-        llvm
-        for suffix in ("", *(f"-{version}" for version in range(LEAST_VERSION, _NEWEST_TRIED)))
-        if (llvm := _find(suffix)) and llvm.version >= (LEAST_VERSION, 0, 0)
-    ]
+    suffixes = ("", *(f"-{version}" for version in range(LEAST_VERSION, _NEWEST_TRIED)))
+    found = ((shutil.which(f"llvm-mc{suffix}"), shutil.which(f"llvm-mca{suffix}")) for suffix in suffixes)
+    return _newest(tuple((mc, mca) for mc, mca in found if mc and mca))
+
+
+@cache
+def _newest(programs: tuple[tuple[str, str], ...]) -> Llvm | None:
+    """Of pairs of llvm-mc and llvm-mca. Others may be installed while harness runs."""
+    found: list[Llvm] = []
+    for mc, mca in programs:
+        match = _VERSION.search(_run([mca, "--version"], "").stdout)
+        if match and int(match[1]) >= LEAST_VERSION:
+            found.append(Llvm(mc=mc, mca=mca, version=(int(match[1]), int(match[2]), int(match[3]))))
     return max(found, key=lambda llvm: llvm.version, default=None)
-
-
-def _find(suffix: str) -> Llvm | None:
-    mc, mca = (shutil.which(name + suffix) for name in ("llvm-mc", "llvm-mca"))
-    if mc is None or mca is None:
-        return None
-    match = _VERSION.search(_run([mca, "--version"], "").stdout)
-    return Llvm(mc=mc, mca=mca, version=(int(match[1]), int(match[2]), int(match[3]))) if match else None
 
 
 def _run(command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:

@@ -212,3 +212,25 @@ def test_an_llvm_that_lacks_some_cores_counts_as_missing(
     assert (found.find() is not None) == enough
     cores = [load_core_model(path.stem) for path in resource("toolchains", "cores").glob("*.yaml")]
     assert max(core.least_llvm for core in cores) == llvm.VERSION_FOR_ALL_CORES
+
+
+def test_an_llvm_that_is_installed_meanwhile_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(llvm, "_NEWEST_TRIED", llvm.LEAST_VERSION + 1)
+
+    def install(suffix: str, version: str) -> None:
+        for name in ("llvm-mc", "llvm-mca"):
+            program = tmp_path / f"{name}{suffix}"
+            program.write_text(f"#!/bin/sh\necho LLVM version {version}\n")
+            program.chmod(0o755)
+
+    install("", "16.0.1")
+    before = llvm.find_llvm()
+    assert before is not None
+    assert before.version == (16, 0, 1)
+    install(f"-{llvm.LEAST_VERSION}", "19.1.7")
+    after = llvm.find_llvm()
+    assert after is not None
+    assert after.version == (19, 1, 7)
