@@ -43,12 +43,13 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     that need ranges run in fp32. Within it, `arguments` has the cfg, weights and calibration
     of an imported model. Raises ConfigurationError for a wrong file, and for int8 without ranges.
     """
-    with _files_of_the_model(arguments), _with_policy(arguments, recording=recording) as cfg:
+    with model_files(arguments), with_policy(arguments, arguments.policy, recording=recording) as cfg:
         yield cfg
 
 
 @contextlib.contextmanager
-def _files_of_the_model(arguments: argparse.Namespace) -> Iterator[None]:
+def model_files(arguments: argparse.Namespace) -> Iterator[None]:
+    """Imports the file of --model: within, `arguments` has its cfg, weights and calibration."""
     from harness.errors import ConfigurationError
 
     if arguments.model is None:
@@ -82,7 +83,10 @@ def _files_of_the_model(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _with_policy(arguments: argparse.Namespace, *, recording: bool) -> Iterator[Path]:
+def with_policy(
+    arguments: argparse.Namespace, policy: str | None, *, recording: bool = False, ranges: bool = True
+) -> Iterator[Path]:
+    """The cfg of `arguments`, or a copy with the policy's precisions. Without `ranges`, int8 needs none."""
     from harness.config.darknet_cfg import parse_cfg
     from harness.config.model_files import check_model
     from harness.config.policy import apply, in_fp32_where_static
@@ -92,13 +96,13 @@ def _with_policy(arguments: argparse.Namespace, *, recording: bool) -> Iterator[
     calibration = getattr(arguments, "calibration", None)
     network = check_model(arguments.cfg, arguments.weights, calibration)
     text = network.text
-    if arguments.policy:
-        text = apply(read_policy(arguments.policy), text, network.file)
+    if policy:
+        text = apply(read_policy(policy), text, network.file)
     if recording:
         text = in_fp32_where_static(text)
-    elif calibration is None:
+    elif calibration is None and ranges:
         _check_ranges(arguments, parse_cfg(text, network.file))
-    if not arguments.policy:
+    if not policy:
         yield arguments.cfg
         return
     with temporary_folder("policy") as folder:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_options import add_model, chosen_cfg, positive_number
+from harness.commands.model_options import add_model, model_files, positive_number, with_policy
 from harness.errors import ConfigurationError
 from harness.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.config.targets import Target
     from harness.prediction.engine_run import LayerDescription
@@ -96,9 +97,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     rows = []
     targets = [load_target(name) for name in arguments.target]
-    with chosen_cfg(arguments) as cfg:
+    with model_files(arguments):
+        policies = _policies(arguments)
         for target in targets:
-            rows += _predict(target, cfg, arguments)
+            for policy in policies:
+                with (
+                    with_policy(arguments, policy, ranges=False) as cfg,
+                    _ranges(arguments, cfg) as calibration,
+                ):
+                    found = _predict(target, cfg, calibration, arguments)
+                rows += [{"policy": policy or "as-is", **row} for row in found]
     if arguments.json:
         console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
     else:
@@ -165,15 +173,47 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _predict(target: Target, cfg: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _policies(arguments: argparse.Namespace) -> list[str | None]:
+    """The policy of the command line; all precisions of an imported model that asks for none itself."""
+    from harness.config.darknet_cfg import read_cfg
+
+    if arguments.policy or not arguments.model:
+        return [arguments.policy]
+    network = read_cfg(arguments.cfg)
+    return (
+        ["fp32", "fp16", "int8"] if all(layer.precision == "fp32" for layer in network.weighted) else [None]
+    )
+
+
+@contextlib.contextmanager
+def _ranges(arguments: argparse.Namespace, cfg: Path) -> Iterator[Path | None]:
+    """The calibration of the command line, else made-up ranges: the time of int8 does not depend on them."""
+    from harness.config.darknet_cfg import read_cfg
+    from harness.temporary import temporary_folder
+
+    network = read_cfg(cfg)
+    static = any(layer.precision == "int8" and not layer.quantize for layer in network.weighted)
+    if arguments.calibration or not static:
+        yield arguments.calibration
+        return
+    with temporary_folder("ranges") as folder:
+        tensors = [{"layer": layer, "min": -4.0, "max": 4.0} for layer in range(-1, len(network.layers))]
+        made_up = folder / "ranges.json"
+        made_up.write_text(json.dumps({"format": "mpe-calibration", "version": 1, "tensors": tensors}))
+        yield made_up
+
+
+def _predict(
+    target: Target, cfg: Path, calibration: Path | None, arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
     from harness.prediction.engine_run import profile_emulated
     from harness.prediction.predictor import find_predictor
     from harness.runtimes.engine import EngineOptions
 
     predictor = find_predictor(target)
     files = {"cfg": cfg, "weights": arguments.weights}
-    if arguments.calibration:
-        files["calibration"] = arguments.calibration
+    if calibration:
+        files["calibration"] = calibration
     options = EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm, prefer=arguments.prefer)
     profile, layers = profile_emulated(target, files, options)
     return [
@@ -213,16 +253,20 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
     from harness.report.notes import borrowed_note
     from harness.report.tables import figure
 
+    several = len({row["policy"] for row in rows}) > 1
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("target", "threads", "predicted FPS", "predicted ms", "interval ms", "memory ms"):
-        table.add_column(heading, justify="left" if heading == "target" else "right")
+    for heading in ("target", *(["policy"] if several else [])):
+        table.add_column(heading)
+    for heading in ("threads", "predicted FPS", "predicted ms", "interval ms", "memory ms"):
+        table.add_column(heading, justify="right")
     table.add_column("M instructions", justify="right")
     table.add_column("MB moved", justify="right")
     table.add_column("error", justify="right")
     for row in rows:
         mark = "" if row["prediction_validated"] else " unvalidated"
         table.add_row(
-            *(row["target"], str(row["threads"]), figure(row["predicted_fps"]), figure(row["predicted_ms"])),
+            *(row["target"], *([row["policy"]] if several else []), str(row["threads"])),
+            *(figure(row["predicted_fps"]), figure(row["predicted_ms"])),
             f"{figure(row['predicted_low_ms'])} to {figure(row['predicted_high_ms'])}",
             *(figure(row["memory_ms"]), figure(row["instructions"], 1e6), figure(row["bytes_moved"], 1e6)),
             f"{100 * row['prediction_error']:.0f} %{mark}",
@@ -238,7 +282,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
             output.print(console.text(borrowed_note(lender, target)), soft_wrap=True)
     for row in rows if layers else ():
         print_layers(
-            f"{row['target']}, {row['threads']} thread{'s'[: row['threads'] > 1]}",
+            _heading(row, with_policy=several),
             "predicted ms",
             [
                 (
@@ -248,3 +292,8 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
                 for layer in row["layers"]
             ],
         )
+
+
+def _heading(row: Mapping[str, Any], *, with_policy: bool) -> str:
+    threads = f"{row['threads']} thread{'s'[: row['threads'] > 1]}"
+    return ", ".join([row["target"], *([row["policy"]] if with_policy else []), threads])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
 
 from harness import cli
-from harness.commands.model_options import add_engine, add_model, chosen_cfg
+from harness.commands import predict
+from harness.commands.model_options import add_engine, add_model, chosen_cfg, model_files, with_policy
+from harness.config.darknet_cfg import read_cfg
 from harness.errors import ConfigurationError
 
 
@@ -59,3 +62,21 @@ def test_a_command_line_without_one_model_is_refused(
     assert message in capsys.readouterr().err
     assert cli.main(["predict", *words, "--target", "pi4"]) == 2
     assert ("are required" if "required" in message else message) in capsys.readouterr().err
+
+
+@pytest.mark.data
+def test_a_prediction_takes_all_precisions_of_a_float_model(shared_data: Path) -> None:
+    folder = shared_data / "import" / "mlperf-tiny"
+    for name, policies in (("vww_96_float", ["fp32", "fp16", "int8"]), ("vww_96_int8", [None])):
+        arguments = parsed("--model", str(folder / f"{name}.tflite"))
+        with model_files(arguments):
+            assert predict._policies(arguments) == policies
+            if policies[-1] is None:
+                continue
+            with (
+                with_policy(arguments, "int8", ranges=False) as cfg,
+                predict._ranges(arguments, cfg) as calibration,
+            ):
+                assert calibration is not None
+                tensors = json.loads(calibration.read_text())["tensors"]
+                assert len(tensors) == len(read_cfg(cfg).layers) + 1
