@@ -113,6 +113,7 @@ class Graph:
     metadata: dict[str, str] = field(default_factory=dict)  # what the model says about itself
     normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # mean, deviation of pixels
     _names: int = 0
+    _named: dict[str, str] = field(default_factory=dict)  # made-up names: the model's before them
     _free: int = _COMPUTED  # elements of constants that may still be computed
 
     def shape(self, name: str) -> Shape:
@@ -195,11 +196,18 @@ class Graph:
                 before = self.quantization(inputs[0])
                 grid = quantization or (moved(op, before, attributes) if before else None)
                 return self.constant(value, name=name, quantization=grid)
-        output = self.fresh(name or f"{inputs[0]}_{op}")
+        output = self.fresh(name) if name else self._made_up(inputs[0], op)
         self.add_tensor(Tensor(name=output, shape=shape, quantization=quantization))
         node = Node(op=op, inputs=inputs, output=output, attributes=attributes, source=source)
         self.insert(node)
         return output
+
+    def _made_up(self, name: str, op: str) -> str:
+        """A name for a tensor that the model has no name for: the last one that it has, and the operator."""
+        named = self._named.get(name, name)
+        found = self.fresh(f"{named}_{op}")
+        self._named[found] = named
+        return found
 
     def insert(self, node: Node) -> None:
         self.nodes[node] = None

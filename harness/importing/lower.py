@@ -36,13 +36,15 @@ def lower(graph: Graph) -> tuple[Sections, tuple[Output, ...]]:
         if rule is None:
             raise node.source.unsupported("this operator is not supported")
         rule(sections, node)
+    places: list[str] = []
+    for _, tensor in graph.outputs:
+        section = sections.place(tensor, natural(graph.shape(tensor)))
+        taken = section == sections.input or section in places
+        places.append(sections.copy(section) if taken else section)
     outputs = []
-    for name, tensor in graph.outputs:
-        shape = graph.shape(tensor)
-        section = sections.place(tensor, natural(shape))
-        if section == sections.input:
-            section = sections.copy_of_input()
-        outputs.append(Output(name=name, shape=shape, section=section))
+    for (name, tensor), section in zip(graph.outputs, places, strict=True):
+        renamed = sections.rename(section, name)
+        outputs.append(Output(name=name, shape=graph.shape(tensor), section=renamed))
     return sections, tuple(outputs)
 
 

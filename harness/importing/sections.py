@@ -57,7 +57,7 @@ class Sections:
         shape = natural(graph.shape(graph.input))
         name = safe_name(graph.input)
         sections = cls(graph=graph, input=name, input_shape=shape)
-        sections._shapes[name] = shape
+        sections._shapes = {name: shape, "input": shape}  # which every cfg's input is called, too
         sections._places[graph.input] = name
         sections._grids[name] = graph.quantization(graph.input)
         return sections
@@ -118,12 +118,31 @@ class Sections:
         self._places[node.output] = name
         return name
 
-    def copy_of_input(self) -> str:
-        """A section that passes the network's input on, for a model whose output is its input."""
+    def copy(self, section: str) -> str:
+        """A section that passes another one on, or the network's input, for one more output of the same."""
         return self._append(
-            "activation", "copy", [self.input], self.input_shape, [("activation", "linear")],
-            grid=self._grids[self.input],
-        )  # fmt: skip
+            "activation",
+            f"{section}_copy",
+            [section],
+            self._shapes[section],
+            [("activation", "linear")],
+            grid=self._grids[section],
+        )
+
+    def rename(self, section: str, name: str) -> str:
+        """Names a section after an output of the model, if no other one has the name; returns its name.
+
+        No section is added afterwards.
+        """
+        wanted = safe_name(name)
+        if wanted in self._shapes:
+            return section
+        for found in self.found:
+            found.name = wanted if found.name == section else found.name
+            found.inputs = [wanted if source == section else source for source in found.inputs]
+        self._shapes[wanted] = self._shapes.pop(section)
+        self._grids[wanted] = self._grids.pop(section)
+        return wanted
 
     def grid(self, section: str) -> Quantization | None:
         return self._grids.get(section)

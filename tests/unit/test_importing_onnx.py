@@ -494,6 +494,15 @@ def test_post_processing_is_left_out_and_described(tmp_path: Path) -> None:
     assert list(found.cuts[0].constants) == ["most"]
 
 
+def test_outputs_keep_their_names_and_two_of_one_tensor_are_two_layers(tmp_path: Path) -> None:
+    model = model_of(
+        [node("Relu", "x", "792"), node("Identity", "792", "same"), node("Identity", "x", "input")],
+        outputs="792 same input",
+    )
+    found = check(model, tmp_path)
+    assert [output.section for output in found.outputs] == ["t792", "same", "x_copy"]
+
+
 def test_an_operator_that_no_output_needs_does_not_matter(tmp_path: Path) -> None:
     model = model_of([node("Relu", "x"), node("Lstm", "x", "unused")])
     assert kinds(imported(model, tmp_path)) == ["activation"]

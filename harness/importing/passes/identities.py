@@ -38,6 +38,11 @@ def _remove(graph: Graph, node: Node) -> None:
     else:
         node.op = "Requantize"
         return
+    maker = graph.producer.get(before)
+    if maker is not None and graph.only_user(before) is node:
+        graph.annotate(after, new or old)
+        graph.take_over(maker, node)
+        return
     graph.replace(after, before)
     graph.remove(node)
 

@@ -81,4 +81,7 @@ def _both(
         made = graph.emit(op, [made], {key: numbers}, source=last.source, quantization=grid)
     graph.replace(last.output, made)
     graph.remove(last)
+    del graph.tensors[last.output]
+    if made in graph.producer:
+        made = graph.rename(made, last.output)
     return [name, graph.producer[made].inputs[0], made] if made in graph.producer else [name]
