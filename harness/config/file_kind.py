@@ -53,7 +53,7 @@ SAVED_MODEL = Kind("a TensorFlow SavedModel", _FROM_SAVED)
 _CORE_ML = Kind("a Core ML model", _FROM_SOURCE)
 _ENGINE = Kind("a TensorRT engine", _FROM_SOURCE)
 _TEXT = Kind("a text file")
-_BINARY = Kind("a binary file")
+BINARY = Kind("a binary file")
 _HDF5 = Kind("an HDF5 file, as Keras writes its models", _FROM_KERAS)
 _PICKLE = Kind("a Python pickle, as old PyTorch models are", _FROM_PYTORCH)
 _GRAPH = Kind("a protocol buffer, as TensorFlow's frozen graphs are", _FROM_GRAPH)
@@ -132,7 +132,7 @@ def expect_weights(path: Path) -> None:
         raise file_error(path, error) from None
     kind = kind_of(path)
     # A file of numbers looks like any other binary file without a magic number.
-    if kind and kind not in (WEIGHTS, _BINARY):
+    if kind and kind not in (WEIGHTS, BINARY):
         raise _other(path, kind, WEIGHTS)
 
 
@@ -164,7 +164,7 @@ def kind_of(path: Path) -> Kind | None:
     for pattern, kind in _PATTERNS:
         if pattern.match(text):
             return kind
-    return _BINARY if b"\0" in head else _TEXT
+    return BINARY if b"\0" in head else _TEXT
 
 
 def _zip_kind(path: Path) -> Kind:

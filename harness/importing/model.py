@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.config.document import nearest_file
-from harness.config.file_kind import CFG, ONNX, TFLITE, Kind, kind_of
+from harness.config.file_kind import BINARY, CFG, ONNX, TFLITE, Kind, kind_of
 from harness.errors import ConfigurationError
 from harness.importing.graph import MOST_OUTPUTS, Cut, Graph, Shape
 from harness.importing.lower import Output, lower
@@ -64,6 +64,8 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
 def _read(path: Path, input_shape: Shape | None) -> tuple[Graph, str]:
     """The graph of a file, by its content, and the name of its format."""
     kind = kind_of(path)
+    if kind == BINARY and path.suffix == ".onnx":
+        kind = ONNX  # written by a program that orders fields differently
     if kind not in (ONNX, TFLITE):
         raise _not_importable(path, kind)
     package = "onnx" if kind == ONNX else "tflite"

@@ -205,6 +205,16 @@ def test_models_that_are_archives_or_folders(tmp_path: Path, capsys: pytest.Capt
         assert command in run(capsys, path, "--out", tmp_path / "out")[2]
 
 
+def test_the_order_of_a_models_fields_does_not_matter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = ModelProto(ir_version=CLASSIFIER.ir_version, opset_import=CLASSIFIER.opset_import)
+    body = ModelProto(graph=CLASSIFIER.graph)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(body.SerializeToString() + head.SerializeToString())
+    assert run(capsys, path, "--out", tmp_path / "out")[0] == 0
+
+
 def test_a_missing_package_is_named(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
