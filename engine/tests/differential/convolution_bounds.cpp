@@ -75,10 +75,6 @@ bool is_winograd(const Kernel& kernel) { return kernel.algorithm.starts_with("wi
 
 bool half_arithmetic(std::string_view isa) { return isa.find("fp16") != std::string_view::npos; }
 
-bool sums_halves(const Kernel& kernel) {
-  return kernel.precision == Precision::kFp16 && half_arithmetic(kernel.isa);
-}
-
 double scale_of(const Kernel& kernel, const Sums& sums) {
   if (!is_winograd(kernel)) return sums.magnitude;
   if (!sums_halves(kernel)) return sums.mixed_magnitude;
@@ -113,6 +109,10 @@ bool may_overflow(const Kernel& kernel, const Sums& sums) {
 }
 
 }  // namespace
+
+bool sums_halves(const Kernel& kernel) {
+  return kernel.precision == Precision::kFp16 && half_arithmetic(kernel.isa);
+}
 
 LoadedWeights load_weights(const mpe::Network& network, const std::string& path) {
   LoadedWeights all;

@@ -38,6 +38,9 @@ struct Kernel {
   std::string_view algorithm;
 };
 
+// Does the kernel sum in half precision, in which terms may overflow?
+bool sums_halves(const Kernel& kernel);
+
 // One sentence about the first value that is further off than documented (docs/performance.md:
 // "What precision costs in accuracy"), or "". The documented bounds are relative to a tensor's
 // largest value; terms that cancel make that value small but not their rounding errors, so the
