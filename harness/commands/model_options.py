@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.config.darknet_cfg import DarknetCfg
+    from harness.importing.writer import ImportedFiles
     from harness.runtimes.engine import EngineOptions
 
 
@@ -45,6 +46,13 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
     """
     with model_files(arguments), with_policy(arguments, arguments.policy, recording=recording) as cfg:
         yield cfg
+
+
+def import_to_cache(model: Path) -> ImportedFiles:
+    """For read_sweep: the packages are loaded for a sweep that has a model to import."""
+    from harness.importing import stored
+
+    return stored.import_to_cache(model)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_options import add_model, model_files, positive_number, with_policy
+from harness.commands.model_options import (
+    add_model,
+    import_to_cache,
+    model_files,
+    positive_number,
+    with_policy,
+)
 from harness.errors import ConfigurationError
 from harness.text import printable
 
@@ -139,7 +145,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
         )
     target = load_target(arguments.target[0])
     predictor = find_predictor(target, fitted=False)
-    sweep = read_sweep(arguments.calibrate)
+    sweep = read_sweep(arguments.calibrate, import_to_cache)
     folder = arguments.results or default_folder(sweep)
     if not (folder / FILE_NAME).is_file():
         raise ConfigurationError(

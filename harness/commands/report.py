@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness import console
+from harness.commands.model_options import import_to_cache
 from harness.commands.run import default_folder
 from harness.errors import ConfigurationError
 
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"--json and --format {arguments.format} exclude each other",
             hint="Leave one of them out.",
         )
-    folder = arguments.results or default_folder(read_sweep(arguments.matrix))
+    folder = arguments.results or default_folder(read_sweep(arguments.matrix, import_to_cache))
     with stored_results(folder) as store:
         last = store.last_run()
         if last is None:

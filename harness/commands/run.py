@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.commands.model_options import import_to_cache
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             "--watch and --quiet exclude each other",
             hint="Leave one of them out.",
         )
-    sweep = read_sweep(arguments.matrix)
+    sweep = read_sweep(arguments.matrix, import_to_cache)
     if arguments.sustained is not None:
         sweep = replace(sweep, protocol=sweep.protocol.sustained_for(arguments.sustained))
     fleet = Fleet(arguments.boards)

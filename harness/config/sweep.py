@@ -29,6 +29,7 @@ class Model:
     name: str
     cfg: Path
     weights: Path
+    source: Path | None = None  # of an imported model: its own file
     random_weights: bool = False  # they are written to `weights` when needed
     calibration: Path | Calibration = Calibration()
     dataset: Path | None = None

@@ -3,7 +3,7 @@
     models:
       - name: digits
         cfg: ../digits/digits.cfg              # paths are relative to this file
-        weights: ../digits/digits.weights
+        weights: ../digits/digits.weights      # or, in place of both, model: a.onnx or a.tflite
         dataset: ../digits/data                # accuracy; without it only speed and memory are measured
         resize: stretch
         calibration: {images: 32, method: minmax}   # or the path of a calibration file
@@ -26,32 +26,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.config.core_list import parse_cores
-from harness.config.data_set_path import DataSetPath
 from harness.config.document import Node, read_document
 from harness.config.policy_file import PolicyShape
-from harness.config.random_weights import random_weights_file
 from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import (
     Build,
-    Calibration,
     EmulatedProtocol,
-    Model,
     Options,
     Protocol,
     Step,
     Sweep,
     variants,
 )
+from harness.config.sweep_models import MODEL, PLAIN_NAME, ModelFiles, imported
 from harness.config.targets import TargetShape
 from harness.config.validation import (
     Boolean,
     Choice,
     Either,
-    ExistingPath,
     Field,
     Integer,
     Line,
@@ -69,10 +66,6 @@ P = TypeVar("P", bound=Protocol)
 
 TOOLCHAINS = ("zig", "gcc", "clang", "armclang")
 QUANTIZERS = ("builtin", "tensorflow")
-RESIZES = ("stretch", "letterbox", "letterbox_top_left", "crop")
-METHODS = ("minmax", "percentile", "kl", "mse")
-RANDOM = "random"
-NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
 
 
 def _make_sweep(node: Node, **values: Any) -> Sweep:
@@ -90,102 +83,6 @@ def _make_sweep(node: Node, **values: Any) -> Sweep:
             raise node.error(f"a sweep with steps has no {key}: each step names its own", key=key)
     return sweep
 
-
-_CALIBRATION = Record(
-    what="a calibration",
-    defaults=Calibration,
-    fields={
-        "dataset": Field(
-            shape=DataSetPath(),
-            help="data set to record ranges on (of a data.yaml its split train); the model's own if absent",
-            example="../digits/data",
-        ),
-        "images": Field(
-            shape=Integer(least=1, most=100_000),
-            help="number of images from the start of the data set",
-            example=64,
-        ),
-        "method": Field(
-            shape=Choice(what="method", names=lambda: METHODS),
-            help="how a range is derived from the values of a tensor",
-            example="percentile",
-        ),
-    },
-    make=from_dataclass(Calibration),
-)
-
-
-class _Weights:
-    """The path of a weights file, or `random`."""
-
-    _path = ExistingPath(what="weights file")
-
-    def read(self, node: Node) -> Path | None:
-        return None if node.source == RANDOM else self._path.read(node)
-
-    def schema(self) -> Schema:
-        return self._path.schema()
-
-
-def _make_model(node: Node, *, cfg: Path, weights: Path | None, **values: Any) -> Model:
-    if weights is None and values.get("dataset"):
-        raise node.error("random weights have no accuracy: leave out the dataset", key="dataset")
-    return Model(
-        cfg=cfg,
-        weights=weights or random_weights_file(cfg),
-        random_weights=weights is None,
-        place=f"{node.file}:{node.line}",
-        **values,
-    )
-
-
-_NAME = Text(expected="a name of letters, digits and . _ - +", pattern=NAME)
-_MODEL = Record(
-    what="a model",
-    fields={
-        "name": Field(shape=_NAME, help="name in reports", required=True, example="digits"),
-        "cfg": Field(
-            shape=ExistingPath(what="Darknet cfg"),
-            help="path of the Darknet cfg, relative to this file",
-            required=True,
-            example="../digits/digits.cfg",
-        ),
-        "weights": Field(
-            shape=_Weights(),
-            help="path of the Darknet weights, relative to this file; `random` to measure speed alone",
-            required=True,
-            example="../digits/digits.weights",
-        ),
-        "calibration": Field(
-            shape=Either(short=ExistingPath(what="calibration file"), long=_CALIBRATION),
-            help="path of a file of `harness calibrate`, or how to record the ranges of int8 layers",
-            example={"images": 32, "method": "minmax"},
-        ),
-        "dataset": Field(
-            shape=DataSetPath(),
-            help="data set to evaluate accuracy on, relative to this file: a folder with images/ and YOLO "
-            "labels/, a data.yaml (its split val, or data.yaml:test), COCO JSON, or ImageNet-like file names",
-            example="../digits/data",
-        ),
-        "labels": Field(
-            shape=ExistingPath(what="label list"),
-            help="path of a list of WordNet ids in the order of a classifier's outputs",
-            example="imagenet.labels",
-        ),
-        "resize": Field(
-            shape=Choice(what="resize", names=lambda: RESIZES),
-            help="how pictures are fitted to the network's input; if absent, as the model was most likely "
-            "trained",
-            example="letterbox",
-        ),
-        "limit": Field(
-            shape=Integer(least=1, most=10_000_000),
-            help="number of images to evaluate, from the start of the data set; all if absent",
-            example=500,
-        ),
-    },
-    make=_make_model,
-)
 
 _TOOLCHAIN = Choice(what="toolchain", names=lambda: TOOLCHAINS)
 
@@ -366,10 +263,12 @@ MATRIX = Record(
     what="a sweep",
     fields={
         "name": Field(
-            shape=_NAME, help="name of the results folder; the file's name if absent", example="first-look"
+            shape=PLAIN_NAME,
+            help="name of the results folder; the file's name if absent",
+            example="first-look",
         ),
         "models": Field(
-            shape=ListOf(what="models", item=_MODEL),
+            shape=ListOf(what="models", item=MODEL),
             help="networks to run",
             required=True,
             example=[
@@ -442,9 +341,13 @@ MATRIX = Record(
 )
 
 
-def read_sweep(path: Path) -> Sweep:
-    """Reads and checks a sweep file. Raises ConfigurationError with file and line."""
-    sweep = MATRIX.read(read_document(path))
+def read_sweep(path: Path, importer: Callable[[Path], ModelFiles] | None = None) -> Sweep:
+    """Reads and checks a sweep file. Raises ConfigurationError with file and line.
+
+    `importer` imports the models of other formats.
+    """
+    sweep: Sweep = MATRIX.read(read_document(path))
+    sweep = replace(sweep, models=tuple(imported(model, importer) for model in sweep.models))
     variants(sweep)
     return sweep
 

@@ -30,6 +30,21 @@ class ImportedFiles:
     labels: Path | None
     description: Path
 
+    def all(self) -> tuple[Path, ...]:
+        """Those that exist."""
+        found = (self.cfg, self.weights, self.calibration, self.labels, self.description)
+        return tuple(path for path in found if path is not None)
+
+    def moved(self, folder: Path) -> ImportedFiles:
+        """The same files in another folder."""
+        return ImportedFiles(
+            cfg=folder / self.cfg.name,
+            weights=folder / self.weights.name,
+            calibration=folder / self.calibration.name if self.calibration else None,
+            labels=folder / self.labels.name if self.labels else None,
+            description=folder / self.description.name,
+        )
+
 
 def write_model(
     model: ImportedModel, folder: Path, said: Description, preprocessing: Preprocessing

@@ -14,6 +14,7 @@ from harness.config import sweep_file as schema
 from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
 from harness.config.sweep_file import json_schema, read_sweep
 from harness.errors import ConfigurationError
+from harness.importing.stored import import_to_cache
 from harness.resources import resource
 from harness.sweep.plan import cells
 
@@ -147,6 +148,42 @@ def test_random_weights_belong_to_what_is_in_the_cfg(tmp_path: Path, monkeypatch
     assert read_sweep(tmp_path / "sweep.yaml").models[0].weights != model.weights
 
 
+@pytest.mark.data
+def test_a_model_of_another_format_is_imported(
+    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    folder = shared_data / "import" / "mlperf-tiny"
+    text = f"models:\n- {{name: float, model: {folder}/vww_96_float.tflite}}\n"
+    text += f"- {{name: int8, model: {folder}/vww_96_int8.tflite}}\n"
+    text += "policies: [as-is, fp16]\ntargets: [host]\n"
+    file = write_sweep(tmp_path, text)
+    first, second = read_sweep(file, import_to_cache).models
+    assert first.source == folder / "vww_96_float.tflite"
+    assert first.weights.parent == first.cfg.parent
+    assert first.cfg.parent.parent == tmp_path / "cache" / "imports"
+    assert isinstance(first.calibration, Calibration)
+    assert isinstance(second.calibration, Path)
+    assert second.calibration.exists()
+    assert read_sweep(file, import_to_cache).models == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("name: net, model: net.cfg", "is a Darknet cfg already"),
+        ("name: net, model: net.cfg, cfg: net.cfg", "model takes the place of cfg and weights"),
+        ("name: net, cfg: net.cfg", "net needs model, or cfg and weights"),
+        ("name: net", "net needs model, or cfg and weights"),
+        ("name: net, model: none.onnx", "none.onnx"),
+    ],
+)
+def test_a_model_has_one_kind_of_files(model: str, message: str, tmp_path: Path) -> None:
+    file = write_sweep(tmp_path, f"models: [{{{model}}}]\n" + REST)
+    with pytest.raises(ConfigurationError, match=rf"sweep\.yaml:1: .*{message}"):
+        read_sweep(file, import_to_cache)
+
+
 def test_the_sweep_that_ships_names_techniques_in_the_engine_s_order() -> None:
     sweep = read_sweep(resource("cfg", "sweeps", "ablation.yaml"))
     header = resource("engine", "src", "kernels", "classical", "technique.h").read_text()
@@ -237,7 +274,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         (MODEL + REST + "options: [{isa: }]\n", 4, "expected the name of an instruction set, found nothing"),
         ("models: [{name: n, cfg: ne.cfg, weights: net.weights}]\n" + REST, 1, "Darknet cfg "),
         ("models: [{name: n, cfg: net.cfg,\n  weights: data}]\n" + REST, 2, "expected a weights file, but "),
-        ("models: [{name: n, cfg: net.cfg}]\n" + REST, 1, "a model needs the key weights"),
+        ("models: [{name: n, cfg: net.cfg}]\n" + REST, 1, "n needs model, or cfg and weights"),
         ('models: [{name: n, cfg: "x\\0", weights: net.weights}]\n' + REST, 1, "found a null character"),
         (
             f"models: [{{name: n, cfg: {'x' * 5000}, weights: net.weights}}]\n" + REST,

@@ -1,0 +1,173 @@
+"""The models of a sweep file: a cfg with weights, or a file that is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.config.data_set_path import DataSetPath
+from harness.config.document import Node
+from harness.config.random_weights import random_weights_file
+from harness.config.sweep import Calibration, Model
+from harness.config.validation import (
+    Choice,
+    Either,
+    ExistingPath,
+    Field,
+    Integer,
+    Record,
+    Schema,
+    Text,
+    from_dataclass,
+)
+from harness.errors import ConfigurationError
+
+RESIZES = ("stretch", "letterbox", "letterbox_top_left", "crop")
+METHODS = ("minmax", "percentile", "kl", "mse")
+RANDOM = "random"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
+
+_CALIBRATION = Record(
+    what="a calibration",
+    defaults=Calibration,
+    fields={
+        "dataset": Field(
+            shape=DataSetPath(),
+            help="data set to record ranges on (of a data.yaml its split train); the model's own if absent",
+            example="../digits/data",
+        ),
+        "images": Field(
+            shape=Integer(least=1, most=100_000),
+            help="number of images from the start of the data set",
+            example=64,
+        ),
+        "method": Field(
+            shape=Choice(what="method", names=lambda: METHODS),
+            help="how a range is derived from the values of a tensor",
+            example="percentile",
+        ),
+    },
+    make=from_dataclass(Calibration),
+)
+
+
+class _Weights:
+    """The path of a weights file, or `random`."""
+
+    _path = ExistingPath(what="weights file")
+
+    def read(self, node: Node) -> Path | None:
+        return None if node.source == RANDOM else self._path.read(node)
+
+    def schema(self) -> Schema:
+        return self._path.schema()
+
+
+_ABSENT = Path()  # in place of a path that is not given
+
+
+def _make_model(
+    node: Node,
+    *,
+    model: Path | None = None,
+    cfg: Path | None = None,
+    weights: Path | None = _ABSENT,
+    **values: Any,
+) -> Model:
+    if model is not None:
+        if cfg is not None or weights is not _ABSENT:
+            raise node.error("model takes the place of cfg and weights: give one or the other", key="model")
+        return Model(cfg=_ABSENT, weights=_ABSENT, source=model, place=f"{node.file}:{node.line}", **values)
+    if cfg is None or weights is _ABSENT:
+        raise node.error(f"{values['name']} needs model, or cfg and weights")
+    if weights is None and values.get("dataset"):
+        raise node.error("random weights have no accuracy: leave out the dataset", key="dataset")
+    return Model(
+        cfg=cfg,
+        weights=weights or random_weights_file(cfg),
+        random_weights=weights is None,
+        place=f"{node.file}:{node.line}",
+        **values,
+    )
+
+
+PLAIN_NAME = Text(expected="a name of letters, digits and . _ - +", pattern=NAME)
+MODEL = Record(
+    what="a model",
+    fields={
+        "name": Field(shape=PLAIN_NAME, help="name in reports", required=True, example="digits"),
+        "model": Field(
+            shape=ExistingPath(what="ONNX or TensorFlow Lite file"),
+            help="path of an ONNX or TensorFlow Lite file, relative to this file; in place of cfg and "
+            "weights",
+            example="yolox_nano.onnx",
+        ),
+        "cfg": Field(
+            shape=ExistingPath(what="Darknet cfg"),
+            help="path of the cfg, relative to this file",
+            example="../digits/digits.cfg",
+        ),
+        "weights": Field(
+            shape=_Weights(),
+            help="path of the Darknet weights, relative to this file; `random` to measure speed alone",
+            example="../digits/digits.weights",
+        ),
+        "calibration": Field(
+            shape=Either(short=ExistingPath(what="calibration file"), long=_CALIBRATION),
+            help="path of a file of `harness calibrate`, or how to record the ranges of int8 layers",
+            example={"images": 32, "method": "minmax"},
+        ),
+        "dataset": Field(
+            shape=DataSetPath(),
+            help="data set to evaluate accuracy on, relative to this file: a folder with images/ and YOLO "
+            "labels/, a data.yaml (its split val, or data.yaml:test), COCO JSON, or ImageNet-like file names",
+            example="../digits/data",
+        ),
+        "labels": Field(
+            shape=ExistingPath(what="label list"),
+            help="path of a list of WordNet ids in the order of a classifier's outputs",
+            example="imagenet.labels",
+        ),
+        "resize": Field(
+            shape=Choice(what="resize", names=lambda: RESIZES),
+            help="how pictures are fitted to the network's input; if absent, as the model was most likely "
+            "trained",
+            example="letterbox",
+        ),
+        "limit": Field(
+            shape=Integer(least=1, most=10_000_000),
+            help="number of images to evaluate, from the start of the data set; all if absent",
+            example=500,
+        ),
+    },
+    make=_make_model,
+)
+
+
+class ModelFiles(Protocol):
+    """What an import gives."""
+
+    @property
+    def cfg(self) -> Path: ...
+    @property
+    def weights(self) -> Path: ...
+    @property
+    def calibration(self) -> Path | None: ...
+
+
+def imported(model: Model, importer: Callable[[Path], ModelFiles] | None) -> Model:
+    """The model with the files of its import. Raises ConfigurationError with the model's place."""
+    if model.source is None:
+        return model
+    if importer is None:
+        raise ConfigurationError(f"{model.place}: {model.source}: models are not imported here")
+    try:
+        files = importer(model.source)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{model.place}: {error.message}", hint=error.hint) from None
+    calibration = model.calibration
+    if isinstance(calibration, Calibration) and files.calibration is not None:
+        calibration = files.calibration
+    return replace(model, cfg=files.cfg, weights=files.weights, calibration=calibration)
