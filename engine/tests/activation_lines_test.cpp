@@ -18,6 +18,20 @@ constexpr Activation kCurved[] = {
 #include "model/activations.def"
 };
 
+double largest_error(Activation activation) {
+  switch (activation) {
+    case Activation::kHardMish:  // bends at -2
+      return 4e-4;
+    case Activation::kHardSwish:  // bends at -3
+      return 2e-4;
+    case Activation::kHardSigmoid:  // bends at -3
+    case Activation::kElu:          // at 0 its curve ends
+      return 7e-5;
+    default:
+      return 6e-5;
+  }
+}
+
 TEST(lines_are_close_to_the_activation) {
   for (const Activation activation : kCurved) {
     const ActivationLine* lines = mpe::activation_lines(activation);
@@ -28,10 +42,7 @@ TEST(lines_are_close_to_the_activation) {
       const double error = std::abs(mpe::activate_by_lines(lines, x) - exact);
       if (!(error <= worst)) worst = error;
     }
-    // Two bend sharply, at -2 and at -3.
-    CHECK(worst < (activation == Activation::kHardMish    ? 4e-4
-                   : activation == Activation::kHardSwish ? 2e-4
-                                                          : 7e-5));
+    CHECK(worst < largest_error(activation));
   }
 }
 

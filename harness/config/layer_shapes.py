@@ -83,12 +83,15 @@ def _rearranged(section: Options, shape: Shape) -> Shape:
         case "pad":
             before_and_after = (("front", "back"), ("top", "bottom"), ("left", "right"))
             added = (sum(section.integer(f"pad_{side}", 0) for side in sides) for sides in before_and_after)
-            return tuple(size + more for size, more in zip(shape, added, strict=True))  # type: ignore[return-value]
+            channels, height, width = (size + more for size, more in zip(shape, added, strict=True))
+            return channels, height, width
         case "slice":
             return _replaced(shape, _axis(section), _sliced(section, shape[_axis(section)]))
         case "reduce":
             reduced = section.options.get("axes", "").split(",")
-            return tuple(1 if name in reduced else size for name, size in zip(_AXES, shape, strict=True))  # type: ignore[return-value]
+            for axis, name in enumerate(_AXES):
+                shape = _replaced(shape, axis, 1 if name in reduced else shape[axis])
+            return shape
         case _:
             return shape
 
