@@ -227,14 +227,9 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
     return first_difference(actual, expected);
   }
   const Sums& sums = sums_for(layer, kernel, outcome, same_input);
-  // Winograd's transforms spread infinities and NaN over a tile, and the tap that makes the number
-  // of a depthwise kernel's taps even multiplies them by zero.
-  const mpe::ConvolutionShape& shape = *layer.operation->convolution();
-  const bool one_input_channel = shape.groups > 1 && shape.groups == shape.in.channels;
-  const bool mixes = kernel.algorithm.starts_with("winograd") ||
-                     (one_input_channel && shape.kernel_y * shape.kernel_x % 2 == 1);
   // In sums of halves, a finite term may overflow to the other infinity.
-  if (!std::isfinite(sums.magnitude) && same_input && !mixes && !sums_halves(kernel)) {
+  if (!std::isfinite(sums.magnitude) && same_input && !sums_halves(kernel) &&
+      !mixes_windows(layer, kernel)) {
     return other_kind(actual, expected);
   }
   return outside_bounds(layer, kernel, sums, actual);

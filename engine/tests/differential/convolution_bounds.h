@@ -16,8 +16,9 @@ struct LoadedWeights {
 LoadedWeights load_weights(const mpe::Network& network, const std::string& path);
 
 struct Sums {
-  std::vector<double> sums;  // before the activation
-  double magnitude = 0.0;    // the largest sum of the terms' magnitudes
+  std::vector<double> sums;        // before the activation
+  std::vector<double> magnitudes;  // of each sum: its terms' magnitudes, added
+  double magnitude = 0.0;          // the largest of them
   // The same if every weight met the largest value of its input channel: Winograd's transforms mix
   // all of a filter's weights, and all pixels of a tile, before they add.
   double mixed_magnitude = 0.0;
@@ -41,9 +42,15 @@ struct Kernel {
 // Does the kernel sum in half precision, in which terms may overflow?
 bool sums_halves(const Kernel& kernel);
 
+// Does a value depend on inputs outside its window, if these are not finite? Winograd's transforms
+// spread infinities and NaN over a tile, and the tap that makes the number of a depthwise kernel's
+// taps even multiplies them by zero.
+bool mixes_windows(const mpe::Layer& layer, const Kernel& kernel);
+
 // One sentence about the first value that is further off than documented (docs/performance.md:
 // "What precision costs in accuracy"), or "". The documented bounds are relative to a tensor's
 // largest value; terms that cancel make that value small but not their rounding errors, so the
-// largest sum of magnitudes takes its place (mixed, for Winograd's algorithm).
+// largest sum of magnitudes takes its place (mixed, for Winograd's algorithm). Where that sum is
+// not finite or may overflow, the values whose own sum may not are compared.
 std::string outside_bounds(const mpe::Layer& layer, const Kernel& kernel, const Sums& sums,
                            std::span<const float> actual);
