@@ -251,6 +251,27 @@ TEST(matrices_are_multiplied) {
                "1x2x3 does not multiply 1x2x3");
 }
 
+TEST(windows_are_added_by_transposed_convolutions) {
+  const std::string start = net(1, 1, 3) + "[deconvolutional]\nactivation=linear\nsize_x=3\n";
+  // A bias of 10, then the window.
+  CHECK(run(start, Values{1, 2, 3}, {10, 1, 10, 100}) == (Values{11, 22, 133, 240, 310}));
+  CHECK(run(start + "stride_x=3\n", Values{1, 2, 3}, {0, 1, 10, 100}) ==
+        (Values{1, 10, 100, 2, 20, 200, 3, 30, 300}));
+  CHECK(run(start + "dilation_x=2\npad_left=1\noutput_pad_x=2\n", Values{1, 2, 3},
+            {0, 1, 10, 100}) == (Values{2, 13, 20, 130, 200, 300, 0, 0}));
+  // Two groups: each of the two channels has two filters of its own.
+  CHECK(run(net(2, 1, 1) + "[deconvolutional]\nfilters=4\ngroups=2\nsize_y=2\nactivation=linear\n",
+            Values{1, 10},
+            {0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}) == (Values{1, 2, 3, 4, 50, 60, 70, 80}));
+  // Longer than a block of values.
+  const Values wide =
+      run(net(1, 1, 700) + "[deconvolutional]\nactivation=relu\nsize_x=2\nstride=2\n",
+          counting(700), {-1, 1, -1});
+  CHECK(wide.size() == 1400 && wide[1398] == 698 && wide[1399] == 0 && wide[1024] == 511);
+  CHECK_THROWS(shape_of(start + "pad_left=5\n"), "an output 0 pixels wide");
+  CHECK_THROWS(shape_of(start + "groups=2\n"), "groups=2 divides not both");
+}
+
 TEST(softmax_along_an_axis) {
   const std::string start = net(2, 1, 2);
   const Values equal = {3, 7, 3, 7};

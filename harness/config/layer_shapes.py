@@ -31,6 +31,8 @@ def output_shape(section: Options, inputs: Sequence[Shape]) -> Shape:
     match section.name:
         case "convolutional":
             return (section.integer("filters", 1), *_windows(section, height, width))
+        case "deconvolutional":
+            return (section.integer("filters", 1), *_added_windows(section, height, width))
         case "connected":
             return section.integer("output", 1), 1, 1
         case "maxpool":
@@ -125,17 +127,32 @@ def _joined(section: Options, inputs: Sequence[Shape]) -> Shape:
 
 
 def _windows(section: Options, height: int, width: int) -> tuple[int, int]:
-    size, stride = _positive(section, "size"), _positive(section, "stride")
-    dilation, padding = _positive(section, "dilation"), section.integer("padding", 0)
+    def positions(axis: str, size: int) -> int:
+        extent, stride, padding = _window(section, axis)
+        return max((size + padding - extent) // stride + 1, 1)
 
-    def positions(axis: str, before: str, after: str, room: int) -> int:
-        taps = _positive(section, f"size_{axis}", size)
-        apart = 1 if taps == 1 else _positive(section, f"dilation_{axis}", dilation)
-        both = (taps // 2 if section.integer("pad", 0) else padding) * apart
-        room += section.integer(f"pad_{before}", both) + section.integer(f"pad_{after}", both)
-        return max((room - (taps - 1) * apart - 1) // _positive(section, f"stride_{axis}", stride) + 1, 1)
+    return positions("y", height), positions("x", width)
 
-    return positions("y", "top", "bottom", height), positions("x", "left", "right", width)
+
+def _added_windows(section: Options, height: int, width: int) -> tuple[int, int]:
+    """Of a transposed convolution."""
+
+    def places(axis: str, size: int) -> int:
+        extent, stride, padding = _window(section, axis)
+        return max((size - 1) * stride + extent - padding + section.integer(f"output_pad_{axis}", 0), 1)
+
+    return places("y", height), places("x", width)
+
+
+def _window(section: Options, axis: str) -> tuple[int, int, int]:
+    """The window's extent and stride along an axis, and the padding of both sides."""
+    taps = _positive(section, f"size_{axis}", _positive(section, "size"))
+    apart = 1 if taps == 1 else _positive(section, f"dilation_{axis}", _positive(section, "dilation"))
+    both = (taps // 2 if section.integer("pad", 0) else section.integer("padding", 0)) * apart
+    before, after = {"y": ("top", "bottom"), "x": ("left", "right")}[axis]
+    padding = section.integer(f"pad_{before}", both) + section.integer(f"pad_{after}", both)
+    stride = _positive(section, f"stride_{axis}", _positive(section, "stride"))
+    return (taps - 1) * apart + 1, stride, padding
 
 
 def _maxpool(section: Options, height: int, width: int) -> tuple[int, int]:

@@ -22,6 +22,9 @@ def multiply_adds(cfg: DarknetCfg) -> int:
             case "convolutional":
                 groups = max(section.integer("groups", 1), 1)
                 total += prod(layer.out) * (channels // groups) * window_terms(section)
+            case "deconvolutional":
+                filters = layer.channels // max(section.integer("groups", 1), 1)
+                total += channels * height * width * filters * window_terms(section)
             case "connected":
                 total += layer.channels * channels * height * width
             case "matmul":

@@ -52,6 +52,7 @@ def test_the_same_key_is_suggested(section: str, tmp_path: Path, host_engine: Ho
         ("[conv]\nfilters=4\nsize=3\nstride=2\npad_bottom=1\npad_right=1\n", (4, 4, 5)),
         ("[conv]\nfilters=4\nsize_x=3\npad=1\ndilation_x=2\n", (4, 8, 10)),
         ("[pool]\nsize=3\nstride=2\npad=1\n", (6, 4, 5)),
+        ("[deconv]\nfilters=4\nsize=3\nstride=2\npad_top=1\noutput_pad_x=1\n", (4, 16, 22)),
         ("[transpose]\naxes=2,0,1\n", (10, 6, 8)),
         ("[transpose]\ndims=2,3,80\naxes=1,0,2\nchannels=6\nheight=8\nwidth=10\n", (6, 8, 10)),
         ("[reshape]\nchannels=480\nheight=1\nwidth=1\n", (480, 1, 1)),

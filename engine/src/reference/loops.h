@@ -5,6 +5,7 @@
 
 #include "layers/arithmetic.h"
 #include "layers/crop.h"
+#include "layers/deconvolutional.h"
 #include "layers/function.h"
 #include "layers/operation.h"
 #include "layers/pad.h"
@@ -27,6 +28,7 @@ void reference_average(const AverageParameters& p, const LayerCall& call);
 void reference_avgpool(const LayerCall& call);
 void reference_copy(const LayerCall& call);
 void reference_crop(const CropParameters& p, const LayerCall& call);
+void reference_deconvolution(const DeconvolutionParameters& p, const LayerCall& call);
 void reference_function(const FunctionParameters& p, const LayerCall& call);
 void reference_matmul(const LayerCall& call);
 void reference_maxpool(const Window& window, const LayerCall& call);

@@ -461,6 +461,16 @@ class CfgGenerator {
     return "[transpose]\naxes=0,2,1\n[matmul]\nfrom=" + here + ",-1\n";
   }
 
+  std::string deconvolution() {
+    const int groups = chance(70) ? 1 : divisor_of(shape_.channels);
+    std::string text = section("deconvolutional",
+                               {{"filters", groups * random_.integer(1, 6)}, {"groups", groups}});
+    text += window();
+    if (chance(20)) text += "output_pad_x=" + std::to_string(random_.integer(0, 3)) + "\n";
+    if (chance(20)) text += "output_pad_y=" + std::to_string(random_.integer(0, 3)) + "\n";
+    return text + activation();
+  }
+
   std::string join_along() {
     if (layers_ == 0) return {};
     const bool rows = chance(50);
@@ -474,7 +484,7 @@ class CfgGenerator {
 
   // Sections that Darknet does not have.
   std::string graph_section() {
-    switch (random_.integer(0, 13)) {
+    switch (random_.integer(0, 14)) {
       case 0:
       case 1:
       case 2:
@@ -498,6 +508,8 @@ class CfgGenerator {
         return resize();
       case 12:
         return matmul();
+      case 13:
+        return deconvolution();
       default:
         return chance(50) ? join_along() : "[softmax]\naxis=" + axis() + "\n";
     }
