@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.cfg_keys import cfg_keys
 from harness.errors import ConfigurationError, file_error
 from harness.file_digest import file_digest
 from harness.importing.cfg_text import Preprocessing, calibration_text, cfg_text, weights_bytes
@@ -52,14 +51,8 @@ def write_model(
 ) -> ImportedFiles:
     """Writes all files or, if one cannot be written, none. Files of the same names are replaced.
 
-    Raises ConfigurationError if the folder cannot be written, or if the engine lacks a kind of layer.
+    Raises ConfigurationError if the folder cannot be written.
     """
-    for section in model.sections.found:
-        if section.kind not in cfg_keys().layers:
-            raise ConfigurationError(
-                f"{model.source}: {' + '.join(section.operators)} {section.name}: the engine has no "
-                f"[{section.kind}] layer"
-            )
     stem = _UNFIT.sub("_", model.source.stem) or "model"
     calibration = calibration_text(model)
     labels = "\n".join(said.labels) + "\n" if said.labels else None

@@ -66,17 +66,6 @@ def test_it_writes_a_cfg_weights_and_a_description(
     ]
 
 
-def test_a_layer_that_the_engine_lacks_is_refused_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    constants = {"w": np.ones((3, 2, 2, 2), np.float32)}
-    network = model_of([node("ConvTranspose", "x w", strides=[2, 2])], (1, 3, 4, 4), constants)
-    status, _, errors = run(capsys, written(network, tmp_path / "a.onnx"), "--out", tmp_path / "out")
-    assert status == 2
-    assert "ConvTranspose y: the engine has no [deconvolutional] layer" in errors
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_table_says_what_became_what(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
