@@ -13,6 +13,16 @@ enum class Activation : std::uint8_t {
 #include "model/activations.def"
 };
 
+constexpr bool is_simple(Activation activation) {
+  switch (activation) {
+#define SIMPLE_ACTIVATION(kind, word) case Activation::k##kind:
+#include "model/activations.def"
+    return true;
+    default:
+      return false;
+  }
+}
+
 // The words of a cfg, in the order of Activation.
 std::span<const std::string_view> activation_names();
 

@@ -375,14 +375,11 @@ class Gemm {
   static void write_tile(const GemmWork& work, int block, int column, int count, const Sum* sums) {
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
+    const int bytes = output_bytes(work.stage->kind);
     const std::int64_t pixels = work.geometry->pixels();
-    auto* output = static_cast<std::byte*>(work.output);
-    for (int r = 0; r < rows; ++r) {
-      const std::int64_t position = (first + r) * pixels + column;
-      write_outputs<Channels::kOne>(*work.stage, work.first_channel + first + r,
-                                    sums + r * kColumns, count,
-                                    output + position * output_bytes(work.stage->kind));
-    }
+    auto* output = static_cast<std::byte*>(work.output) + (first * pixels + column) * bytes;
+    write_tile_outputs<K::kRows, kColumns>(*work.stage, work.first_channel + first, sums, rows,
+                                           count, output, pixels * bytes);
   }
 
   static Input padding_of(const GemmWork& work) {

@@ -2,6 +2,7 @@
 // unit has defined the vector types F32 and I32.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -338,6 +339,25 @@ inline F32 value_of_sums(const OutputStage& stage, int channel, int index,
   return to_float(I32::load(sums + index) + offset) * multiplier;
 }
 
+inline void activate_outputs(const OutputStage& stage, F32* values, int vectors) {
+  if (stage.kind == OutputKind::kInt8) {
+    activate_by_lines(stage.lines, values, vectors);
+  } else {
+    activate_vectors(stage.activation, values, vectors);
+  }
+}
+
+// Of a vector of activated values; the lanes of `index` and after it.
+template <Channels kChannels>
+inline void store_activated(const OutputStage& stage, int channel, int index, F32 value,
+                            void* output, int count) {
+  if (stage.kind != OutputKind::kInt8) return store_output(stage, value, output, index, count);
+  const F32 inverse = float_constant<kChannels>(stage.inverse_scale + channel, index);
+  const I32 zero = int_constant<kChannels>(stage.zero_point + channel, index);
+  store_int8(static_cast<std::int8_t*>(output) + index, round_to_steps(value * inverse, zero),
+             count);
+}
+
 template <Channels kChannels, typename Sum>
 void write_costly_run(const OutputStage& stage, int channel, const Sum* sums, int count,
                       void* output) {
@@ -347,22 +367,11 @@ void write_costly_run(const OutputStage& stage, int channel, const Sum* sums, in
     for (int i = first; i < count && vectors < kActivatedAtOnce; i += F32::kLanes) {
       values[vectors++] = value_of_sums<kChannels>(stage, channel, i, sums);
     }
-    if (stage.kind == OutputKind::kInt8) {
-      activate_by_lines(stage.lines, values, vectors);
-    } else {
-      activate_vectors(stage.activation, values, vectors);
-    }
+    activate_outputs(stage, values, vectors);
     for (int v = 0; v < vectors; ++v) {
       const int i = first + v * F32::kLanes;
       const int stored = count - i < F32::kLanes ? count - i : F32::kLanes;
-      if (stage.kind != OutputKind::kInt8) {
-        store_output(stage, values[v], output, i, stored);
-        continue;
-      }
-      const F32 inverse = float_constant<kChannels>(stage.inverse_scale + channel, i);
-      const I32 zero = int_constant<kChannels>(stage.zero_point + channel, i);
-      store_int8(static_cast<std::int8_t*>(output) + i, round_to_steps(values[v] * inverse, zero),
-                 stored);
+      store_activated<kChannels>(stage, channel, i, values[v], output, stored);
     }
   }
 }
@@ -388,6 +397,56 @@ void write_outputs(const OutputStage& stage, int channel, const Sum* sums, int c
 
 inline int output_bytes(OutputKind kind) {
   return kind == OutputKind::kFloat ? 4 : kind == OutputKind::kHalf ? 2 : 1;
+}
+
+// All of a tile's values are activated together: a row alone has too few of them.
+template <int kRows, int kVectors, typename Sum>
+void write_costly_tile(const OutputStage& stage, int channel, const Sum* sums, int rows, int count,
+                       std::byte* output, std::int64_t row_bytes) {
+  constexpr int kColumns = kVectors * F32::kLanes;
+  F32 values[kRows * kVectors];
+  const int vectors = (count + F32::kLanes - 1) / F32::kLanes;
+  const bool whole = count == kColumns;
+  for (int r = 0; r < rows; ++r, sums += kColumns) {
+    const auto value = [&](int v) MPE_UNROLLED {
+      return value_of_sums<Channels::kOne>(stage, channel + r, v * F32::kLanes, sums);
+    };
+    F32* to = values + r * vectors;
+    if (whole) {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED { to[v.value] = value(v.value); });
+    } else {
+      for (int v = 0; v < vectors; ++v) to[v] = value(v);
+    }
+  }
+  activate_outputs(stage, values, rows * vectors);
+  for (int r = 0; r < rows; ++r, output += row_bytes) {
+    const F32* from = values + r * vectors;
+    const auto store_vector = [&](int v, int stored) MPE_UNROLLED {
+      store_activated<Channels::kOne>(stage, channel + r, v * F32::kLanes, from[v], output, stored);
+    };
+    if (whole) {
+      unroll<kVectors>([&](auto v) MPE_UNROLLED { store_vector(v.value, F32::kLanes); });
+    } else {
+      for (int v = 0; v < vectors; ++v) {
+        const int left = count - v * F32::kLanes;
+        store_vector(v, left < F32::kLanes ? left : F32::kLanes);
+      }
+    }
+  }
+}
+
+// Writes `count` outputs of each of `rows` channels from the rows of a tile of sums.
+template <int kRows, int kColumns, typename Sum>
+void write_tile_outputs(const OutputStage& stage, int channel, const Sum* sums, int rows, int count,
+                        std::byte* output, std::int64_t row_bytes) {
+  if (!is_simple(stage.activation)) {
+    return write_costly_tile<kRows, kColumns / F32::kLanes>(stage, channel, sums, rows, count,
+                                                            output, row_bytes);
+  }
+  for (int r = 0; r < rows; ++r) {
+    write_outputs<Channels::kOne>(stage, channel + r, sums + r * kColumns, count,
+                                  output + r * row_bytes);
+  }
 }
 
 }  // namespace

@@ -192,17 +192,20 @@ struct Fp16Product {
     constexpr int kStride = kUsed * kLanes;
     alignas(64) float tile[kRows * kStride];
     accumulate<kUsed>(panel, weights, units, tile, true, static_cast<int>(panel_stride), kStride);
-    for (int r = 0; r < rows; ++r) {
-      const F32 bias(stage.bias[channel + r]);
-      F32 sums[1][2 * kUsed];
+    F32 values[kRows][2 * kUsed];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const F32 bias(stage.bias[channel + r.value]);
       unroll<2 * kUsed>([&](auto v) MPE_UNROLLED {
-        sums[0][v.value] = F32::load(tile + r * kStride + v.value * F32::kLanes) + bias;
+        values[r.value][v.value] =
+            F32::load(tile + r.value * kStride + v.value * F32::kLanes) + bias;
       });
-      activate_all(stage.activation, sums);
+    });
+    activate_all(stage.activation, values);
+    for (int r = 0; r < rows; ++r) {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        const float16x4_t low = vcvt_f16_f32(sums[0][2 * v.value].value);
+        const float16x4_t low = vcvt_f16_f32(values[r][2 * v.value].value);
         store(output + r * pixels + v.value * kLanes,
-              F16(vcvt_high_f16_f32(low, sums[0][2 * v.value + 1].value)));
+              F16(vcvt_high_f16_f32(low, values[r][2 * v.value + 1].value)));
       });
     }
   }
