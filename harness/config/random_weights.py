@@ -49,7 +49,9 @@ def _layer(layer: Mapping[str, Any], rng: np.random.Generator) -> list[np.ndarra
     import numpy as np
 
     outputs, height, width = layer["out"]
-    fan_in = layer["macs"] // (outputs * height * width)
+    fan_in = max(layer["macs"] // (outputs * height * width), 1)
+    if layer["type"] not in ("convolutional", "connected"):
+        return [rng.standard_normal(layer["parameters"], np.float32) * np.float32(np.sqrt(2 / fan_in))]
     kernel = rng.standard_normal(outputs * fan_in, np.float32) * np.float32(np.sqrt(2 / fan_in))
     offsets = rng.normal(0, 0.1, outputs)
     if layer["parameters"] == outputs * (fan_in + 1):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_tests import ENGINE
 
 from harness.config.random_weights import write_random_weights
 from harness.runtimes.engine import EngineOptions, HostEngine
@@ -224,6 +225,17 @@ def test_caps_names_the_best_set_and_its_kernels(model: Model) -> None:
         precisions = {row["precision"] for row in caps["kernels"] if row["type"] == kind}
         assert precisions == {"fp32", "fp16", "int8"}
     assert model.call("bench", "--runs", "1")["isa"] == caps["best"]
+
+
+@pytest.mark.parametrize("name", ["graph", "deconvolution"])
+def test_layers_of_all_kinds_have_random_weights(host_engine: HostEngine, tmp_path: Path, name: str) -> None:
+    cfg = ENGINE / "tests" / "fuzz" / "corpus" / "cfg" / f"{name}.cfg"
+    info = host_engine.info(cfg)
+    write_random_weights(tmp_path / "w", info["layers"], seed=1)
+    assert (tmp_path / "w").stat().st_size == info["weights_bytes"]
+    image = np.random.default_rng(1).random((1, *info["input"]), np.float32)
+    heads = host_engine.forward(cfg, tmp_path / "w", image).heads
+    assert all(np.isfinite(head).all() for head in heads.values())
 
 
 @pytest.mark.data
