@@ -123,7 +123,7 @@ class Deconvolution final : public OperationWith<DeconvolutionParameters> {
         const std::int64_t filter = std::int64_t{line.channel} * of_group + filters.first + f;
         const float weight = call.values[static_cast<std::size_t>(
             call.layer.out.channels + (filter * y_axis.size + line.ky) * x_axis.size + kx)];
-        float* to = sums[f] + first * x_axis.stride + shift;
+        float* to = sums[f] + (first * x_axis.stride + shift);
         for (int i = 0; i < count; ++i) to[std::int64_t{i} * x_axis.stride] += weight * values[i];
       }
     }
