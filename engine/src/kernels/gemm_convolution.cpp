@@ -17,10 +17,14 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 
-// Panels come from lines of the padded input where these few terms leave little to compute beside
-// the gathering, and all weights stay in a first-level cache.
+// Panels come from lines of the padded input where gathering them from the input would take long
+// beside the computation: where there are few terms, and all weights stay in a first-level cache,
+// or where steps separate the pixels. Then a panel stays in that cache, and the weights, which are
+// read once for each panel, in the second.
 constexpr int kLineTerms = 64;
 constexpr std::size_t kLineWeightBytes = 16 * 1024;
+constexpr int kLinePanelBytes = 28 * 1024;
+constexpr std::size_t kStridedWeightBytes = 160 * 1024;
 
 class GemmConvolution final : public Convolution {
  public:
@@ -94,10 +98,15 @@ class GemmConvolution final : public Convolution {
   }
 
   bool suits_lines() const {
-    return kernel_.takes_lines && form_ == GemmForm::kTiles && geometry_->taps() > 1 &&
-           geometry_->dilation_y == 1 && geometry_->dilation_x == 1 && depth_ <= kLineTerms &&
-           depth_ <= depth_step_ && geometry_->out_width >= kernel_.columns &&
-           group_weights() * weight_size(kernel_.weights) <= kLineWeightBytes;
+    if (!kernel_.takes_lines || form_ != GemmForm::kTiles || geometry_->taps() == 1 ||
+        geometry_->dilation_y != 1 || geometry_->dilation_x != 1 || depth_ > depth_step_ ||
+        geometry_->out_width < kernel_.columns) {
+      return false;
+    }
+    const std::size_t weights = group_weights() * weight_size(kernel_.weights);
+    if (depth_ <= kLineTerms && weights <= kLineWeightBytes) return true;
+    return geometry_->stride_x > 1 && weights <= kStridedWeightBytes &&
+           depth_ * kernel_.columns * kernel_.panel_bytes <= kLinePanelBytes;
   }
 
   void choose_steps(int panel_bytes) {
