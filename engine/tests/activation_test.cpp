@@ -12,16 +12,53 @@
 
 namespace {
 
+// A float that will be stored as half.
+struct ForHalf {
+  float value;
+  explicit ForHalf(float x) : value(x) {}
+};
+ForHalf operator+(ForHalf a, ForHalf b) { return ForHalf(a.value + b.value); }
+ForHalf operator-(ForHalf a, ForHalf b) { return ForHalf(a.value - b.value); }
+ForHalf operator*(ForHalf a, ForHalf b) { return ForHalf(a.value * b.value); }
+ForHalf larger(ForHalf a, ForHalf b) { return ForHalf(mpe::larger(a.value, b.value)); }
+ForHalf smaller(ForHalf a, ForHalf b) { return ForHalf(mpe::smaller(a.value, b.value)); }
+ForHalf multiply_add(ForHalf sum, ForHalf a, ForHalf b) {
+  return ForHalf(mpe::multiply_add(sum.value, a.value, b.value));
+}
+ForHalf multiply_subtract(ForHalf sum, ForHalf a, ForHalf b) {
+  return ForHalf(mpe::multiply_subtract(sum.value, a.value, b.value));
+}
+ForHalf two_less_product(ForHalf a, ForHalf b) {
+  return ForHalf(mpe::two_less_product(a.value, b.value));
+}
+ForHalf shift_into_exponent(ForHalf x) { return ForHalf(mpe::shift_into_exponent(x.value)); }
+ForHalf subtract_bits(std::uint32_t bits, ForHalf x) {
+  return ForHalf(mpe::subtract_bits(bits, x.value));
+}
+
+}  // namespace
+
+template <>
+inline constexpr bool mpe::kIsForHalf<ForHalf> = true;
+
+namespace {
+
 using mpe::activate;
 using mpe::Activation;
 
+float activated(Activation activation, float x) { return activate(activation, x); }
+float activated_for_half(Activation activation, float x) {
+  return mpe::activate_costly(activation, ForHalf(x)).value;
+}
+
 // The largest relative error over steps of a small prime fraction, and near zero.
 template <typename Exact>
-double worst_error(Activation activation, Exact&& exact) {
+double worst_error(Activation activation, Exact&& exact,
+                   float (*function)(Activation, float) = activated) {
   double worst = 0.0;
   const auto visit = [&](float x) {
     const double expected = exact(static_cast<double>(x));
-    const double error = std::abs(activate(activation, x) - expected) / std::abs(expected);
+    const double error = std::abs(function(activation, x) - expected) / std::abs(expected);
     if (!(error <= worst)) worst = error;
   };
   for (int i = -800000; i < 800000; ++i) visit(static_cast<float>(i) * 1.00003e-4F + 1e-6F);
@@ -50,6 +87,19 @@ TEST(smooth_activations_are_accurate) {
   CHECK(worst_error(Activation::kMish,
                     [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }) < 1e-6);
   CHECK(worst_error(Activation::kElu, [](double x) { return x > 0 ? x : std::expm1(x); }) < 1e-6);
+}
+
+TEST(activations_for_halves_have_the_digits_of_a_half) {
+  const auto error = [](Activation activation, auto&& exact) {
+    return worst_error(activation, exact, activated_for_half);
+  };
+  CHECK(error(Activation::kLogistic, [](double x) { return 1 / (1 + std::exp(-x)); }) < 2e-5);
+  CHECK(error(Activation::kTanh, [](double x) { return std::tanh(x); }) < 2e-5);
+  CHECK(error(Activation::kSwish, [](double x) { return x / (1 + std::exp(-x)); }) < 2e-5);
+  CHECK(error(Activation::kMish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }) <
+        2e-5);
+  CHECK(error(Activation::kElu, [](double x) { return x > 0 ? x : std::expm1(x); }) < 2e-5);
+  CHECK(std::isnan(activated_for_half(Activation::kSwish, NAN)));
 }
 
 TEST(gelu_is_accurate_where_it_is_not_next_to_zero) {

@@ -30,18 +30,22 @@ inline I32 int_constant(const std::int32_t* values, int index) {
   return I32::load(values + index);
 }
 
-// Vector i of values that are activated together. Sets with further vector types have their own.
-template <typename I>
-inline void put_into(Group<F32, kActivatedAtOnce>& group, I i, F32 x) {
+// Values that are activated together.
+template <bool kForHalf>
+using ActivationGroup = Group<F32, kActivatedAtOnce, kForHalf>;
+
+// Vector i of them. Sets with further vector types have their own.
+template <bool kForHalf, typename I>
+inline void put_into(ActivationGroup<kForHalf>& group, I i, F32 x) {
   group.vectors[i.value] = x;
 }
-template <typename I>
-inline void take_from(const Group<F32, kActivatedAtOnce>& group, I i, F32& x) {
+template <bool kForHalf, typename I>
+inline void take_from(const ActivationGroup<kForHalf>& group, I i, F32& x) {
   x = group.vectors[i.value];
 }
 
 // Out of line, as it takes hundreds of instructions.
-template <typename Vector>
+template <typename Vector, bool kForHalf = !std::is_same_v<Vector, F32>>
 __attribute__((noinline)) void activate_vectors(Activation activation, Vector* values, int count) {
   constexpr int kStep = kActivatedAtOnce * F32::kLanes / Vector::kLanes;
   for (; count > 0; count -= kStep, values += kStep) {
@@ -51,7 +55,7 @@ __attribute__((noinline)) void activate_vectors(Activation activation, Vector* v
       at = few;
       for (int i = 0; i < kStep; ++i) few[i] = i < count ? values[i] : Vector(0.0F);
     }
-    Group<F32, kActivatedAtOnce> group;
+    ActivationGroup<kForHalf> group;
     unroll<kStep>([&](auto i) MPE_UNROLLED { put_into(group, i, at[i.value]); });
     group = activate_costly(activation, group);
     unroll<kStep>([&](auto i) MPE_UNROLLED { take_from(group, i, at[i.value]); });

@@ -57,13 +57,13 @@ inline F16 leaky(F16 x) { return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0
 inline F16 relu(F16 x) { return F16(vmaxnmq_f16(x.value, F16(0.0F).value)); }
 inline F16 relu6(F16 x) { return F16(vminnmq_f16(relu(x).value, F16(6.0F).value)); }
 // Costly activations are computed in float: there are no digits to spare in half.
-template <typename I>
-inline void put_into(Group<F32, kActivatedAtOnce>& group, I i, F16 x) {
+template <bool kForHalf, typename I>
+inline void put_into(ActivationGroup<kForHalf>& group, I i, F16 x) {
   group.vectors[2 * i.value] = F32(vcvt_f32_f16(vget_low_f16(x.value)));
   group.vectors[2 * i.value + 1] = F32(vcvt_high_f32_f16(x.value));
 }
-template <typename I>
-inline void take_from(const Group<F32, kActivatedAtOnce>& group, I i, F16& x) {
+template <bool kForHalf, typename I>
+inline void take_from(const ActivationGroup<kForHalf>& group, I i, F16& x) {
   const float16x4_t low = vcvt_f16_f32(group.vectors[2 * i.value].value);
   x = F16(vcvt_high_f16_f32(low, group.vectors[2 * i.value + 1].value));
 }
@@ -192,15 +192,18 @@ struct Fp16Product {
     constexpr int kStride = kUsed * kLanes;
     alignas(64) float tile[kRows * kStride];
     accumulate<kUsed>(panel, weights, units, tile, true, static_cast<int>(panel_stride), kStride);
+    const bool simple = is_simple(stage.activation);
     F32 values[kRows][2 * kUsed];
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const F32 bias(stage.bias[channel + r.value]);
+    for (int r = 0; r < rows; ++r) {
+      const F32 bias(stage.bias[channel + r]);
+      F32 sums[1][2 * kUsed];
       unroll<2 * kUsed>([&](auto v) MPE_UNROLLED {
-        values[r.value][v.value] =
-            F32::load(tile + r.value * kStride + v.value * F32::kLanes) + bias;
+        sums[0][v.value] = F32::load(tile + r * kStride + v.value * F32::kLanes) + bias;
       });
-    });
-    activate_all(stage.activation, values);
+      if (simple) activate_all(stage.activation, sums);
+      unroll<2 * kUsed>([&](auto v) MPE_UNROLLED { values[r][v.value] = sums[0][v.value]; });
+    }
+    if (!simple) activate_vectors<F32, true>(stage.activation, values[0], rows * 2 * kUsed);
     for (int r = 0; r < rows; ++r) {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         const float16x4_t low = vcvt_f16_f32(values[r][2 * v.value].value);
