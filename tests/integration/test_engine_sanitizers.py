@@ -17,7 +17,7 @@ from harness.sdk.wheel import tensorflow_sdk
 
 pytestmark = pytest.mark.engine
 FUZZERS = ("cfg", "weights", "npy", "calibration")
-FUZZ_SECONDS = int(os.environ.get("HARNESS_FUZZ_SECONDS", "15"))
+FUZZ_SECONDS = int(os.environ.get("HARNESS_FUZZ_SECONDS", "10"))
 
 
 @pytest.fixture(scope="module")
