@@ -103,8 +103,8 @@ def warning_of_guesses(result: dict[str, Any]) -> str:
     assumed = f" ({', '.join(result['assumed'])} not stated)" if result.get("assumed") else ""
     return (
         f"the accuracy is near zero: the outputs were read as {result['decoder']}{guessed}, and pictures "
-        f"fitted by {result['resize']}{assumed}; compare decoder=, resize=, mean=, std= and colors= in the "
-        "cfg with the training"
+        f"fitted by {result['resize']}{assumed}; compare decoder, resize, mean, std and colors with "
+        "the training"
     )
 
 

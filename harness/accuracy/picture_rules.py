@@ -17,10 +17,9 @@ import math
 from dataclasses import dataclass
 
 from harness.config.darknet_cfg import Section
+from harness.config.preprocessing import COLORS, RESIZES, Preprocessing
 from harness.errors import ConfigurationError
 
-RESIZES = ("stretch", "letterbox", "letterbox_top_left", "crop")
-COLORS = ("rgb", "bgr")
 FRAMEWORK_KEYS = ("mean", "std", "colors", "resize", "fill", "decoder", "outputs")
 
 _GREY = 127.5  # half of white, Darknet's letterbox
@@ -40,14 +39,8 @@ class PictureRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedPictures:
+class StatedPictures(Preprocessing):
     """What the cfg of an imported model says of them; None where it says nothing."""
-
-    resize: str | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    colors: str | None = None
-    fill: float | None = None
 
     @property
     def assumed(self) -> tuple[str, ...]:

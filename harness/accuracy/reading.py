@@ -23,6 +23,7 @@ from harness.accuracy.nms import every_candidate, suppress, suppress_together
 from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.placement import Placement
 from harness.accuracy.stated_outputs import StatedOutputs
+from harness.config.decoders import CLASSIFIER, NO_DECODER
 from harness.errors import ConfigurationError
 
 # Pairs of a box and a class. Without the limit the AP of four detectors changes by at most 0.01.
@@ -128,7 +129,7 @@ class Unread:
     """Outputs that nothing here reads: they can only be compared with fp32's."""
 
     guessed: bool = True
-    word: str = registry.NO_DECODER
+    word: str = NO_DECODER
     classes: int = 0
 
 
@@ -152,9 +153,9 @@ def reading_of(stated: StatedOutputs, shapes: Sequence[Shape], size: tuple[int, 
         if process
         else None,
     )
-    if stated.decoder == registry.NO_DECODER:
+    if stated.decoder == NO_DECODER:
         return Unread(guessed=False)
-    if stated.decoder == registry.CLASSIFIER:
+    if stated.decoder == CLASSIFIER:
         return _scores(shapes, names, guessed=False)
     if stated.decoder is not None:
         return _boxes(registry.named_decoder(stated.decoder, stated.where, shapes, network), names, stated)
@@ -212,7 +213,7 @@ def _scores(shapes: Sequence[Shape], names: Sequence[str], *, guessed: bool) -> 
         background=background,
         names=classes if len(classes) == outputs - background else (),
         guessed=guessed,
-        word=registry.CLASSIFIER,
+        word=CLASSIFIER,
     )
 
 

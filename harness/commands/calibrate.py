@@ -13,6 +13,7 @@ from harness.commands.model_options import (
     dataset_of,
     engine_options,
 )
+from harness.config.preprocessing import RESIZES
 from harness.text import printable
 
 
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resize",
-        choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
+        choices=RESIZES,
         help="resize pictures by this method (default: as in eval)",
     )
     add_engine(parser, calibration=False)

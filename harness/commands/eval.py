@@ -14,6 +14,7 @@ from harness.commands.model_options import (
     dataset_of,
     engine_options,
 )
+from harness.config.preprocessing import RESIZES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resize",
-        choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
+        choices=RESIZES,
         help="resize pictures by this method (default: as the cfg says; else stretch for detectors, crop for "
         "classifiers)",
     )

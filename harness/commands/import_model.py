@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.commands.model_options import add_import_options, import_options
+from harness.config.preprocessing import RESIZES
 from harness.text import printable
 
 if TYPE_CHECKING:
-    from harness.importing.cfg_text import Preprocessing
-    from harness.importing.metadata import Description
     from harness.importing.model import ImportedModel
     from harness.importing.sections import Section
     from harness.importing.writer import ImportedFiles
@@ -25,20 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write cfg, weights and the rest to this folder",
     )
-    parser.add_argument(
-        "--input-shape",
-        metavar="N,C,H,W",
-        help="shape of the input, as 1,3,H,W, where the model leaves it open",
-    )
-    parser.add_argument(
-        "--mean", metavar="M[,M,M]", help="mean of the pixels from 0 to 255 (default: the model's)"
-    )
-    parser.add_argument("--std", metavar="S[,S,S]", help="their deviation (default: the model's)")
-    parser.add_argument("--colors", choices=("rgb", "bgr"), help="order of the channels that the model takes")
+    add_import_options(parser)
     parser.add_argument(
         "--resize",
-        choices=("stretch", "letterbox", "letterbox_top_left", "crop"),
-        help="how a picture is brought to the input's size (default: the model's)",
+        choices=RESIZES,
+        help="how a picture is brought to the input's size (default: as the model says)",
     )
 
 
@@ -48,11 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.importing.model import import_model
     from harness.importing.writer import write_model
 
+    options = replace(import_options(arguments), resize=arguments.resize)
     with console.progress(f"importing {arguments.model.name}", total=2) as bar:
-        model = import_model(arguments.model, _shape(arguments.input_shape))
+        model = import_model(arguments.model, options.input_shape)
         bar.advance()
-        said = describe(model)
-        files = write_model(model, arguments.out, said, _preprocessing(arguments, said))
+        files = write_model(model, arguments.out, describe(model, options))
         bar.advance()
     for warning in model.warnings:
         console.warn(warning)
@@ -61,52 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(model, files)
     return 0
-
-
-def _shape(written: str | None) -> tuple[int, ...] | None:
-    from harness.errors import ConfigurationError
-
-    if written is None:
-        return None
-    sizes = written.split(",")
-    if not all(size.isascii() and size.isdigit() and 0 < len(size) < 8 and int(size) for size in sizes):
-        raise ConfigurationError(
-            f"--input-shape {written}: not a list of sizes", hint="Write it as 1,3,224,224."
-        )
-    return tuple(int(size) for size in sizes)
-
-
-def _preprocessing(arguments: argparse.Namespace, said: Description) -> Preprocessing:
-    """What the model says, replaced by what the command line says."""
-    from dataclasses import replace
-
-    found = said.preprocessing
-    if arguments.mean is not None:
-        found = replace(found, mean=_numbers("--mean", arguments.mean))
-    if arguments.std is not None:
-        found = replace(found, std=_numbers("--std", arguments.std, zero=False))
-    if arguments.colors is not None:
-        found = replace(found, colors=arguments.colors)
-    if arguments.resize is not None:
-        found = replace(found, resize=arguments.resize)
-    return found
-
-
-def _numbers(option: str, written: str, *, zero: bool = True) -> tuple[float, ...]:
-    import math
-
-    from harness.errors import ConfigurationError
-
-    try:
-        found = tuple(float(word) for word in written.split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(math.isfinite(number) and (zero or number > 0) for number in found):
-        raise ConfigurationError(
-            f"{option} {written}: not a number, or one for each channel",
-            hint="Write it as 127.5 or 104,117,123.",
-        )
-    return found
 
 
 def _document(model: ImportedModel, files: ImportedFiles) -> dict[str, object]:

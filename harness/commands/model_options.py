@@ -6,9 +6,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.config.import_options import IMPORT_KEYS, ImportKey, ImportOptions
 
 if TYPE_CHECKING:
     from harness.config.darknet_cfg import DarknetCfg
@@ -20,9 +22,16 @@ _POLICY_HELP = "use these precisions instead of the cfg's"
 
 
 def add_model(
-    parser: argparse.ArgumentParser, *, required: bool = True, policy_help: str = _POLICY_HELP
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    policy_help: str = _POLICY_HELP,
+    import_keys: Iterable[str] = IMPORT_KEYS,
 ) -> None:
-    """--model, or --cfg and --weights; --policy. `required` is checked by chosen_cfg."""
+    """--model, with the options `import_keys` of its import, or --cfg and --weights; --policy.
+
+    `required` is checked by chosen_cfg.
+    """
     parser.set_defaults(model_required=required)
     parser.add_argument(
         "--model", type=Path, metavar="M", help="ONNX or TensorFlow Lite file, imported as by harness import"
@@ -34,6 +43,42 @@ def add_model(
         metavar="P",
         help=f"{policy_help}: fp32, fp16, int8, '{{default: int8, layers: {{first: fp32}}}}' or @FILE",
     )
+    add_import_options(parser.add_argument_group("import of --model"), import_keys)
+
+
+def add_import_options(parser: argparse._ActionsContainer, keys: Iterable[str] = IMPORT_KEYS) -> None:
+    """What the user may say about a model to import."""
+    for name in keys:
+        key = IMPORT_KEYS[name]
+        parser.add_argument(
+            _option(name),
+            type=str if key.words else _reader(key),
+            choices=key.words or None,
+            metavar=key.metavar,
+            help=f"{key.help} (default: {key.absent})",
+        )
+
+
+def _reader(key: ImportKey) -> Callable[[str], object]:
+    """The type of an option, for argparse."""
+
+    def read(written: str) -> object:
+        try:
+            return key.read(written)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected {key.expected}, found {written[:40]}") from None
+
+    return read
+
+
+def import_options(arguments: argparse.Namespace) -> ImportOptions:
+    """The options of an import that the command has."""
+    given = {name: getattr(arguments, name, None) for name in IMPORT_KEYS}
+    return ImportOptions(**given)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @contextlib.contextmanager
@@ -48,11 +93,11 @@ def chosen_cfg(arguments: argparse.Namespace, *, recording: bool = False) -> Ite
         yield cfg
 
 
-def import_to_cache(model: Path) -> ImportedFiles:
+def import_to_cache(model: Path, options: ImportOptions) -> ImportedFiles:
     """For read_sweep: the packages are loaded for a sweep that has a model to import."""
     from harness.importing import stored
 
-    return stored.import_to_cache(model)
+    return stored.import_to_cache(model, options)
 
 
 @contextlib.contextmanager
@@ -66,6 +111,7 @@ def model_files(arguments: argparse.Namespace) -> Iterator[None]:
                 "a model is required",
                 hint="Give --model with an ONNX or TensorFlow Lite file, or --cfg and --weights.",
             )
+        _refuse_import_options(arguments)
         yield
         return
     if arguments.cfg or arguments.weights:
@@ -78,9 +124,9 @@ def model_files(arguments: argparse.Namespace) -> Iterator[None]:
 
     with temporary_folder("import") as folder:
         with console.progress(f"importing {arguments.model.name}", total=1) as bar:
-            model = import_model(arguments.model)
-            said = describe(model)
-            files = write_model(model, folder, said, said.preprocessing)
+            options = import_options(arguments)
+            model = import_model(arguments.model, options.input_shape)
+            files = write_model(model, folder, describe(model, options))
             bar.advance()
         for warning in model.warnings:
             console.warn(warning)
@@ -88,6 +134,17 @@ def model_files(arguments: argparse.Namespace) -> Iterator[None]:
         if getattr(arguments, "calibration", "") is None:
             arguments.calibration = files.calibration
         yield
+
+
+def _refuse_import_options(arguments: argparse.Namespace) -> None:
+    from harness.errors import ConfigurationError
+
+    for name, key in IMPORT_KEYS.items():
+        if getattr(arguments, name, None) is not None:
+            raise ConfigurationError(
+                f"{_option(name)} applies to --model, not to --cfg",
+                hint=f"Write {key.in_cfg} into [net] of {arguments.cfg}." if arguments.cfg else "",
+            )
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _OPTIONS_OF_A_PREDICTION = (
     "model",
+    "input_shape",
     "cfg",
     "weights",
     "policy",
@@ -48,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="predict for this target: name, alias or your own file (.yaml); can be repeated",
     )
-    add_model(parser, required=False)
+    # Times do not depend on how pictures are prepared and outputs are read.
+    add_model(parser, required=False, import_keys=("input_shape",))
     parser.add_argument(
         "--threads",
         action="append",
@@ -126,7 +128,9 @@ def _refuse_options_without_effect(arguments: argparse.Namespace) -> None:
     for names, where in ((without, "without --calibrate"), (beside, "with --calibrate")):
         for name in names:
             if getattr(arguments, name):
-                raise ConfigurationError(f"--{name} has no effect {where}", hint="Leave it out.")
+                raise ConfigurationError(
+                    f"--{name.replace('_', '-')} has no effect {where}", hint="Leave it out."
+                )
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.config.darknet_cfg import DarknetCfg, read_cfg
 from harness.config.data_set_path import split_of
+from harness.config.import_options import ImportOptions
 from harness.config.policy import Int8Use, Policy, PolicyEntry, applied, check_kinds, expand, int8_use
 from harness.config.targets import Target
 from harness.errors import ConfigurationError
@@ -30,6 +31,7 @@ class Model:
     cfg: Path
     weights: Path
     source: Path | None = None  # of an imported model: its own file
+    import_options: ImportOptions = field(default_factory=ImportOptions)
     random_weights: bool = False  # they are written to `weights` when needed
     calibration: Path | Calibration = Calibration()
     dataset: Path | None = None

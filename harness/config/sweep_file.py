@@ -43,7 +43,7 @@ from harness.config.sweep import (
     Sweep,
     variants,
 )
-from harness.config.sweep_models import MODEL, PLAIN_NAME, ModelFiles, imported
+from harness.config.sweep_models import MODEL, PLAIN_NAME, Importer, imported
 from harness.config.targets import TargetShape
 from harness.config.validation import (
     Boolean,
@@ -341,7 +341,7 @@ MATRIX = Record(
 )
 
 
-def read_sweep(path: Path, importer: Callable[[Path], ModelFiles] | None = None) -> Sweep:
+def read_sweep(path: Path, importer: Importer | None = None) -> Sweep:
     """Reads and checks a sweep file. Raises ConfigurationError with file and line.
 
     `importer` imports the models of other formats.

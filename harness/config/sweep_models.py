@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.config.data_set_path import DataSetPath
 from harness.config.document import Node
+from harness.config.import_options import IMPORT_KEYS, ImportKey, ImportOptions
+from harness.config.preprocessing import RESIZES
 from harness.config.random_weights import random_weights_file
 from harness.config.sweep import Calibration, Model
 from harness.config.validation import (
@@ -19,12 +21,12 @@ from harness.config.validation import (
     Integer,
     Record,
     Schema,
+    Shape,
     Text,
     from_dataclass,
 )
 from harness.errors import ConfigurationError
 
-RESIZES = ("stretch", "letterbox", "letterbox_top_left", "crop")
 METHODS = ("minmax", "percentile", "kl", "mse")
 RANDOM = "random"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
@@ -65,6 +67,37 @@ class _Weights:
         return self._path.schema()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    """The text of an import key, or a list of its parts."""
+
+    key: ImportKey
+
+    def read(self, node: Node) -> object:
+        parts = node.items if node.kind == "list" else (node,)
+        written = ",".join(part.source for part in parts)
+        try:
+            if any(part.kind not in ("text", "integer", "number") for part in parts):
+                raise ValueError(written)
+            return self.key.read(written)
+        except ValueError:
+            found = f'"{written[:40]}"' if written else node.describe()
+            raise node.error(f"expected {self.key.expected}, found {found}") from None
+
+    def schema(self) -> Schema:
+        part: Schema = {"type": ["number", "string"]}
+        return {"anyOf": [part, {"type": "array", "minItems": 1, "items": part}]}
+
+
+def _import_field(name: str, key: ImportKey) -> Field:
+    shape: Shape[object] = Choice(what=name, names=lambda: key.words) if key.words else _Written(key=key)
+    return Field(
+        shape=shape,
+        help=f"of an imported model: {key.help}; {key.absent} if absent",
+        example=key.example,
+    )
+
+
 _ABSENT = Path()  # in place of a path that is not given
 
 
@@ -76,12 +109,26 @@ def _make_model(
     weights: Path | None = _ABSENT,
     **values: Any,
 ) -> Model:
+    given = {key: values.pop(key) for key in IMPORT_KEYS if key in values}
     if model is not None:
         if cfg is not None or weights is not _ABSENT:
             raise node.error("model takes the place of cfg and weights: give one or the other", key="model")
-        return Model(cfg=_ABSENT, weights=_ABSENT, source=model, place=f"{node.file}:{node.line}", **values)
+        return Model(
+            cfg=_ABSENT,
+            weights=_ABSENT,
+            source=model,
+            import_options=ImportOptions(**given),
+            place=f"{node.file}:{node.line}",
+            **values,
+        )
     if cfg is None or weights is _ABSENT:
         raise node.error(f"{values['name']} needs model, or cfg and weights")
+    for key in given:
+        raise node.error(
+            f"{key} applies to a model that is imported, not to a cfg",
+            hint=f"Write {IMPORT_KEYS[key].in_cfg} into [net] of {cfg}.",
+            key=key,
+        )
     if weights is None and values.get("dataset"):
         raise node.error("random weights have no accuracy: leave out the dataset", key="dataset")
     return Model(
@@ -141,6 +188,7 @@ MODEL = Record(
             help="number of images to evaluate, from the start of the data set; all if absent",
             example=500,
         ),
+        **{name: _import_field(name, key) for name, key in IMPORT_KEYS.items()},
     },
     make=_make_model,
 )
@@ -157,14 +205,17 @@ class ModelFiles(Protocol):
     def calibration(self) -> Path | None: ...
 
 
-def imported(model: Model, importer: Callable[[Path], ModelFiles] | None) -> Model:
+Importer = Callable[[Path, ImportOptions], ModelFiles]
+
+
+def imported(model: Model, importer: Importer | None) -> Model:
     """The model with the files of its import. Raises ConfigurationError with the model's place."""
     if model.source is None:
         return model
     if importer is None:
         raise ConfigurationError(f"{model.place}: {model.source}: models are not imported here")
     try:
-        files = importer(model.source)
+        files = importer(model.source, model.import_options)
     except ConfigurationError as error:
         raise ConfigurationError(f"{model.place}: {error.message}", hint=error.hint) from None
     calibration = model.calibration

@@ -5,39 +5,13 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from harness.config.preprocessing import Preprocessing
 from harness.importing.model import ImportedModel
 from harness.importing.sections import Section
 
 _MERGED = ("route",)  # sections whose inputs are all named in `from`, in every case
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preprocessing:
-    """How a picture becomes the network's input: (picture - mean) / std, of pixels from 0 to 255.
-
-    `mean` and `std` have one number, or one for each channel in the network's order. What the model does not
-    say is None, and is no key of the cfg: readers of its outputs know what is usual.
-    """
-
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    colors: str | None = None
-    resize: str | None = None
-    fill: float | None = None
-
-    def keys(self) -> dict[str, str]:
-        """The keys of [net]."""
-        found = {
-            "mean": self.mean and _numbers(self.mean),
-            "std": self.std and _numbers(self.std),
-            "colors": self.colors,
-            "resize": self.resize,
-            "fill": None if self.fill is None else f"{self.fill:g}",
-        }
-        return {key: value for key, value in found.items() if value}
 
 
 def cfg_text(model: ImportedModel, preprocessing: Preprocessing, further: Mapping[str, str]) -> str:
@@ -118,10 +92,6 @@ def default_preprocessing(model: ImportedModel) -> Preprocessing:
     if grid is None or grid.bits != 8 or not grid.scales[0] or model.sections.input_shape[0] not in (1, 3):
         return Preprocessing()
     return Preprocessing(mean=(float(grid.zero_points[0] + 128),), std=(1 / grid.scales[0],))
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return ",".join(f"{value:.9g}" for value in values)
 
 
 def _comment(name: str) -> str:

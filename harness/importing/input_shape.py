@@ -26,7 +26,7 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
         if given <= 0:
             raise ConfigurationError(
                 f"the size of the input {source.name!r} is not fixed: {shown(declared)}",
-                hint="Give it: --input-shape 1,3,H,W.",
+                hint="Give it: --input-shape 1,3,H,W, or input_shape: [1, 3, H, W] in a sweep.",
             )
         if wanted is not None and fixed > 0 and axis > 0 and given != fixed and len(declared) != 4:
             raise ConfigurationError(f"the input {source.name!r} has the shape {shown(declared)}")
@@ -35,7 +35,7 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
     if shape[0] != 1 and len(shape) > 1:
         raise source.unsupported(
             f"its batch is {shape[0]}; one image at a time can be imported",
-            hint=f"Give --input-shape {','.join(map(str, (1, *shape[1:])))}.",
+            hint=f"Give --input-shape {','.join(map(str, (1, *shape[1:])))}, or input_shape in a sweep.",
         )
     check_size(shape, source)
     return shape

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.importing.cfg_text import Preprocessing, default_preprocessing
+from harness.config.import_options import ImportOptions
+from harness.config.preprocessing import Preprocessing
+from harness.errors import ConfigurationError
+from harness.importing.cfg_text import default_preprocessing
 from harness.importing.model import ImportedModel
 
 _LARGEST = 1 << 20  # bytes of a packed file
@@ -20,15 +23,26 @@ _MOST_LABELS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Names of the classes, and how a picture is prepared."""
+    """Names of the classes, how a picture is prepared, and how the outputs are read."""
 
     preprocessing: Preprocessing
+    decoder: str | None = None
     labels: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)  # all that the model says, by key
 
 
-def describe(model: ImportedModel) -> Description:
-    """Collects what the model says; defaults for the rest."""
+def describe(model: ImportedModel, options: ImportOptions) -> Description:
+    """Collects what the model says, replaced by what the user says; defaults for the rest.
+
+    Raises ConfigurationError if the user's numbers are not as many as the channels.
+    """
+    channels = model.sections.input_shape[0]
+    for key, numbers in (("mean", options.mean), ("std", options.std)):
+        if numbers is not None and len(numbers) not in (1, channels):
+            raise ConfigurationError(
+                f"{model.source}: {key} has {len(numbers)} numbers, but the input has "
+                f"{channels} channel{'s'[: channels > 1]}"
+            )
     said = dict(model.metadata)
     labels: tuple[str, ...] = ()
     if model.format == "tflite":
@@ -37,7 +51,7 @@ def describe(model: ImportedModel) -> Description:
     preparation = default_preprocessing(model)
     if model.normalization and model.sections.grid(model.sections.input) is None:
         mean, deviation = model.normalization
-        if len(mean) in (1, model.sections.input_shape[0]) and len(deviation) == len(mean):
+        if len(mean) in (1, channels) and len(deviation) == len(mean):
             preparation = Preprocessing(mean=mean, std=deviation)
     if "stride" in said and "task" in said:  # as Ultralytics writes them
         crop = said["task"] == "classify"
@@ -49,7 +63,12 @@ def describe(model: ImportedModel) -> Description:
             resize="crop" if crop else "letterbox",
             fill=None if crop else 114.0,
         )
-    return Description(preprocessing=preparation, labels=names_of(said.get("names", "")) or labels, said=said)
+    return Description(
+        preprocessing=preparation.replaced(options),
+        decoder=options.decoder,
+        labels=names_of(said.get("names", "")) or labels,
+        said=said,
+    )
 
 
 def names_of(written: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from harness import console
+from harness.config.import_options import ImportOptions
 from harness.errors import file_error
 from harness.importing.metadata import describe
 from harness.importing.model import import_model
@@ -14,7 +15,7 @@ from harness.resources import cache_directory
 from harness.temporary import fresh_folder, temporary_folder
 
 
-def import_to_cache(model: Path) -> ImportedFiles:
+def import_to_cache(model: Path, options: ImportOptions) -> ImportedFiles:
     """The files of an ONNX or TensorFlow Lite model below the cache folder.
 
     The model is imported every time, which takes about a second and sees data in other files, too. The
@@ -22,15 +23,15 @@ def import_to_cache(model: Path) -> ImportedFiles:
     ConfigurationError as import_model does, and if the cache cannot be written.
     """
     with console.progress(f"importing {model.name}", total=1) as bar:
-        imported = import_model(model)
-        said = describe(imported)
+        imported = import_model(model, options.input_shape)
+        said = describe(imported, options)
         try:
             with temporary_folder("import") as folder:
-                files = write_model(imported, folder, said, said.preprocessing)
+                files = write_model(imported, folder, said)
                 final = cache_directory() / "imports" / _digest(files)
             if not final.exists():
                 with fresh_folder(final) as folder:
-                    write_model(imported, folder, said, said.preprocessing)
+                    write_model(imported, folder, said)
         except OSError as error:
             raise file_error(cache_directory(), error) from error
         bar.advance()

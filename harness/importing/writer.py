@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import ConfigurationError, file_error
 from harness.file_digest import file_digest
-from harness.importing.cfg_text import Preprocessing, calibration_text, cfg_text, weights_bytes
+from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.graph import Cut
 from harness.importing.metadata import Description
 from harness.importing.model import ImportedModel
@@ -46,9 +46,7 @@ class ImportedFiles:
         )
 
 
-def write_model(
-    model: ImportedModel, folder: Path, said: Description, preprocessing: Preprocessing
-) -> ImportedFiles:
+def write_model(model: ImportedModel, folder: Path, said: Description) -> ImportedFiles:
     """Writes all files or, if one cannot be written, none. Files of the same names are replaced.
 
     Raises ConfigurationError if the folder cannot be written.
@@ -56,14 +54,15 @@ def write_model(
     stem = _UNFIT.sub("_", model.source.stem) or "model"
     calibration = calibration_text(model)
     labels = "\n".join(said.labels) + "\n" if said.labels else None
-    further = {"labels": f"{stem}.names"} if labels else {}
+    further = {"decoder": said.decoder} if said.decoder else {}
+    further |= {"labels": f"{stem}.names"} if labels else {}
     contents: dict[str, bytes] = {f"{stem}.weights": weights_bytes(model)}
     if calibration is not None:
         contents[f"{stem}.calibration.json"] = calibration.encode()
     if labels is not None:
         contents[f"{stem}.names"] = labels.encode()
     contents[f"{stem}.import.json"] = (json.dumps(description(model, said), indent=1) + "\n").encode()
-    contents[f"{stem}.cfg"] = cfg_text(model, preprocessing, further).encode()
+    contents[f"{stem}.cfg"] = cfg_text(model, said.preprocessing, further).encode()
     _write(folder, contents)
     found = {name: folder / name for name in contents}
     return ImportedFiles(

@@ -12,7 +12,8 @@ from cfg_executor import Network
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from harness.importing.cfg_text import Preprocessing, calibration_text, cfg_text, weights_bytes
+from harness.config.preprocessing import Preprocessing
+from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.model import ImportedModel, import_model
 
 Array = npt.NDArray[Any]

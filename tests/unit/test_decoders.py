@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.accuracy.decoders.base import Network
-from harness.accuracy.decoders.registry import KINDS, WORDS, guessed_decoder, named_decoder
+from harness.accuracy.decoders.registry import KINDS, guessed_decoder, named_decoder
 from harness.accuracy.decoders.ssd import tensorflow_priors
+from harness.config.decoders import DECODERS
 from harness.errors import ConfigurationError
 
 NETWORK = Network(height=HEIGHT, width=WIDTH, names=CLASSES)
@@ -101,7 +102,7 @@ def test_the_page_lists_all_decoders() -> None:
     overlaps = {kind.word: "none" if kind.overlap is None else f"{kind.overlap:g}" for kind in KINDS}
     expected = {kind.word: (overlaps[kind.word], str(kind.most)) for kind in KINDS}
     assert listed == expected | {"classifier": ("none", ""), "none": ("none", "")}
-    assert set(listed) == set(WORDS)
+    assert set(listed) == set(DECODERS)
 
 
 def test_yolov7_has_other_anchors_than_yolov5() -> None:

@@ -78,10 +78,10 @@ def test_preprocessing_comes_from_the_options(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--mean", "104,117,123", "--std", "58.5", "--colors", "bgr", "--resize", "letterbox_top_left")
-    run(capsys, model, "--out", tmp_path, *words)
+    run(capsys, model, "--out", tmp_path, *words, "--fill", "0", "--decoder", "classifier")
     net = net_of(tmp_path / "my_model.cfg")
     assert (net["mean"], net["std"], net["colors"]) == ("104,117,123", "58.5", "bgr")
-    assert net["resize"] == "letterbox_top_left"
+    assert (net["resize"], net["fill"], net["decoder"]) == ("letterbox_top_left", "0", "classifier")
 
 
 def test_what_the_model_does_not_say_is_no_key(
@@ -89,7 +89,8 @@ def test_what_the_model_does_not_say_is_no_key(
 ) -> None:
     run(capsys, model, "--out", tmp_path)
     assert (
-        not {"mean", "std", "colors", "resize", "fill", "labels"} & net_of(tmp_path / "my_model.cfg").keys()
+        not {"mean", "std", "colors", "resize", "fill", "decoder", "labels"}
+        & net_of(tmp_path / "my_model.cfg").keys()
     )
 
 
@@ -102,6 +103,9 @@ def test_preprocessing_and_classes_come_from_the_models_metadata(
         entry = said.metadata_props.add()
         entry.key, entry.value = key, value
     run(capsys, written(said, tmp_path / "fox.onnx"), "--out", tmp_path)
+    run(capsys, tmp_path / "fox.onnx", "--out", tmp_path / "given", "--std", "1", "--fill", "0")
+    given = net_of(tmp_path / "given" / "fox.cfg")
+    assert (given["mean"], given["std"], given["fill"], given["resize"]) == ("0", "1", "0", "letterbox")
     net = net_of(tmp_path / "fox.cfg")
     assert (net["resize"], net["fill"], net["labels"]) == ("letterbox", "114", "fox.names")
     assert (net["mean"], net["std"], net["colors"]) == ("0", "255", "rgb")
@@ -147,18 +151,39 @@ def test_out_names_a_file(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("--input-shape", "1,3,x,8"),
         ("--input-shape", "1,3,0,8"),
-        ("--input-shape", "1,3,8"),
         ("--mean", "red"),
+        ("--mean", "1,,3"),
         ("--std", "0"),
         ("--std", "1,nan,1"),
+        ("--fill", "256"),
+        ("--fill", "nan"),
+        ("--colors", "grb"),
+        ("--decoder", "yolo"),
     ],
 )
 def test_wrong_options(
     words: tuple[str, str], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, model, "--out", tmp_path / "out", *words)
+    assert words[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--input-shape", "1,3,8"), "the input has 4 axes, but the given shape has 3"),
+        (("--mean", "1,2"), "my model.onnx: mean has 2 numbers, but the input has 3 channels"),
+        (("--std", "1,2,3,4"), "my model.onnx: std has 4 numbers, but the input has 3 channels"),
+    ],
+)
+def test_options_that_do_not_fit_the_model(
+    words: tuple[str, str], message: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, _, error = run(capsys, model, "--out", tmp_path / "out", *words)
     assert status == 2
-    assert words[0] in error or "axes" in error
+    assert message in error
+    assert not (tmp_path / "out").exists()
 
 
 def zipped(path: Path, *names: str) -> Path:

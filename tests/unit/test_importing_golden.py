@@ -11,6 +11,7 @@ import pytest
 from cfg_executor import Network, pieces
 from golden_outputs import Array, Case, golden_cases
 
+from harness.config.import_options import ImportOptions
 from harness.importing.cfg_text import calibration_text, cfg_text, default_preprocessing, weights_bytes
 from harness.importing.metadata import describe
 from harness.importing.model import ImportedModel, import_model
@@ -170,11 +171,11 @@ def test_transpositions_of_channels_last_models_cancel(shared_data: Path) -> Non
 
 def test_what_a_model_says_about_pictures_and_classes_is_kept(shared_data: Path) -> None:
     folder = shared_data / "import"
-    yolo = describe(model_of(folder, next(iter(QUANTISED))))
+    yolo = describe(model_of(folder, next(iter(QUANTISED))), ImportOptions())
     assert (yolo.labels[0], yolo.labels[79], len(yolo.labels)) == ("person", "toothbrush", 80)
     assert (yolo.preprocessing.resize, yolo.preprocessing.fill) == ("letterbox", 114.0)
     assert np.allclose(yolo.preprocessing.std or (), [255], rtol=1e-3)
-    labels = describe(model_of(folder, SSD)).labels
+    labels = describe(model_of(folder, SSD), ImportOptions()).labels
     assert labels[0] == "person"
 
 

@@ -13,6 +13,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 from onnx_models import imported, model_of, node
 
+from harness.config.import_options import ImportOptions
 from harness.errors import ConfigurationError
 from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.metadata import describe
@@ -64,7 +65,7 @@ def test_a_damaged_file_is_imported_or_one_error(name: str, shared_data: Path, t
         try:
             with little_memory():
                 model = import_model(path)
-                said = describe(model)
+                said = describe(model, ImportOptions())
                 cfg_text(model, said.preprocessing, {})
                 weights_bytes(model)
                 calibration_text(model)

@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 from onnx_models import check, imported, kinds, model_of, node, random_input, run_imported
 
+from harness.config.import_options import ImportOptions
 from harness.errors import ConfigurationError
 from harness.importing.metadata import describe
 
@@ -398,7 +399,7 @@ def test_a_channels_last_input_of_bytes(tmp_path: Path) -> None:
     found = imported(model, tmp_path)
     assert (kinds(found), found.sections.input_shape) == (["convolutional"], (3, 6, 8))
     assert found.normalization == ((0.0,), (1.0,))
-    assert describe(found).preprocessing.std == (1.0,)
+    assert describe(found, ImportOptions()).preprocessing.std == (1.0,)
 
 
 def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:

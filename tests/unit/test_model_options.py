@@ -6,12 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx_models import model_of, node
 
 from harness import cli
 from harness.commands import predict
 from harness.commands.model_options import add_engine, add_model, chosen_cfg, model_files, with_policy
-from harness.config.darknet_cfg import read_cfg
+from harness.config.darknet_cfg import read_cfg, sections_of
 from harness.errors import ConfigurationError
 
 
@@ -62,6 +64,51 @@ def test_a_command_line_without_one_model_is_refused(
     assert message in capsys.readouterr().err
     assert cli.main(["predict", *words, "--target", "pi4"]) == 2
     assert ("are required" if "required" in message else message) in capsys.readouterr().err
+
+
+def onnx_model(path: Path) -> Path:
+    """A classifier of five classes with a picture of 8 x 8 as input."""
+    constants = {"w": np.ones((5, 3, 1, 1), np.float32), "b": np.zeros(5, np.float32)}
+    nodes = [node("Conv", "x w b", "c"), node("GlobalAveragePool", "c")]
+    path.write_bytes(model_of(nodes, (1, 3, 8, 8), constants).SerializeToString())
+    return path
+
+
+def test_options_of_the_import_are_keys_of_the_cfg(tmp_path: Path) -> None:
+    words = ["--mean", "104,117,123", "--std", "57.5", "--colors", "bgr", "--fill", "114"]
+    words += ["--decoder", "none", "--input-shape", "1,3,6,4"]
+    with chosen_cfg(parsed("--model", str(onnx_model(tmp_path / "a.onnx")), *words)) as cfg:
+        net = sections_of(cfg.read_text(), str(cfg))[0].options
+    assert (net["mean"], net["std"], net["colors"], net["fill"]) == ("104,117,123", "57.5", "bgr", "114")
+    assert (net["decoder"], net["height"], net["width"]) == ("none", "6", "4")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mean", "0"], "Write mean= into [net] of a.cfg."),
+        (["--std", "1"], "Write std= into [net] of a.cfg."),
+        (["--colors", "rgb"], "Write colors= into [net] of a.cfg."),
+        (["--fill", "0"], "Write fill= into [net] of a.cfg."),
+        (["--decoder", "none"], "Write decoder= into [net] of a.cfg."),
+        (["--input-shape", "1,3,8,8"], "Write channels=, height= and width= into [net] of a.cfg."),
+    ],
+)
+def test_options_of_the_import_are_refused_for_a_cfg(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["eval", "--cfg", "a.cfg", "--weights", "a.weights", *words, "--dataset", "d"]) == 2
+    error = capsys.readouterr().err
+    assert f"{words[0]} applies to --model, not to --cfg" in error
+    assert message in error
+
+
+def test_a_prediction_takes_no_preprocessing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["predict", "--model", "a.onnx", "--target", "pi4", "--mean", "0"])
+    assert "unrecognized arguments: --mean 0" in capsys.readouterr().err
+    assert cli.main(["predict", "--calibrate", "a.yaml", "--target", "pi4", "--input-shape", "1,3,8,8"]) == 2
+    assert "--input-shape has no effect with --calibrate" in capsys.readouterr().err
 
 
 @pytest.mark.data

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from harness.accuracy.picture_rules import (
-    RESIZES,
     PictureRules,
     StatedPictures,
     check_resize,
@@ -21,6 +20,7 @@ from harness.accuracy.picture_rules import (
 from harness.accuracy.pillow_resize import fit
 from harness.accuracy.preprocess import prepare
 from harness.config.darknet_cfg import sections_of
+from harness.config.preprocessing import RESIZES
 from harness.errors import ConfigurationError
 
 NET = "[net]\nwidth=8\nheight=4\nchannels=3\n"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from networks import CLASSIFIER, WEIGHTED, write_sweep
+from onnx_models import model_of, node
 
 from harness.build.ablation import ALGORITHMS, needs_ablation
 from harness.build.toolchain import TOOLCHAINS
 from harness.config import sweep_file as schema
+from harness.config.darknet_cfg import sections_of
 from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
 from harness.config.sweep_file import json_schema, read_sweep
 from harness.errors import ConfigurationError
@@ -182,6 +185,73 @@ def test_a_model_has_one_kind_of_files(model: str, message: str, tmp_path: Path)
     file = write_sweep(tmp_path, f"models: [{{{model}}}]\n" + REST)
     with pytest.raises(ConfigurationError, match=rf"sweep\.yaml:1: .*{message}"):
         read_sweep(file, import_to_cache)
+
+
+@pytest.fixture
+def importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ONNX model in the sweep's folder, with three channels and an open size."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    constants = {"w": np.ones((5, 3, 1, 1), np.float32), "b": np.zeros(5, np.float32)}
+    nodes = [node("Conv", "x w b", "c"), node("GlobalAveragePool", "c")]
+    path = tmp_path / "open.onnx"
+    path.write_bytes(model_of(nodes, ("n", 3, "h", "w"), constants).SerializeToString())
+    return path
+
+
+def test_what_is_said_of_an_imported_model_is_in_its_cfg(importing: Path, tmp_path: Path) -> None:
+    text = """models:
+- {name: lists, model: open.onnx, input_shape: [1, 3, 6, 4], mean: [0.5, 0.5, 0.5], std: [58.4, 57.1, 57.4]}
+- {name: text, model: open.onnx, input_shape: "1,3,8,8", mean: "104,117,123", std: 58, colors: bgr, fill: 0,
+   decoder: classifier, resize: letterbox}
+"""
+    lists, text_form = read_sweep(write_sweep(tmp_path, text + REST), import_to_cache).models
+    net = sections_of(lists.cfg.read_text(), "net.cfg")[0].options
+    assert (net["height"], net["width"], net["mean"], net["std"]) == (
+        "6",
+        "4",
+        "0.5,0.5,0.5",
+        "58.4,57.1,57.4",
+    )
+    assert not {"colors", "fill", "decoder", "resize"} & net.keys()
+    net = sections_of(text_form.cfg.read_text(), "net.cfg")[0].options
+    assert (net["height"], net["mean"], net["std"]) == ("8", "104,117,123", "58")
+    assert (net["colors"], net["fill"], net["decoder"]) == ("bgr", "0", "classifier")
+    assert "resize" not in net
+    assert text_form.resize == "letterbox"
+    assert lists.cfg.parent != text_form.cfg.parent
+
+
+@pytest.mark.parametrize(
+    ("keys", "line", "message"),
+    [
+        ("mean: red", 2, 'expected a number, or one for each channel, as 104,117,123, found "red"'),
+        ("mean: []", 2, "expected a number, or one for each channel, as 104,117,123, found a"),
+        ("mean: [1, [2], 3]", 2, "expected a number, or one for each channel"),
+        ("mean: true", 2, 'expected a number, or one for each channel, as 104,117,123, found "true"'),
+        ("std: [1, 0, 1]", 2, 'expected a number above 0, or one for each channel, .* found "1,0,1"'),
+        ("fill: -1", 2, 'expected a number from 0 to 255, found "-1"'),
+        ("input_shape: [1, 3, x]", 2, 'expected sizes, as 1,3,224,224, found "1,3,x"'),
+        ("colors: grb", 2, "unknown colors grb"),
+        ("decoder: yolo", 2, "unknown decoder yolo"),
+        ("mean: [1, 2], input_shape: [1, 3, 8, 8]", 1, "mean has 2 numbers, but the input has 3 channels"),
+        ("limit: 3", 1, "the size of the input 'x' is not fixed"),
+    ],
+)
+def test_wrong_words_about_an_imported_model(
+    keys: str, line: int, message: str, importing: Path, tmp_path: Path
+) -> None:
+    file = write_sweep(tmp_path, f"models: [{{name: n, model: open.onnx,\n  {keys}}}]\n" + REST)
+    with pytest.raises(ConfigurationError, match=rf"sweep\.yaml:{line}: .*{message}"):
+        read_sweep(file, import_to_cache)
+
+
+@pytest.mark.parametrize("key", ["mean: 0", "std: 1", "colors: rgb", "fill: 0", "decoder: ssd"])
+def test_what_is_said_of_an_imported_model_is_refused_for_a_cfg(key: str, tmp_path: Path) -> None:
+    name = key.partition(":")[0]
+    text = f"models:\n- name: n\n  cfg: net.cfg\n  weights: net.weights\n  {key}\n" + REST
+    with pytest.raises(ConfigurationError, match=rf"sweep\.yaml:5: {name} applies to a model") as failure:
+        read_sweep(write_sweep(tmp_path, text))
+    assert failure.value.hint == f"Write {name}= into [net] of {tmp_path / 'net.cfg'}."
 
 
 def test_the_sweep_that_ships_names_techniques_in_the_engine_s_order() -> None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from harness.accuracy.decoders import faces, gfl, maps, ssd, yolo_heads, yolo_rows
 from harness.accuracy.decoders.base import Decoder, DecoderKind, Network, Shape
+from harness.config.decoders import DECODERS, NO_DECODER
 from harness.errors import ConfigurationError
-
-CLASSIFIER = "classifier"  # the word for networks whose output is a score per class
-NO_DECODER = "none"  # the word for outputs that nothing here reads
 
 # In the order in which shapes are compared: what needs more tensors, or more exact shapes, comes first.
 KINDS: tuple[DecoderKind, ...] = (
@@ -21,8 +19,6 @@ KINDS: tuple[DecoderKind, ...] = (
     *yolo_rows.KINDS,
     *yolo_heads.KINDS,
 )
-
-WORDS = (*(kind.word for kind in KINDS), CLASSIFIER, NO_DECODER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +36,7 @@ def named_decoder(word: str, where: str, shapes: Sequence[Shape], network: Netwo
     kind = next((kind for kind in KINDS if kind.word == word), None)
     if kind is None:
         raise ConfigurationError(
-            f'{where}: unknown decoder "{word[:40]}"', hint=f"Choose from {', '.join(WORDS)}."
+            f'{where}: unknown decoder "{word[:40]}"', hint=f"Choose from {', '.join(DECODERS)}."
         )
     decoder = kind.read(shapes, network)
     if decoder is None:
