@@ -32,7 +32,8 @@ def read_coco(path: Path, classes: int | None) -> Dataset:
     """
     data = read_json(path, limit=_LARGEST_FILE, what="COCO's detection format")
     entries = _entries(path, data, "categories")
-    categories = {category: index for index, category in enumerate(sorted(_ids(entries)))}
+    ids = _ids(entries)
+    categories = {category: index for index, category in enumerate(sorted(ids))}
     if classes is not None and len(categories) > classes:
         raise ConfigurationError(f"{path}: {len(categories)} categories, but the network has {classes}")
     images = _ids(_entries(path, data, "images"))
@@ -53,7 +54,13 @@ def read_coco(path: Path, classes: int | None) -> Dataset:
         )
         for image in sorted(images)
     )
-    return Dataset(path=path, kind="boxes", pictures=pictures)
+    names = [ids[category].data.get("name") for category in categories]
+    return Dataset(
+        path=path,
+        kind="boxes",
+        pictures=pictures,
+        names=tuple(map(str, names)) if all(isinstance(name, str) for name in names) else (),
+    )
 
 
 def likely_annotations(files: Sequence[Path]) -> Path:

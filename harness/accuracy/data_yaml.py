@@ -12,6 +12,7 @@ The labels of `images/val/a.jpg` are in `labels/val/a.txt`. Other keys are ignor
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from harness.accuracy.labels import label_file, labelled_dataset
@@ -57,7 +58,8 @@ class DataYaml:
         if classes is not None and len(names) > classes:
             raise ConfigurationError(f"{self.file}: {len(names)} classes, but the network has {classes}")
         pairs = [(picture, label_file(picture)) for picture in self.pictures(split, below)]
-        return labelled_dataset(self.file.with_name(f"{self.file.name}:{split}"), pairs, classes)
+        found = labelled_dataset(self.file.with_name(f"{self.file.name}:{split}"), pairs, classes)
+        return replace(found, names=tuple(names))
 
     def names(self) -> list[str]:
         """The names of the classes in order; empty if the file has none."""

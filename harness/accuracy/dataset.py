@@ -17,7 +17,8 @@ Five forms are recognised:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.accuracy.coco import likely_annotations, read_coco
@@ -26,7 +27,7 @@ from harness.accuracy.labels import check_class, label_file, labelled_dataset
 from harness.accuracy.names import read_names
 from harness.accuracy.pictures import SUFFIXES
 from harness.accuracy.truth import Dataset, Picture
-from harness.config.data_set_path import YAML_SUFFIXES, split_of, with_split
+from harness.config.data_set_path import SPLITS, YAML_SUFFIXES, split_of, with_split
 from harness.config.document import nearest_file
 from harness.errors import ConfigurationError, file_error
 from harness.files import kind_of
@@ -117,6 +118,27 @@ def read_dataset(
     return Dataset(path=file, kind="pictures", pictures=tuple(Picture(path=picture) for picture in paths))
 
 
+def names_around(pictures: Sequence[Path]) -> list[str]:
+    """The names of the classes in the `data.yaml` of the data set that all the pictures are in; none if there
+    is no such file, or if it cannot be read."""
+    files = {_yaml_around(folder) for folder in {picture.absolute().parent for picture in pictures}}
+    file = files.pop() if len(files) == 1 else None
+    try:
+        return DataYaml(file).names() if file else []
+    except ConfigurationError:  # the user did not choose this file
+        return []
+
+
+def _yaml_around(folder: Path) -> Path | None:
+    """The `data.yaml` beside the last folder `images` of a path or, as Roboflow puts it, of its split."""
+    images = next((part for part in (folder, *folder.parents) if part.name == "images"), None)
+    if images is None:
+        return None
+    root = images.parent
+    places = (root, root.parent) if root.name in (*SPLITS, "valid") else (root,)
+    return next((file for place in places for name in NAMES if (file := place / name).is_file()), None)
+
+
 def files_of(path: Path, *, split: str = _DEFAULT_SPLIT) -> Iterator[Path]:
     """Every file that a dataset's pictures and labels come from. Raises ConfigurationError."""
     pictures = read_pictures(path, split=split)
@@ -178,7 +200,7 @@ def _yolo(path: Path, classes: int | None) -> Dataset:
     pairs = [
         (picture, (path / "labels" / picture.relative_to(images)).with_suffix(".txt")) for picture in paths
     ]
-    return labelled_dataset(path, pairs, classes)
+    return replace(labelled_dataset(path, pairs, classes), names=tuple(names_around(paths)))
 
 
 # --- ImageNet-style names
@@ -250,4 +272,5 @@ def _sorted_into_folders(
         folder = picture.relative_to(path).parts[0]
         check_class(f"{path / folder}", order[folder], classes)
         pictures.append(Picture(path=picture, label=order[folder]))
-    return Dataset(path=path, kind="classes", pictures=tuple(pictures))
+    names = tuple(sorted(order, key=lambda folder: order[folder]))
+    return Dataset(path=path, kind="classes", pictures=tuple(pictures), names=names)

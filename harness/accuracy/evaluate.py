@@ -82,7 +82,7 @@ def evaluate(
         options=chosen,
         agreement=agreement,
         per_class=per_class,
-        class_names=_class_names(model.reading, names, origin or cfg) if per_class else (),
+        class_names=_class_names(model.reading, names, origin or cfg, data) if per_class else (),
     )
     scored = _score(run)
     result |= scored.values
@@ -117,13 +117,13 @@ def _score(run: Run) -> Scored:
     return score_outputs(run)
 
 
-def _class_names(reading: Reading, labels: Path | None, cfg: Path) -> list[str]:
+def _class_names(reading: Reading, labels: Path | None, cfg: Path, data: Dataset) -> list[str]:
     if isinstance(reading, Boxes | Scores) and reading.names:
         return list(reading.names)
     listed = read_names(labels) if labels else []
     if len(listed) >= reading.classes:  # a list of WordNet ids may have more than the network's
         return listed[: reading.classes]
-    return class_names(None, cfg, reading.classes)
+    return class_names(None, cfg, reading.classes, data.names)
 
 
 def layer_report(

@@ -46,11 +46,11 @@ def named_columns(names: Sequence[str], classes: int) -> tuple[int, ...]:
     return tuple(range(classes))
 
 
-def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
-    """The names of a network's classes: from the chosen file, else from the only file beside the cfg with as
-    many names (`*.names`, `data.yaml`), else numbers.
+def class_names(chosen: Path | None, cfg: Path, classes: int, of_data_set: Sequence[str] = ()) -> list[str]:
+    """The names of a network's classes: from the chosen file, else from the file with the cfg's name, else
+    those of the data set, or from the only other file beside the cfg (`*.names`, `data.yaml`); else numbers.
 
-    Raises ConfigurationError if the chosen file has another number of names.
+    Only as many names as classes are taken. Raises ConfigurationError if the chosen file has more or fewer.
     """
     if chosen is not None:
         names = read_names(chosen)
@@ -69,7 +69,10 @@ def class_names(chosen: Path | None, cfg: Path, classes: int) -> list[str]:
             continue
         if len(names) == classes:
             fitting[file] = names
-    if len(set(map(tuple, fitting.values()))) <= 1 or next(iter(fitting)).stem == cfg.stem:
+    own = bool(fitting) and next(iter(fitting)).stem == cfg.stem
+    if len(of_data_set) == classes and not own:
+        return list(of_data_set)
+    if own or len(set(map(tuple, fitting.values()))) <= 1:
         return next(iter(fitting.values()), numbers)
     shown = ", ".join(str(file) for file in fitting)
     console.warn(f"showing class numbers: several files with names match ({shown}); choose one with --names")

@@ -38,6 +38,7 @@ class Dataset:
     path: Path
     kind: str  # "boxes", "classes" or "pictures" (no truth)
     pictures: tuple[Picture, ...]
+    names: tuple[str, ...] = ()  # of the classes in order, where the data set has them
 
     def first(self, limit: int | None) -> Dataset:
         """The first `limit` pictures."""

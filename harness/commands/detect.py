@@ -26,7 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--names",
         type=Path,
         metavar="F",
-        help="class names, one per line, or a data.yaml (default: a matching file beside the cfg)",
+        help="class names, one per line, or a data.yaml (default: the model's, those of the data.yaml of the "
+        "pictures' data set, or a matching file beside the cfg)",
     )
     parser.add_argument(
         "--threshold",
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _detect(arguments: argparse.Namespace, cfg: Path) -> tuple[Results, Results | None, list[str]]:
     """The detections of every picture, fp32's with --compare, and the names of the classes."""
+    from harness.accuracy.dataset import names_around
     from harness.accuracy.heads import read_outputs
     from harness.accuracy.model import in_fp32, known_reading, load_model
     from harness.accuracy.names import class_names
@@ -85,15 +87,16 @@ def _detect(arguments: argparse.Namespace, cfg: Path) -> tuple[Results, Results 
 
     outputs = read_outputs(cfg, arguments.cfg)
     known = known_reading(outputs)
+    around = names_around(arguments.images)
     if known is not None or outputs.stated is None:
         # Wrong models and names are told before an engine is built.
         classes = check_detects(arguments.cfg, known).classes
-        class_names(arguments.names, arguments.cfg, classes)
+        class_names(arguments.names, arguments.cfg, classes, around)
     engine = host_engine(arguments.algorithm)
     model = load_model(engine, cfg, arguments.weights, origin=arguments.cfg)
     reading = check_detects(arguments.cfg, model.reading)
     names = list(reading.names) if arguments.names is None else []
-    names = names or class_names(arguments.names, arguments.cfg, reading.classes)
+    names = names or class_names(arguments.names, arguments.cfg, reading.classes, around)
     if not arguments.compare:
         return _run(arguments, engine, model, "detecting"), None, names
     if not model.mixed:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.accuracy.dataset import files_of, read_dataset, read_pictures, with_chosen_split
+from harness.accuracy.dataset import files_of, names_around, read_dataset, read_pictures, with_chosen_split
 from harness.accuracy.labels import label_file
 from harness.accuracy.names import class_names, read_names
 from harness.config.data_set_path import split_of
@@ -197,8 +197,24 @@ def test_the_only_matching_file_beside_the_cfg_gives_the_names(
     (tmp_path / "b.names").write_text("cow\r\nhen\r\n")
     assert class_names(None, cfg, 2) == ["0", "1"]
     assert "showing class numbers" in capsys.readouterr().err
+    assert class_names(None, cfg, 2, ("sow", "hog")) == ["sow", "hog"]
+    assert class_names(None, cfg, 2, ("sow", "hog", "pig")) == ["0", "1"]
     (tmp_path / "net.names").write_text("a\nb")
-    assert class_names(None, cfg, 2) == ["a", "b"]
+    assert class_names(None, cfg, 2, ("sow", "hog")) == ["a", "b"]
     assert class_names(tmp_path / "b.names", cfg, 2) == ["cow", "hen"]
     with pytest.raises(ConfigurationError, match="has 2 names, but the network has 3 classes"):
         class_names(tmp_path / "data.yaml", cfg, 3)
+
+
+def test_pictures_of_one_data_set_have_the_names_of_its_file(tmp_path: Path) -> None:
+    for folder, names in (("flat", "[cat, dog]"), ("split", "[sow, hog]"), ("broken", "{1: x}")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.yaml").write_text(f"names: {names}")
+    flat = [tmp_path / "flat/images/val/1.png", tmp_path / "flat/images/2.png"]
+    split = [tmp_path / "split/valid/images/1.png"]
+    assert names_around(flat) == ["cat", "dog"]
+    assert names_around(split) == ["sow", "hog"]
+    assert names_around([*flat, *split]) == []
+    assert names_around([tmp_path / "broken/images/1.png"]) == []
+    assert names_around([tmp_path / "split/more/images/1.png"]) == []
+    assert names_around([tmp_path / "flat/1.png"]) == []

@@ -142,6 +142,7 @@ def test_a_dangling_link_is_an_error(tmp_path: Path) -> None:
 def test_coco_classes_are_numbered_in_the_order_of_their_ids(tmp_path: Path) -> None:
     data = read_dataset(coco_json(tmp_path), classes=2)
     assert [picture.path.name for picture in data.pictures] == ["a.jpg", "b.jpg"]  # by image id
+    assert data.names == ("y", "z")
     truth = data.pictures[1].truth
     assert truth is not None
     assert truth.classes.tolist() == [1, 0]
@@ -337,6 +338,11 @@ def test_an_unknown_wordnet_id_is_an_error_that_names_the_list(tmp_path: Path) -
         read_dataset(tmp_path, labels=chosen)
 
 
+def test_categories_may_have_no_names(tmp_path: Path) -> None:
+    path = coco_json(tmp_path, categories=[{"id": 90, "name": "z"}, {"id": 2}])
+    assert read_dataset(path).names == ()
+
+
 def test_too_long_a_list_of_ids_is_an_error_for_unknown_classes_only(tmp_path: Path) -> None:
     (tmp_path / "n00000001_a.jpg").touch()
     (tmp_path / "labels.list").write_text("n00000002\nn00000001\n")
@@ -418,6 +424,7 @@ def test_folders_are_classes_in_alphabetical_order(tmp_path: Path) -> None:
         dataset = read_dataset(data, classes=classes)
         assert dataset.kind == "classes"
         assert labels_of(dataset) == {"cat": {0}, "dog": {1}, "hot dog": {2}}
+        assert dataset.names == ("cat", "dog", "hot dog")
     assert read_dataset(data, classes=80).kind == "pictures"  # of a detector, for example
     (data / "e.jpg").touch()
     assert read_dataset(data, classes=3).kind == "pictures"

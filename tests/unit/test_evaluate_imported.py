@@ -156,6 +156,31 @@ def test_per_class_scores_show_what_int8_loses(detector: dict[str, Any]) -> None
     assert "classes" not in evaluate(Imported(detects, TABLE), **detector)
 
 
+def test_a_model_without_names_takes_those_of_the_data_set(
+    command: argparse.Namespace, detector: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = detector["dataset"]
+
+    def shown(dataset: str) -> list[str]:
+        result = evaluate(Imported(detects, TABLE), **detector | {"dataset": data / dataset}, per_class=True)
+        return [row["class"] for row in result["classes"]]
+
+    def detected() -> set[str]:
+        arguments = [*words(detector, "net.cfg"), "--json", str(data / "images/1.png")]
+        assert cli.main(["detect", *arguments]) == 0
+        (image,) = json.loads(capsys.readouterr().out)["images"]
+        return {found["class"] for found in image["detections"]}
+
+    (data / "data.yaml").write_text("val: images\nnames: [ant, bee, cow, dog]\n")
+    assert (shown(""), shown("data.yaml"), detected()) == (["1", "3"], ["1", "3"], {"1", "3"})
+    (data / "data.yaml").write_text("val: images\nnames: [ant, bee, cow, dog, eel]\n")
+    assert (shown(""), shown("data.yaml"), detected()) == (["bee", "dog"], ["bee", "dog"], {"bee", "dog"})
+    (data.parent / "other.names").write_text("a\nb\nc\nd\ne\n")  # perhaps of another model
+    assert (shown(""), detected()) == (["bee", "dog"], {"bee", "dog"})
+    (data.parent / "net.names").write_text("v\nw\nx\ny\nz\n")
+    assert (shown(""), detected()) == (["w", "y"], {"w", "y"})
+
+
 def test_a_wrong_decoder_gives_a_warning(detector: dict[str, Any]) -> None:
     cfg = detector["cfg"]
     cfg.write_text(cfg.read_text().replace("decoder=yolox\n", "").replace("std=1\n", "std=2\n"))
