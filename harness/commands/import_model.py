@@ -1,4 +1,4 @@
-"""`harness import`: writes an ONNX or TensorFlow Lite model as a cfg with weights."""
+"""`harness import`: writes a model of another format as a cfg with weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.model_options import add_import_options, import_options
+from harness.commands.model_options import MODEL_FORMATS, add_import_options, import_options
 from harness.config.preprocessing import RESIZES
 from harness.text import printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX or TensorFlow Lite file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help=MODEL_FORMATS)
     parser.add_argument(
         "--out",
         type=Path,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from harness.runtimes.engine import EngineOptions
 
 
+MODEL_FORMATS = "ONNX, TensorFlow Lite or Keras file or SavedModel folder"
+
 _POLICY_HELP = "use these precisions instead of the cfg's"
 
 
@@ -34,7 +36,7 @@ def add_model(
     """
     parser.set_defaults(model_required=required)
     parser.add_argument(
-        "--model", type=Path, metavar="M", help="ONNX or TensorFlow Lite file, imported as by harness import"
+        "--model", type=Path, metavar="M", help=f"{MODEL_FORMATS}, imported as by harness import"
     )
     parser.add_argument("--cfg", type=Path, metavar="C", help="cfg of the network, in place of --model")
     parser.add_argument("--weights", type=Path, metavar="W", help="weights of the cfg")
@@ -109,7 +111,7 @@ def model_files(arguments: argparse.Namespace) -> Iterator[None]:
         if arguments.model_required and not (arguments.cfg and arguments.weights):
             raise ConfigurationError(
                 "a model is required",
-                hint="Give --model with an ONNX or TensorFlow Lite file, or --cfg and --weights.",
+                hint=f"Give --model with an {MODEL_FORMATS}, or --cfg and --weights.",
             )
         _refuse_import_options(arguments)
         yield

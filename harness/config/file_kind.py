@@ -21,8 +21,6 @@ _THEN = ", then import that with `harness import model.onnx --out DIR`."
 _FROM_PYTORCH = (
     f"Export it to ONNX: `yolo export model=MODEL format=onnx`, or torch.onnx.export in Python{_THEN}"
 )
-_FROM_KERAS = f"Export it to ONNX: `python -m tf2onnx.convert --keras MODEL --output model.onnx`{_THEN}"
-_FROM_SAVED = f"Export it to ONNX: `python -m tf2onnx.convert --saved-model MODEL --output model.onnx`{_THEN}"
 _FROM_GRAPH = (
     "Export it to ONNX: `python -m tf2onnx.convert --graphdef MODEL --inputs IN:0 --outputs OUT:0 "
     f"--output model.onnx`{_THEN}"
@@ -49,22 +47,22 @@ CFG = Kind("a Darknet cfg file", _SWAPPED)
 WEIGHTS = Kind("a Darknet weights file", _SWAPPED)
 ONNX = Kind("an ONNX model", _IMPORT)
 TFLITE = Kind("a TensorFlow Lite model", _IMPORT)
-SAVED_MODEL = Kind("a TensorFlow SavedModel", _FROM_SAVED)
+SAVED_MODEL = Kind("a TensorFlow SavedModel", _IMPORT)
+KERAS = Kind("a Keras model", _IMPORT)
+HDF5 = Kind("an HDF5 file, as Keras writes its models", _IMPORT)
 _CORE_ML = Kind("a Core ML model", _FROM_SOURCE)
 _ENGINE = Kind("a TensorRT engine", _FROM_SOURCE)
 _TEXT = Kind("a text file")
 BINARY = Kind("a binary file")
-_HDF5 = Kind("an HDF5 file, as Keras writes its models", _FROM_KERAS)
 _PICKLE = Kind("a Python pickle, as old PyTorch models are", _FROM_PYTORCH)
 _GRAPH = Kind("a protocol buffer, as TensorFlow's frozen graphs are", _FROM_GRAPH)
 _HTML = Kind("an HTML page", "Was a web page saved instead of the file?")
 _PYTORCH = Kind("a PyTorch model", _FROM_PYTORCH)
-_KERAS = Kind("a Keras model", _FROM_KERAS)
 
 # (offset, bytes there, kind)
 _MAGIC: Sequence[tuple[int, bytes, Kind]] = (
     (4, b"TFL3", TFLITE),
-    (0, b"\x89HDF\r\n\x1a\n", _HDF5),
+    (0, b"\x89HDF\r\n\x1a\n", HDF5),
     (0, b"ftrt", _ENGINE),
     (0, b"ptrt", _ENGINE),
     (0, b"\x93NUMPY", Kind("a NumPy array")),
@@ -177,7 +175,7 @@ def _zip_kind(path: Path) -> Kind:
     if any(name.endswith("data.pkl") for name in names):
         return _PYTORCH
     if "config.json" in names and any(name.endswith(".weights.h5") for name in names):
-        return _KERAS
+        return KERAS
     return Kind("a ZIP archive", _ARCHIVE)
 
 

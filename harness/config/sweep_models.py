@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from harness.config.data_set_path import DataSetPath
 from harness.config.document import Node
+from harness.config.file_kind import SAVED_MODEL, kind_of
 from harness.config.import_options import IMPORT_KEYS, ImportKey, ImportOptions
 from harness.config.preprocessing import RESIZES
 from harness.config.random_weights import random_weights_file
@@ -65,6 +66,19 @@ class _Weights:
 
     def schema(self) -> Schema:
         return self._path.schema()
+
+
+class _ImportPath:
+    """The path of a model to import: a file, or the folder of a SavedModel."""
+
+    _file = ExistingPath(what="model to import")
+
+    def read(self, node: Node) -> Path:
+        folder = Path(node.file).parent / node.source
+        return folder if node.kind == "text" and kind_of(folder) == SAVED_MODEL else self._file.read(node)
+
+    def schema(self) -> Schema:
+        return self._file.schema()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +160,9 @@ MODEL = Record(
     fields={
         "name": Field(shape=PLAIN_NAME, help="name in reports", required=True, example="digits"),
         "model": Field(
-            shape=ExistingPath(what="ONNX or TensorFlow Lite file"),
-            help="path of an ONNX or TensorFlow Lite file, relative to this file; in place of cfg and "
-            "weights",
+            shape=_ImportPath(),
+            help="path of an ONNX, TensorFlow Lite or Keras file or of a SavedModel folder, relative to this "
+            "file; in place of cfg and weights",
             example="yolox_nano.onnx",
         ),
         "cfg": Field(

@@ -1,1 +1,1 @@
-"""Imports models of other formats: ONNX and TensorFlow Lite become an extended cfg with Darknet weights."""
+"""Imports models of other formats, which become an extended cfg with Darknet weights."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.config.document import nearest_file
-from harness.config.file_kind import BINARY, CFG, ONNX, TFLITE, Kind, kind_of
+from harness.config.file_kind import BINARY, CFG, HDF5, KERAS, ONNX, SAVED_MODEL, TFLITE, Kind, kind_of
 from harness.errors import ConfigurationError
 from harness.importing.graph import MOST_OUTPUTS, Cut, Graph, Shape
 from harness.importing.lower import Output, lower
@@ -27,7 +27,7 @@ class ImportedModel:
     """A model as sections of a cfg, with what the cfg does not say."""
 
     source: Path
-    format: str  # "onnx" or "tflite"
+    format: str  # "onnx", "tflite", "keras", "hdf5" or "saved_model"
     sections: Sections
     outputs: tuple[Output, ...]
     cuts: tuple[Cut, ...]
@@ -37,7 +37,8 @@ class ImportedModel:
 
 
 def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
-    """Imports an ONNX or TensorFlow Lite file; `input_shape` replaces the one that the model declares.
+    """Imports an ONNX, TensorFlow Lite or Keras file or a SavedModel; `input_shape` replaces the one that the
+    model declares.
 
     Raises ConfigurationError if the file is of another kind, is damaged, or has something that cannot be
     imported: the message names operator, node and reason.
@@ -66,7 +67,7 @@ def _read(path: Path, input_shape: Shape | None) -> tuple[Graph, str]:
     kind = kind_of(path)
     if kind == BINARY and path.suffix == ".onnx":
         kind = ONNX  # written by a program that orders fields differently
-    if kind not in (ONNX, TFLITE):
+    if kind not in (ONNX, TFLITE, KERAS, HDF5, SAVED_MODEL):
         raise _not_importable(path, kind)
     package = "onnx" if kind == ONNX else "tflite"
     if find_spec(package) is None:
@@ -78,9 +79,15 @@ def _read(path: Path, input_shape: Shape | None) -> tuple[Graph, str]:
         from harness.importing.onnx_reader import read_onnx
 
         return read_onnx(path, input_shape), "onnx"
-    from harness.importing.tflite_reader import read_tflite
+    from harness.importing.tflite_file import parse_flat_model, read_flat_model
+    from harness.importing.tflite_reader import graph_of
 
-    return read_tflite(path, input_shape), "tflite"
+    if kind == TFLITE:
+        return graph_of(read_flat_model(path), str(path), input_shape), "tflite"
+    from harness.importing.tensorflow_models import FORMATS, converted
+
+    content = converted(path, kind, input_shape)
+    return graph_of(parse_flat_model(content, str(path)), str(path), input_shape), FORMATS[kind]
 
 
 def simplify(graph: Graph) -> None:
@@ -110,6 +117,6 @@ def _not_importable(path: Path, kind: Kind | None) -> ConfigurationError:
         return ConfigurationError(f"{path}: is a Darknet cfg already", hint="Give it as --cfg.")
     name = kind.name if kind else "empty or of no known kind"
     return ConfigurationError(
-        f"{path}: is {name}; ONNX and TensorFlow Lite models can be imported",
+        f"{path}: is {name}; ONNX, TensorFlow Lite and Keras models and SavedModels can be imported",
         hint=kind.hint if kind else "",
     )

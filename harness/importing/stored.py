@@ -16,9 +16,10 @@ from harness.temporary import fresh_folder, temporary_folder
 
 
 def import_to_cache(model: Path, options: ImportOptions) -> ImportedFiles:
-    """The files of an ONNX or TensorFlow Lite model below the cache folder.
+    """The files of an imported model below the cache folder.
 
-    The model is imported every time, which takes about a second and sees data in other files, too. The
+    The model is imported every time, which takes about a second (of TensorFlow's formats more) and sees data
+    in other files, too. The
     folder's name is a digest of what was imported, so that the same model has the same paths. Raises
     ConfigurationError as import_model does, and if the cache cannot be written.
     """

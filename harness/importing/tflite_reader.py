@@ -7,7 +7,6 @@ them, which `passes.transposes` removes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
@@ -15,7 +14,7 @@ from harness.importing.graph import Graph, Shape, Source, Tensor
 from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape
 from harness.importing.quantization import Quantization
 from harness.importing.tflite_cut import add_output, cut_of
-from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor, read_flat_model
+from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor
 from harness.importing.tflite_metadata import normalization_of
 from harness.importing.tflite_operator import TO_LAST, Operator, looked_up, real_numbers
 from harness.importing.tflite_operators import OPERATORS
@@ -27,13 +26,8 @@ _CUT = frozenset(
 _QUANTISED = ("int8", "uint8", "int16")
 
 
-def read_tflite(path: Path, input_shape: Shape | None = None) -> Graph:
-    """Reads a file. Raises ConfigurationError if it is damaged or cannot be imported."""
-    return graph_of(read_flat_model(path), str(path), input_shape)
-
-
 def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> Graph:
-    """The same for a decoded file."""
+    """The graph of a decoded file. Raises ConfigurationError if it cannot be imported."""
     graph = Graph(normalization=normalization_of(model.metadata))
     values: dict[int, str] = {}
     for index, tensor in enumerate(model.tensors):

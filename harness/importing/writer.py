@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -98,7 +99,7 @@ def description(model: ImportedModel, said: Description) -> dict[str, object]:
         "version": 1,
         "source": {
             "name": model.source.name,
-            "sha256": file_digest(model.source),
+            "sha256": _digest(model.source),
             "format": model.format,
         },
         "input": {
@@ -119,6 +120,15 @@ def description(model: ImportedModel, said: Description) -> dict[str, object]:
         "metadata": dict(said.said),
         "warnings": list(model.warnings),
     }
+
+
+def _digest(source: Path) -> str:
+    """The SHA-256 of a file; that of the list which sha256sum would print of a folder's files."""
+    if not source.is_dir():
+        return file_digest(source)
+    files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
+    listed = "".join(f"{file_digest(source / file)}  {file}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _grid(grid: Quantization | None) -> dict[str, object]:

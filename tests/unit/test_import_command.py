@@ -196,7 +196,7 @@ def zipped(path: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("content", "kind", "command"),
     [
-        (b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0", "Keras", "tf2onnx.convert --keras"),
+        (b"\x0a\x05\x0a\x01x\x12\0\x0a\x05\x0a\x01y\x12\0", "frozen graphs", "tf2onnx.convert --graphdef"),
         (b"\x80\x02}q\0X\x05\0\0\0model", "PyTorch", "yolo export"),
         (b"ftrt\0\0\0\0" + bytes(100), "TensorRT", "yolo export"),
         (b'\x10\0\0\0{"description": "x", "task": "detect", "stride": 32}ftrt', "TensorRT", "yolo export"),
@@ -217,14 +217,9 @@ def test_other_formats_are_answered_with_the_command_that_exports_them(
     assert command in error
 
 
-def test_models_that_are_archives_or_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = tmp_path / "saved"
-    saved.mkdir()
-    (saved / "saved_model.pb").write_bytes(b"")
+def test_models_that_are_archives_or_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path, command in (
         (zipped(tmp_path / "model.pt", "archive/data.pkl"), "yolo export"),
-        (zipped(tmp_path / "m.keras", "config.json", "model.weights.h5"), "tf2onnx.convert --keras"),
-        (saved, "tf2onnx.convert --saved-model"),
         (tmp_path / "missing.onnx", "no such file"),
     ):
         assert command in run(capsys, path, "--out", tmp_path / "out")[2]

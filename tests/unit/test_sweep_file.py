@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,12 @@ from harness.build.ablation import ALGORITHMS, needs_ablation
 from harness.build.toolchain import TOOLCHAINS
 from harness.config import sweep_file as schema
 from harness.config.darknet_cfg import sections_of
+from harness.config.import_options import ImportOptions
 from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
 from harness.config.sweep_file import json_schema, read_sweep
 from harness.errors import ConfigurationError
 from harness.importing.stored import import_to_cache
+from harness.importing.writer import ImportedFiles
 from harness.resources import resource
 from harness.sweep.plan import cells
 
@@ -243,6 +246,25 @@ def test_wrong_words_about_an_imported_model(
     file = write_sweep(tmp_path, f"models: [{{name: n, model: open.onnx,\n  {keys}}}]\n" + REST)
     with pytest.raises(ConfigurationError, match=rf"sweep\.yaml:{line}: .*{message}"):
         read_sweep(file, import_to_cache)
+
+
+def test_a_model_may_be_the_folder_of_a_saved_model(importing: Path, tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    asked: list[tuple[Path, ImportOptions]] = []
+
+    def importer(model: Path, options: ImportOptions) -> ImportedFiles:
+        asked.append((model, options))
+        return import_to_cache(importing, replace(options, input_shape=(1, 3, 8, 8)))
+
+    file = write_sweep(tmp_path, "models: [{name: n, model: saved, mean: 127.5}]\n" + REST)
+    with pytest.raises(
+        ConfigurationError, match=r"sweep\.yaml:1: expected a model to import, but .* is a folder"
+    ):
+        read_sweep(file, importer)
+    (tmp_path / "saved" / "saved_model.pb").touch()
+    (model,) = read_sweep(file, importer).models
+    assert asked == [(tmp_path / "saved", ImportOptions(mean=(127.5,)))]
+    assert model.source == tmp_path / "saved"
 
 
 @pytest.mark.parametrize("key", ["mean: 0", "std: 1", "colors: rgb", "fill: 0", "decoder: ssd"])
