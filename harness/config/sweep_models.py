@@ -24,6 +24,7 @@ from harness.config.validation import (
     Schema,
     Shape,
     Text,
+    existing_kind,
     from_dataclass,
 )
 from harness.errors import ConfigurationError
@@ -71,14 +72,17 @@ class _Weights:
 class _ImportPath:
     """The path of a model to import: a file, or the folder of a SavedModel."""
 
-    _file = ExistingPath(what="model to import")
+    _text = Text(expected="the path of a model to import")
 
     def read(self, node: Node) -> Path:
-        folder = Path(node.file).parent / node.source
-        return folder if node.kind == "text" and kind_of(folder) == SAVED_MODEL else self._file.read(node)
+        path = Path(node.file).parent / self._text.read(node)
+        kind = existing_kind(node, path, "model to import")
+        if kind != "file" and kind_of(path) != SAVED_MODEL:
+            raise node.error(f"expected a model to import, but {path} is a {kind}")
+        return path
 
     def schema(self) -> Schema:
-        return self._file.schema()
+        return self._text.schema()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,7 +181,8 @@ def test_a_model_of_another_format_is_imported(
         ("name: net, model: net.cfg, cfg: net.cfg", "model takes the place of cfg and weights"),
         ("name: net, cfg: net.cfg", "net needs model, or cfg and weights"),
         ("name: net", "net needs model, or cfg and weights"),
-        ("name: net, model: none.onnx", "none.onnx"),
+        ("name: net, model: none.onnx", "model to import .*none.onnx does not exist"),
+        (f"name: net, model: {'x' * 5000}", "xxx: cannot be read: File name too long"),
     ],
 )
 def test_a_model_has_one_kind_of_files(model: str, message: str, tmp_path: Path) -> None:
