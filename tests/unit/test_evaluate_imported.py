@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from accuracy_stand_in import StandIn
 from encoded_outputs import HEIGHT, WIDTH, Floats, Object, yolox
+from onnx_models import model_of, node
 from PIL import Image
 
 from harness import cli
@@ -216,6 +217,27 @@ def test_a_classifier_with_background_and_a_folder_per_class(tmp_path: Path) -> 
         {"class": "cat", "images": 1, "top1": 1.0},
         {"class": "dog", "images": 1, "top1": 1.0},
     ]
+
+
+def test_what_eval_is_told_of_a_model_reaches_its_pictures(
+    command: argparse.Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, color in (("cat", (0, 0, 0)), ("dog", (50, 100, 250))):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4), color).save(tmp_path / f"data/{name}/x.png")
+    nodes = [node("Conv", "x w", "c"), node("GlobalAveragePool", "c")]
+    network = model_of(nodes, (1, 3, 4, 4), {"w": np.ones((2, 3, 1, 1), np.float32)})
+    (tmp_path / "net.onnx").write_bytes(network.SerializeToString())
+    command.engine = Imported(lambda image, _: {1: np.array([1.0, image.max()], np.float32)}, {1: (2, 1, 1)})
+    data = ["--model", str(tmp_path / "net.onnx"), "--dataset", str(tmp_path / "data"), "--json"]
+    assert cli.main(["eval", *data]) == 0
+    assert json.loads(capsys.readouterr().out)["assumed"] == ["mean", "std", "colors", "resize"]
+    command.engine.seen.clear()
+    told = ["--mean", "10,20,30", "--std", "2", "--colors", "bgr", "--decoder", "classifier"]
+    assert cli.main(["eval", *data, *told, "--resize", "stretch"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["top1"], result["assumed"], result["decoder_guessed"]) == (1.0, [], False)
+    assert [image[:, 0, 0].tolist() for image in command.engine.seen] == [[-5, -10, -15], [120, 40, 10]]
 
 
 def test_outputs_without_a_decoder_are_compared_with_fp32(tmp_path: Path) -> None:
