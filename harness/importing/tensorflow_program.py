@@ -11,6 +11,7 @@ Everything else that goes wrong ends it with an exception.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -62,9 +63,7 @@ def _from_keras(kind: str, path: Path, wanted: Sequence[int] | None) -> bytes:
         raise RefusedError(f"the model has {len(shapes)} inputs; one can be imported")
     spec = tf.TensorSpec(fixed(shapes[0], wanted), model.inputs[0].dtype)
     function = tf.function(lambda x: model(x, training=False), input_signature=[spec])
-    owner = tf.Module()  # TensorFlow does not find the variables of a Keras model itself
-    owner.variables_of_the_model = [variable.value for variable in model.variables]
-    return _converted(function.get_concrete_function(), owner)
+    return _converted(function.get_concrete_function())
 
 
 def _from_saved_model(path: Path, wanted: Sequence[int] | None) -> bytes:
@@ -85,15 +84,27 @@ def _from_saved_model(path: Path, wanted: Sequence[int] | None) -> bytes:
     if declared.shape.rank is None:
         raise RefusedError("the number of axes of its input is not fixed")
     spec = tf.TensorSpec(fixed(tuple(declared.shape), wanted), declared.dtype, name=name)
-    function = tf.function(lambda x: signature(**{name: x}), input_signature=[spec])
-    return _converted(function.get_concrete_function(), loaded)
+    outputs = sorted(signature.structured_outputs, key=numbered)
+
+    def ordered(x: Any) -> list[Any]:
+        found = signature(**{name: x})
+        return [found[output] for output in outputs]
+
+    function = tf.function(ordered, input_signature=[spec])
+    return _converted(function.get_concrete_function())
 
 
-def _converted(function: Any, owner: Any) -> bytes:
-    """The content of a TensorFlow Lite file; `owner` has the function's variables."""
+def numbered(name: str) -> list[tuple[int, str]]:
+    """For sorting: output_2 comes before output_10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _converted(function: Any) -> bytes:
+    """The content of a TensorFlow Lite file. The caller keeps the function's variables alive."""
     import tensorflow as tf
 
-    content: bytes = tf.lite.TFLiteConverter.from_concrete_functions([function], owner).convert()
+    # With the owner of its variables, the converter would put the outputs into an order of its own.
+    content: bytes = tf.lite.TFLiteConverter.from_concrete_functions([function]).convert()
     return content
 
 

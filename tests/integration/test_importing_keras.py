@@ -77,6 +77,15 @@ def test_sizes_that_a_model_leaves_open(name: str, keras: Any, tmp_path: Path) -
         import_model(path)
 
 
+@pytest.mark.parametrize("name", ["model.keras", "folder"])
+def test_outputs_keep_their_order(name: str, keras: Any, tmp_path: Path) -> None:
+    inputs = keras.Input(SHAPE)
+    channels = (5, 3, 7, 2, 9, 4, 6, 8, 11, 10, 13, 12)
+    model = keras.Model(inputs, [keras.layers.Conv2D(number, 1)(inputs) for number in channels])
+    found = import_model(saved(model, tmp_path / name)).outputs
+    assert tuple(output.shape[-1] for output in found) == channels
+
+
 def test_the_command_names_the_model_and_not_a_temporary_file(
     keras: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness import cli
 from harness.importing import tensorflow_models
-from harness.importing.tensorflow_program import RefusedError, check_layers, check_version, fixed
+from harness.importing.tensorflow_program import RefusedError, check_layers, check_version, fixed, numbered
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,11 @@ def test_a_lambda_layer_is_found_at_any_depth() -> None:
         with pytest.raises(RefusedError, match="'bad' is a Lambda layer"):
             check_layers(config)
     check_layers({"config": {"layers": [{"class_name": "Dense", "config": {"name": "Lambda"}}]}})
+
+
+def test_outputs_are_sorted_by_their_numbers() -> None:
+    names = ["output_10", "output_2", "boxes", "output_0", "2", "output"]
+    assert sorted(names, key=numbered) == ["2", "boxes", "output", "output_0", "output_2", "output_10"]
 
 
 def test_a_missing_tensorflow_is_named(
