@@ -10,7 +10,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_models import imported, random_input
 from test_importing_onnx import ONE_OPERATOR
 
-from harness.importing.cfg_text import Preprocessing, cfg_text, weights_bytes
+from harness.config.preprocessing import Preprocessing
+from harness.importing.cfg_text import cfg_text, weights_bytes
 from harness.runtimes.engine import EngineOptions, HostEngine
 
 pytestmark = pytest.mark.engine
