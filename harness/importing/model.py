@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 from harness.config.document import nearest_file
 from harness.config.file_kind import BINARY, CFG, HDF5, KERAS, ONNX, SAVED_MODEL, TFLITE, Kind, kind_of
@@ -41,15 +44,17 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
     model declares.
 
     Raises ConfigurationError if the file is of another kind, is damaged, or has something that cannot be
-    imported: the message names operator, node and reason.
+    imported: the message names file, operator, node and reason.
     """
-    graph, name = _read(path, input_shape)
-    if not 1 <= len(graph.outputs) <= MOST_OUTPUTS:
-        raise ConfigurationError(f"{path}: the model has {len(graph.outputs)} outputs")
-    simplify(graph)
-    sections, outputs = lower(graph)
-    if not sections.found:
-        raise ConfigurationError(f"{path}: the model has no operations")
+    # Infinite numbers are no error of the import: NumPy has not to print about them.
+    with _named(path), np.errstate(all="ignore"):
+        graph, name = _read(path, input_shape)
+        if not 1 <= len(graph.outputs) <= MOST_OUTPUTS:
+            raise ConfigurationError(f"{path}: the model has {len(graph.outputs)} outputs")
+        simplify(graph)
+        sections, outputs = lower(graph)
+        if not sections.found:
+            raise ConfigurationError(f"{path}: the model has no operations")
     return ImportedModel(
         source=path,
         format=name,
@@ -60,6 +65,17 @@ def import_model(path: Path, input_shape: Shape | None = None) -> ImportedModel:
         metadata=graph.metadata,
         normalization=graph.normalization,
     )
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Names the file in errors that do not: a sweep imports several."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if str(path) in error.message:
+            raise
+        raise ConfigurationError(f"{path}: {error.message}", hint=error.hint, where=str(path)) from None
 
 
 def _read(path: Path, input_shape: Shape | None) -> tuple[Graph, str]:

@@ -161,3 +161,19 @@ def test_random_bytes_are_no_flatbuffer() -> None:
         content = b"\x20\0\0\0TFL3" + chance.randbytes(length)
         with pytest.raises(ConfigurationError, match="damaged"):
             parse_flat_model(content, "model.tflite")
+
+
+def test_every_error_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with pytest.raises(ConfigurationError) as caught:
+        imported(model_of([node("LSTM", "x")]), tmp_path)
+    reason = "LSTM 'the_LSTM' cannot be imported: this operator is not supported"
+    assert str(caught.value) == f"{path}: {reason}"
+    assert caught.value.where == str(path)
+
+
+def test_infinite_numbers_are_imported_without_a_warning(tmp_path: Path) -> None:
+    weights, scale = np.full((2, 4, 1, 1), 127, np.int8), np.array(3e38, np.float32)
+    nodes = [node("DequantizeLinear", "w s", "d"), node("Conv", "x d")]
+    model = model_of(nodes, constants={"w": weights, "s": scale})
+    assert np.isinf(imported(model, tmp_path).sections.found[0].weights[1]).all()
