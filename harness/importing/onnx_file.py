@@ -13,6 +13,7 @@ import numpy.typing as npt
 from harness.errors import ConfigurationError, file_error
 from harness.files import open_regular, read_regular
 from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
+from harness.importing.onnx_functions import inlined
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
@@ -69,7 +70,7 @@ def parse_onnx_model(data: bytes, file: str) -> ModelProto:
             hint="Export the model again with opset_version=17.",
         )
     if model.functions:
-        model = _inlined(model, file)
+        model = inlined(model, file)
     if len(model.graph.node) > MOST_NODES:
         raise ConfigurationError(f"{file}: has more than {MOST_NODES} operations")
     if model.graph.sparse_initializer:
@@ -81,15 +82,6 @@ def opset_of(model: ModelProto) -> int:
     """The version of the operators without a domain; 0 if the file does not say."""
     versions = [int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     return max(versions, default=0)
-
-
-def _inlined(model: ModelProto, file: str) -> ModelProto:
-    from onnx import inliner
-
-    try:
-        return inliner.inline_local_functions(model)
-    except Exception as error:  # noqa: BLE001 - the library does not say what it raises
-        raise _damaged(file, f"its functions cannot be inlined: {error}") from None
 
 
 def numbers_of(tensor: TensorProto, folder: Path | None, file: str) -> Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx_models import imported, model_of, node
 
 from harness.config.import_options import ImportOptions
@@ -177,3 +177,40 @@ def test_infinite_numbers_are_imported_without_a_warning(tmp_path: Path) -> None
     nodes = [node("DequantizeLinear", "w s", "d"), node("Conv", "x d")]
     model = model_of(nodes, constants={"w": weights, "s": scale})
     assert np.isinf(imported(model, tmp_path).sections.found[0].weights[1]).all()
+
+
+def function(name: str, nodes: list[NodeProto]) -> object:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, ["x"], ["y"], nodes, opsets)
+
+
+def calling(bodies: dict[str, list[NodeProto]]) -> ModelProto:
+    """A model that calls the first of some functions."""
+    model = model_of([node(next(iter(bodies)), "x", domain="own")])
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.functions.extend(function(name, nodes) for name, nodes in bodies.items())
+    return model
+
+
+def test_functions_that_call_one_another_in_a_circle(tmp_path: Path) -> None:
+    model = calling({"F": [node("G", "x", domain="own")], "G": [node("F", "x", domain="own")]})
+    with pytest.raises(ConfigurationError, match="functions call one another in a circle"):
+        imported(model, tmp_path)
+
+
+def test_functions_that_double_the_model_again_and_again(tmp_path: Path) -> None:
+    """40 functions of two calls each are 2 ** 40 operations."""
+    bodies = {
+        f"F{number}": [
+            node(f"F{number + 1}", "x", "a", domain="own"),
+            node(f"F{number + 1}", "a", domain="own"),
+        ]
+        for number in range(40)
+    }
+    with pytest.raises(ConfigurationError, match="functions make the model far larger than the file"):
+        imported(calling({**bodies, "F40": [node("Relu", "x")]}), tmp_path)
+
+
+def test_functions_within_functions_are_written_out(tmp_path: Path) -> None:
+    found = imported(calling({"F": [node("G", "x", domain="own")], "G": [node("Tanh", "x")]}), tmp_path)
+    assert [section.operators for section in found.sections.found] == [("Tanh",)]
