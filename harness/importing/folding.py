@@ -28,9 +28,9 @@ def folded(op: str, inputs: Sequence[Array], attributes: Attributes) -> Array | 
 
 def moved(op: str, quantization: Quantization, attributes: Attributes) -> Quantization | None:
     """The grid of a constant after an operator that only moves its numbers; None after any other."""
-    if op == "Transpose":
+    if op == "Transpose" and not quantization.per_tensor:
         return replace(quantization, axis=list(attributes["perm"]).index(quantization.axis))
-    if op in ("Reshape", "Slice", "Identity", "Expand") and quantization.per_tensor:
+    if op in ("Transpose", "Reshape", "Slice", "Identity", "Expand") and quantization.per_tensor:
         return quantization
     return None
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -29,8 +30,10 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 LARGEST_TENSOR = 1 << 28  # elements: 1 GiB as float32
 MOST_NODES = 50_000
 MOST_OUTPUTS = 256
+LONGEST_NAME = 1000  # characters: a file has a name once, but many operations may be called after it
 # Elements of all constants that may be computed, and for each one that the file has: copies in other orders.
 _COMPUTED, _COPIES = 1 << 24, 8
+_DESCRIBED = 1 << 20  # numbers of operations after the network, which are written as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,15 @@ class Source:
     def unsupported(self, reason: str, *, hint: str = "") -> ConfigurationError:
         """The error to raise if the node cannot be imported."""
         return ConfigurationError(f"{self.operator} {self.name!r} cannot be imported: {reason}", hint=hint)
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """For the translation of the node: raises ConfigurationError where its sizes or options are none
+        that the operator can have, such as an empty list or a step of 0."""
+        try:
+            yield
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise self.unsupported(f"its inputs or options do not fit: {error}") from error
 
 
 @dataclass(eq=False, kw_only=True)
@@ -155,9 +167,7 @@ class Graph:
         Raises ConfigurationError if the computed ones are too large together.
         """
         value = np.asarray(value)
-        self._free += _COPIES * value.size if stored else -value.size
-        if self._free < 0:
-            raise ConfigurationError("the model computes constants that are far larger than the file")
+        self.spend(-_COPIES * value.size if stored else value.size)
         return self.add_tensor(
             Tensor(
                 name=self.fresh(name or "constant"),
@@ -166,6 +176,22 @@ class Graph:
                 quantization=quantization,
             )
         )
+
+    def spend(self, elements: int) -> None:
+        """Counts the elements of a constant that is computed.
+
+        Raises ConfigurationError if all of them are far more than the file has.
+        """
+        self._free -= elements
+        if self._free < 0:
+            raise ConfigurationError("the model computes constants that are far larger than the file")
+
+    def cut(self, cut: Cut) -> None:
+        """Adds an operation after the network. Raises ConfigurationError if its constants are too large."""
+        self.cuts.append(cut)
+        if sum(value.size for one in self.cuts for value in one.constants.values()) > _DESCRIBED:
+            source = Source(operator=cut.operator, name=cut.name)
+            raise source.unsupported(f"its constants have more than {_DESCRIBED} numbers")
 
     def emit(
         self,
@@ -219,7 +245,7 @@ class Graph:
 
     def fresh(self, wanted: str) -> str:
         """A name that no tensor has."""
-        name = wanted
+        name = wanted = wanted[:LONGEST_NAME]
         while not name or name in self.tensors:
             self._names += 1
             name = f"{wanted}_{self._names}"

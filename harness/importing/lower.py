@@ -35,7 +35,8 @@ def lower(graph: Graph) -> tuple[Sections, tuple[Output, ...]]:
         rule = _RULES.get(node.op)
         if rule is None:
             raise node.source.unsupported("this operator is not supported")
-        rule(sections, node)
+        with node.source.checked():
+            rule(sections, node)
     places: list[str] = []
     for _, tensor in graph.outputs:
         section = sections.place(tensor, natural(graph.shape(tensor)))
@@ -87,6 +88,7 @@ def _prelu(s: Sections, node: Node) -> None:
     if not per_channel or (value.size > 1 and value.ndim == len(shape) and value.shape[1] != value.size):
         raise node.source.unsupported(f"slopes of the shape {value.shape} are not one for each channel")
     slope = value.reshape(-1)
+    s.graph.spend(view[0] - slope.size)
     s.add(
         "prelu",
         node,

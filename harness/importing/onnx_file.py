@@ -16,12 +16,13 @@ from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
 from harness.importing.onnx_functions import inlined
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
+    from onnx import GraphProto, ModelProto, TensorProto
 
 Array = npt.NDArray[Any]
 
 OLDEST_OPSET = 7
 _LARGEST_FILE = 1 << 31  # bytes: the limit of a protocol buffer
+_MOST_AXES = 16
 # onnx.TensorProto's types: NumPy's type, and the field that has the numbers if raw_data has not.
 _TYPES: Mapping[int, tuple[str, str]] = {
     1: ("float32", "float_data"),
@@ -75,7 +76,22 @@ def parse_onnx_model(data: bytes, file: str) -> ModelProto:
         raise ConfigurationError(f"{file}: has more than {MOST_NODES} operations")
     if model.graph.sparse_initializer:
         raise ConfigurationError(f"{file}: has sparse weights, which cannot be imported")
+    _check_names(model.graph, file)
     return model
+
+
+def _check_names(graph: GraphProto, file: str) -> None:
+    """Raises ConfigurationError for a name that is no UTF-8: the decoder leaves it as bytes."""
+    names: list[object] = [info.name for info in (*graph.input, *graph.output, *graph.initializer)]
+    for node in graph.node:
+        names += [node.op_type, node.name, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            names.append(attribute.name)
+            if attribute.HasField("g"):
+                _check_names(attribute.g, file)
+    for name in names:
+        if not isinstance(name, str):
+            raise _damaged(file, f"the name {name!r} is no text")
 
 
 def opset_of(model: ModelProto) -> int:
@@ -96,7 +112,7 @@ def numbers_of(tensor: TensorProto, folder: Path | None, file: str) -> Array:
     kind, field = _TYPES[tensor.data_type]
     shape = tuple(int(size) for size in tensor.dims)
     count = math.prod(shape)
-    if any(size < 0 for size in shape) or count > LARGEST_TENSOR:
+    if any(size < 0 for size in shape) or count > LARGEST_TENSOR or len(shape) > _MOST_AXES:
         raise ConfigurationError(f"{file}: the constant {name!r} has the shape {shape}")
     width = 2 if kind == "bfloat16" else np.dtype(kind).itemsize
     if tensor.data_location == _EXTERNAL:
@@ -153,7 +169,7 @@ def _external(tensor: TensorProto, folder: Path | None, file: str, size: int) ->
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
         with open_regular(place) as stream:
             available = place.stat().st_size - offset
-            if length != size or not 0 <= length <= available:
+            if length != size or offset < 0 or length > available:
                 raise _damaged(file, f"{name} has {available} bytes for {tensor.name!r}, which needs {size}")
             stream.seek(offset)
             return stream.read(length)

@@ -161,7 +161,10 @@ def _group_norm(o: Operator) -> list[str]:
         raise o.unsupported(f"{groups} groups of {shape[1]} channels")
     split = o.builder.reshape_with_free(o.input(0), (shape[0], groups, -1))
     found = o.builder.reshape(o.builder.layer_norm(split, (2,), o.number("epsilon", 1e-5)), shape)
+    if scale.size not in (groups, shape[1]) or bias.size != scale.size:
+        raise o.unsupported(f"{scale.size} scales and {bias.size} biases for {groups} groups")
     repeats = shape[1] // scale.size
+    o.builder.graph.spend(2 * shape[1])
     return [o.builder.scale_and_bias(found, scale.repeat(repeats), bias.repeat(repeats))]
 
 

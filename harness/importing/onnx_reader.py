@@ -145,8 +145,8 @@ class _Reader:
     def _branch(self, node: NodeProto, source: Source, depth: int) -> None:
         """The branch that a constant condition chooses."""
         condition = self.graph.value(self.values.get(node.input[0], "")) if node.input else None
-        if condition is None:
-            raise source.unsupported("its condition is computed by the network")
+        if condition is None or condition.size != 1:
+            raise source.unsupported("its condition is computed by the network, or is none")
         chosen = "then_branch" if condition.reshape(-1)[0] else "else_branch"
         branch = next((attribute.g for attribute in node.attribute if attribute.name == chosen), None)
         if branch is None:
@@ -173,13 +173,8 @@ class _Reader:
             folder=self.folder,
         )
         before = len(self.graph.nodes)
-        found: Sequence[str] | None = constant_value(operator)
-        if found is None:
-            translate = OPERATORS.get(node.op_type) if node.domain in _DOMAINS else None
-            if translate is None:
-                domain = f" of {node.domain}" if node.domain else ""
-                raise source.unsupported(f"this operator{domain} is not supported")
-            found = translate(operator)
+        with source.checked():
+            found = _translated(operator)
         made = self.graph.newest(len(self.graph.nodes) - before)
         for name, tensor in zip(node.output, found, strict=False):
             self.values[name] = self.graph.rename(tensor, name) if tensor in made else tensor
@@ -201,7 +196,7 @@ class _Reader:
                 for name in node.input
                 if name in self.values and (value := self.graph.value(self.values[name])) is not None
             }
-            self.graph.cuts.append(
+            self.graph.cut(
                 Cut(
                     operator=node.op_type,
                     name=node.name or node.output[0],
@@ -210,6 +205,19 @@ class _Reader:
                     constants=constants,
                 )
             )
+
+
+def _translated(operator: Operator) -> Sequence[str]:
+    """The tensors that a node makes."""
+    found = constant_value(operator)
+    if found is not None:
+        return found
+    node = operator.node
+    translate = OPERATORS.get(node.op_type) if node.domain in _DOMAINS else None
+    if translate is None:
+        domain = f" of {node.domain}" if node.domain else ""
+        raise operator.unsupported(f"this operator{domain} is not supported")
+    return translate(operator)
 
 
 def _sized(shape: Shape, size: str) -> Shape:

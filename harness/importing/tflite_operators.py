@@ -140,6 +140,8 @@ def _pack(o: Operator) -> list[str]:
 def _unpack(o: Operator) -> list[str]:
     shape = o.builder.shape(o.input(0))
     axis = o.builder.axis(int(o.option("Axis")), len(shape))
+    if shape[axis] != len(o.operator.outputs):
+        raise o.builder.source.unsupported(f"{shape[axis]} parts for {len(o.operator.outputs)} outputs")
     pieces = o.builder.split(o.input(0), axis, (1,) * shape[axis])
     return [o.builder.reshape(piece, (*shape[:axis], *shape[axis + 1 :])) for piece in pieces]
 

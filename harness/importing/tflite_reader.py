@@ -107,15 +107,16 @@ def _translate(
     if translate is None:
         raise source.unsupported("this operator is not supported")
     before = len(graph.nodes)
-    found = translate(
-        Operator(
-            model=model,
-            operator=operator,
-            values=values,
-            builder=Builder(graph=graph, source=source),
-            dilation=dilation,
+    with source.checked():
+        found = translate(
+            Operator(
+                model=model,
+                operator=operator,
+                values=values,
+                builder=Builder(graph=graph, source=source),
+                dilation=dilation,
+            )
         )
-    )
     made = graph.newest(len(graph.nodes) - before)
     for index, tensor in zip(operator.outputs, found, strict=False):
         flat = model.tensors[index]
@@ -139,8 +140,10 @@ def _cut(graph: Graph, model: FlatModel, values: Mapping[int, str]) -> frozenset
             continue
         unknown = [index for index in operator.inputs if index >= 0 and index not in values]
         if operator.name in _CUT and not any(index in missing for index in unknown):
-            graph.cuts.append(cut_of(graph, model, operator, values))
+            graph.cut(cut_of(graph, model, operator, values))
         elif not any(index in missing for index in unknown):
+            if not unknown:
+                raise Source(operator=operator.name, name="").unsupported("it has too many outputs")
             raise Source(operator=operator.name, name=model.tensors[unknown[0]].name).unsupported(
                 "it reads a tensor that no operator before it computes"
             )

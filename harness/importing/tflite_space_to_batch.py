@@ -28,6 +28,8 @@ def dilated_convolutions(model: FlatModel) -> tuple[dict[int, Dilation], frozens
         last = _only(readers, model.operators[middle].outputs)
         if last is None or model.operators[last].name != "BATCH_TO_SPACE_ND":
             continue
+        if len(model.operators[last].outputs) != 1:
+            continue
         block, before = _pair(model, operator.inputs)
         _, crops = _pair(model, model.operators[last].inputs)
         options = model.operators[middle].options
@@ -55,5 +57,8 @@ def _pair(model: FlatModel, inputs: tuple[int, ...]) -> tuple[np.ndarray | None,
     if len(inputs) != 3:
         return None, None
     block, pads = model.tensors[inputs[1]].data, model.tensors[inputs[2]].data
-    fits = block is not None and pads is not None and block.size == 2 and pads.size == 4
-    return (block, pads) if fits else (None, None)
+    if block is None or pads is None or (block.size, pads.size) != (2, 4):
+        return None, None
+    if block.dtype.kind != "i" or pads.dtype.kind != "i":
+        return None, None
+    return block.reshape(-1), pads

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, NodeProto, TensorProto, helper
+import tflite
+from flat_models import FlatOperator, FlatTensor, flat_model
+from onnx import ModelProto, NodeProto, TensorProto, defs, helper
 from onnx_models import imported, model_of, node
 
 from harness.config.import_options import ImportOptions
 from harness.errors import ConfigurationError
+from harness.importing import tflite_file
 from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
+from harness.importing.folding import moved
 from harness.importing.metadata import describe
-from harness.importing.model import import_model
+from harness.importing.model import ImportedModel, import_model
+from harness.importing.quantization import Quantization
 from harness.importing.tflite_file import parse_flat_model
+from harness.importing.tflite_space_to_batch import dilated_convolutions
 
 MODELS = (
     "mlperf-tiny/kws_ref_model.tflite",
@@ -100,9 +108,15 @@ def constant(**fields: object) -> ModelProto:
         (constant(dims=[1 << 27], raw_data=b"1234"), "has 4 bytes instead of 536870912"),
         (constant(dims=[-1], raw_data=b""), "has the shape (-1,)"),
         (constant(dims=[1 << 40, 1 << 40], raw_data=b""), "has the shape"),
+        (constant(dims=[1] * 65, raw_data=b"1234"), "has the shape"),
         (constant(dims=[1]), "has 0 numbers for (1,)"),
         (constant(dims=[1], location="/etc/hostname"), "lies outside of the model's folder: /etc/hostname"),
         (constant(dims=[1], location="../secret"), "lies outside of the model's folder: ../secret"),
+        (
+            constant(dims=[1], location="sub/../../secret"),
+            "lies outside of the model's folder: sub/../../secret",
+        ),
+        (constant(dims=[1], location="pipe"), "is a named pipe, not a regular file"),
         (constant(dims=[1], location="missing"), "missing: cannot be read"),
         (constant(dims=[1], location="model.onnx\0"), "model.onnx"),
         (constant(dims=[1 << 20], location="model.onnx"), "for 'c', which needs 4194304"),
@@ -111,6 +125,7 @@ def constant(**fields: object) -> ModelProto:
 )
 def test_a_constant_has_the_bytes_that_it_declares(model: ModelProto, message: str, tmp_path: Path) -> None:
     (tmp_path.parent / "secret").write_bytes(b"1234")
+    os.mkfifo(tmp_path / "pipe")
     with little_memory(), pytest.raises(ConfigurationError) as caught:
         imported(model, tmp_path)
     assert message in str(caught.value)
@@ -161,6 +176,16 @@ def test_random_bytes_are_no_flatbuffer() -> None:
         content = b"\x20\0\0\0TFL3" + chance.randbytes(length)
         with pytest.raises(ConfigurationError, match="damaged"):
             parse_flat_model(content, "model.tflite")
+
+
+@pytest.mark.parametrize("entry", [("offset", "-1"), ("offset", "one"), ("offset", str(1 << 70))])
+def test_external_data_at_an_impossible_place(entry: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(b"12345678")
+    model = constant(dims=[1], location="data.bin")
+    added = model.graph.initializer[-1].external_data.add()
+    added.key, added.value = entry
+    with pytest.raises(ConfigurationError, match=r"model\.onnx: not an ONNX model, or a damaged one"):
+        imported(model, tmp_path)
 
 
 def test_every_error_names_the_file(tmp_path: Path) -> None:
@@ -214,3 +239,167 @@ def test_functions_that_double_the_model_again_and_again(tmp_path: Path) -> None
 def test_functions_within_functions_are_written_out(tmp_path: Path) -> None:
     found = imported(calling({"F": [node("G", "x", domain="own")], "G": [node("Tanh", "x")]}), tmp_path)
     assert [section.operators for section in found.sections.found] == [("Tanh",)]
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        model_of([node("Relu", "x")]).SerializeToString().replace(b"the_Relu", b"the_\xff\xfe\xfd\xfc")
+    )
+    with pytest.raises(ConfigurationError, match=r"model\.onnx: not an ONNX model.*is no text"):
+        import_model(path)
+
+
+def test_an_opset_after_the_newest_one(tmp_path: Path) -> None:
+    message = rf"is of opset 30; opsets 7 to {defs.onnx_opset_version()} can be imported"
+    with pytest.raises(ConfigurationError, match=message):
+        imported(model_of([node("Relu", "x")], opset=30), tmp_path)
+
+
+EMPTY, ONE = np.zeros(0, np.float32), np.ones(1, np.float32)
+LONG = (1, 1 << 28, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "constants"),
+    [
+        ([node("Clip", "x c")], (1, 4), {"c": EMPTY}),
+        ([node("Pow", "x c")], (1, 4), {"c": np.array([np.inf], np.float32)}),
+        ([node("Pad", "x c")], (1, 4), {"c": np.array([1])}),
+        ([node("Resize", "x - c")], (1, 4, 4, 4), {"c": np.array([1, 1, np.nan, np.inf], np.float32)}),
+        ([node("GroupNormalization", "x c c", num_groups=0)], (1, 4, 1, 1), {"c": ONE}),
+        ([node("GroupNormalization", "x c c", num_groups=2)], (1, 4, 1, 1), {"c": ONE}),
+        ([node("GroupNormalization", "x c c", num_groups=1)], LONG, {"c": ONE}),
+        ([node("PRelu", "x c")], LONG, {"c": ONE}),
+        ([node("If", "c")], (1, 4), {"c": EMPTY}),
+    ],
+    ids=lambda value: str(value[0].op_type) if isinstance(value, list) else "",
+)
+def test_constants_that_do_not_fit_are_one_error(
+    nodes: list[NodeProto], shape: tuple[int, ...], constants: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    with little_memory(), pytest.raises(ConfigurationError, match=r"model\.onnx: "):
+        written(imported(model_of(nodes, shape, constants), tmp_path))
+
+
+def written(model: ImportedModel) -> int:
+    """The bytes of all that an import writes."""
+    said = describe(model, ImportOptions())
+    texts = (cfg_text(model, said.preprocessing, {}), calibration_text(model) or "")
+    return len(weights_bytes(model)) + sum(map(len, texts))
+
+
+def test_post_processing_with_more_numbers_than_are_described(tmp_path: Path) -> None:
+    nodes = [node("ConstantOfShape", "s", "c"), node("NonMaxSuppression", "x c")]
+    model = model_of(nodes, (1, 4, 4), {"s": np.array([1 << 22])})
+    with pytest.raises(ConfigurationError, match="its constants have more than 1048576 numbers"):
+        imported(model, tmp_path)
+
+
+RELU, ADD, UNPACK = 19, 0, 88
+X, Y, Z = FlatTensor(name="x"), FlatTensor(name="y"), FlatTensor(name="z")
+FIRST = FlatOperator(code=RELU, inputs=[0], outputs=[1])
+
+
+def unpack(b: object) -> tuple[int, int]:
+    tflite.UnpackOptionsStart(b)
+    tflite.UnpackOptionsAddAxis(b, 1)
+    return tflite.BuiltinOptions.UnpackOptions, tflite.UnpackOptionsEnd(b)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            flat_model([FlatTensor(name="x", shape=(1, 1 << 10, 1 << 10, 512)), Y], [FIRST]),
+            "has the shape (1, 1024",
+        ),
+        (flat_model([FlatTensor(name="x", shape=(1, -4, 4, 4)), Y], [FIRST]), "has the shape (1, -4, 4, 4)"),
+        (
+            flat_model(
+                [X, Y, FlatTensor(name="c", shape=(1 << 29,), data=b"1234")],
+                [FlatOperator(code=ADD, inputs=[0, 2], outputs=[1])],
+            ),
+            "the tensor 'c' has the shape (536870912,)",
+        ),
+        (
+            flat_model(
+                [X, Y, FlatTensor(name="c", shape=(1 << 27,), data=b"1234")],
+                [FlatOperator(code=ADD, inputs=[0, 2], outputs=[1])],
+            ),
+            "has 4 bytes instead of 536870912",
+        ),
+        (flat_model([X, Y, FlatTensor(name="c", buffer=77)], [FIRST]), "the tensor 'c' has no buffer"),
+        (flat_model([X, Y], [FlatOperator(code=9999, inputs=[0], outputs=[1])]), "operator 9999 'y' cannot"),
+        (
+            flat_model(
+                [X, Y, Z],
+                [
+                    FlatOperator(code=ADD, inputs=[0, 2], outputs=[1]),
+                    FlatOperator(code=RELU, inputs=[1], outputs=[2]),
+                ],
+            ),
+            "it reads a tensor that no operator before it computes",
+        ),
+        (
+            flat_model([X, Y], [FlatOperator(code=ADD, inputs=[0, 1], outputs=[1])]),
+            "it reads a tensor that no",
+        ),
+        (
+            flat_model(
+                [FlatTensor(name="x", shape=(1, 1 << 28)), Y],
+                [FlatOperator(code=UNPACK, inputs=[0], outputs=[1], options=unpack)],
+            ),
+            "268435456 parts for 1 outputs",
+        ),
+        (
+            flat_model([X, Y, Z], [FlatOperator(code=RELU, inputs=[0], outputs=[1, 2])]),
+            "it has too many outputs",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, bytes) else str(value)[:40],
+)
+def test_a_flatbuffer_that_lies_is_one_error(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content)
+    with little_memory(), pytest.raises(ConfigurationError) as caught:
+        import_model(path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_the_axis_of_a_single_scale_does_not_matter() -> None:
+    grid = Quantization(scales=(0.5,), zero_points=(0,), axis=7)
+    assert moved("Transpose", grid, {"perm": (1, 0)}) is grid
+
+
+@pytest.mark.parametrize(
+    ("block", "outputs", "dilations"),
+    [
+        (np.array([[2, 3]], np.int32), (3,), {1: {"dilations": (2, 3), "pads": (0, 0, 0, 0)}}),
+        (np.array([2, np.nan], np.float32), (3,), {}),
+        (np.array([2, 3], np.int32), (), {}),
+    ],
+    ids=["rows", "no_integers", "no_output"],
+)
+def test_space_to_batch_of_unusual_constants(
+    block: np.ndarray, outputs: tuple[int, ...], dilations: object
+) -> None:
+    shared: dict[str, Any] = {"shape": (2,), "type": "int32", "scales": (), "zero_points": (), "axis": 0}
+    data = (None, None, None, None, block, np.zeros((2, 2), np.int32))
+    tensors = tuple(tflite_file.FlatTensor(name=str(n), data=one, **shared) for n, one in enumerate(data))
+    plain: dict[str, Any] = {
+        "options": {"StrideH": 1, "StrideW": 1, "Padding": 1},
+        "custom": False,
+        "custom_options": b"",
+    }
+    operators = tuple(
+        tflite_file.FlatOperator(name=name, inputs=inputs, outputs=made, **plain)
+        for name, inputs, made in (
+            ("SPACE_TO_BATCH_ND", (0, 4, 5), (1,)),
+            ("CONV_2D", (1,), (2,)),
+            ("BATCH_TO_SPACE_ND", (2, 4, 5), outputs),
+        )
+    )
+    model = tflite_file.FlatModel(tensors=tensors, operators=operators, inputs=(0,), outputs=(3,))
+    assert dilated_convolutions(model)[0] == dilations

@@ -32,7 +32,7 @@ def _power(graph: Graph, node: Node) -> str:
     size = abs(exponent)
     if size == 0.5:
         power = _emit(graph, node, "Sqrt", name)
-    elif size == int(size) and 1 <= size <= _LARGEST:
+    elif 1 <= size <= _LARGEST and size == int(size):
         power = name
         for _ in range(int(size) - 1):
             power = _emit(graph, node, "Mul", power, name)
