@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import lzma
 import re
 import zipfile
 import zlib
@@ -17,7 +18,8 @@ from harness.errors import ConfigurationError
 from harness.importing.cfg_text import default_preprocessing
 from harness.importing.model import ImportedModel
 
-_LARGEST = 1 << 20  # bytes of a packed file
+_LARGEST = 1 << 20  # bytes of all packed files
+_LARGEST_LITERAL = 1 << 19  # characters: Python needs some hundred times as many bytes to read one
 _MOST_LABELS = 100_000
 
 
@@ -74,7 +76,7 @@ def describe(model: ImportedModel, options: ImportOptions) -> Description:
 def names_of(written: str) -> tuple[str, ...]:
     """The classes in a dictionary or list as Python or JSON writes it; none if it is neither."""
     try:
-        found = ast.literal_eval(written) if len(written) <= _LARGEST else None
+        found = ast.literal_eval(written) if len(written) <= _LARGEST_LITERAL else None
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return ()
     if isinstance(found, dict):
@@ -97,24 +99,26 @@ def _packed(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     """What is in the files that a ZIP archive at the end of a TensorFlow Lite model has."""
     said: dict[str, str] = {}
     labels: tuple[str, ...] = ()
+    left = _LARGEST
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist()[:16]:
-                if info.file_size > _LARGEST or not info.filename.endswith((".txt", ".json")):
+                if info.file_size > left or not info.filename.endswith((".txt", ".json")):
                     continue
+                left -= info.file_size
                 text = archive.read(info).decode("utf-8", "replace")
                 if (found := _dictionary(text)) is not None:
                     said |= found
                 elif info.filename.endswith(".txt"):
                     labels = tuple(_label(line) for line in text.splitlines()[:_MOST_LABELS])
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError):
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError):
         pass  # most models have no archive; a damaged one has no names
     return said, labels
 
 
 def _dictionary(text: str) -> dict[str, str] | None:
     """Keys and values as text; None for anything but a dictionary."""
-    if not text.lstrip().startswith("{"):
+    if not text.lstrip().startswith("{") or len(text) > _LARGEST_LITERAL:
         return None
     for read in (json.loads, ast.literal_eval):
         try:

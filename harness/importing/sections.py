@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.importing.graph import Array, Graph, Node, Shape
+from harness.importing.graph import LONGEST_NAME, Array, Graph, Node, Shape
 from harness.importing.quantization import Quantization
 
 Chw = tuple[int, int, int]
@@ -50,6 +50,7 @@ class Sections:
     _places: dict[str, str] = field(default_factory=dict)
     _views: dict[tuple[str, Chw], str] = field(default_factory=dict)
     _grids: dict[str, Quantization | None] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)  # of sections that share a name
 
     @classmethod
     def of(cls, graph: Graph) -> Sections:
@@ -181,10 +182,11 @@ class Sections:
         return name
 
     def _free(self, name: str) -> str:
-        wanted, number = name, 1
+        """The name, or the first one of name_2, name_3, ... that no section has."""
+        wanted = name
         while name in self._shapes:
-            number += 1
-            name = f"{wanted}_{number}"
+            self._numbers[wanted] = self._numbers.get(wanted, 1) + 1
+            name = f"{wanted}_{self._numbers[wanted]}"
         return name
 
     def _view(self, section: str, shape: Chw) -> str:
@@ -240,7 +242,7 @@ def around(shape: Shape, axis: int) -> Chw:
 
 def safe_name(name: str) -> str:
     """A name that a cfg can have: without blanks and the language's own characters, a letter first."""
-    found = _UNFIT.sub("_", name).lstrip("/") or "tensor"
+    found = _UNFIT.sub("_", name[:LONGEST_NAME]).lstrip("/") or "tensor"
     if _BEGINNING.match(found):
         return found
     return f"t{found}"

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 
 _LARGEST_FILE = 1 << 31  # bytes: the limit of a flatbuffer
 _MOST_AXES = 16
+_FREE, _COPIES = 1 << 20, 8  # bytes that may be read from any file, and how often each that it has
 _TYPES: Mapping[int, str] = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8",
     10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
@@ -85,7 +86,7 @@ def parse_flat_model(data: bytes, file: str) -> FlatModel:
         model = tflite.Model.GetRootAs(data, 0)
         if model.SubgraphsLength() < 1:
             raise ValueError("it has no graph")
-        return _decoded(model, model.Subgraphs(0))
+        return _decoded(model, model.Subgraphs(0), _Budget(len(data)))
     except _BROKEN as error:
         reason = str(error) if isinstance(error, ValueError) else "an offset in it is wrong"
         raise ConfigurationError(
@@ -94,19 +95,32 @@ def parse_flat_model(data: bytes, file: str) -> FlatModel:
         ) from None
 
 
-def _decoded(model: Any, graph: Any) -> FlatModel:
+class _Budget:
+    """What may be read from a file: its tables and lists may share places, so that a small file has many."""
+
+    def __init__(self, size: int) -> None:
+        self._left = _FREE + _COPIES * size
+
+    def take(self, size: int) -> None:
+        """Counts bytes that are copied. Raises ValueError if all of them are far more than the file has."""
+        self._left -= size
+        if self._left < 0:
+            raise ValueError("its parts are far larger than the file")
+
+
+def _decoded(model: Any, graph: Any, budget: _Budget) -> FlatModel:
     count = graph.TensorsLength()
     if not 0 < count <= 4 * MOST_NODES or graph.OperatorsLength() > MOST_NODES:
         raise ValueError(f"it declares {count} tensors and {graph.OperatorsLength()} operators")
-    tensors = tuple(_tensor(model, graph.Tensors(index)) for index in range(count))
+    tensors = tuple(_tensor(model, graph.Tensors(index), budget) for index in range(count))
     operators = tuple(
-        _operator(model, graph.Operators(index), count) for index in range(graph.OperatorsLength())
+        _operator(model, graph.Operators(index), count, budget) for index in range(graph.OperatorsLength())
     )
     return FlatModel(
         tensors=tensors,
         operators=operators,
-        inputs=_indices(graph.InputsAsNumpy(), count),
-        outputs=_indices(graph.OutputsAsNumpy(), count),
+        inputs=_indices(graph.InputsAsNumpy(), count, budget),
+        outputs=_indices(graph.OutputsAsNumpy(), count, budget),
         metadata=_metadata(model),
     )
 
@@ -120,15 +134,18 @@ def _metadata(model: Any) -> bytes:
     return b""
 
 
-def _indices(found: Any, count: int) -> tuple[int, ...]:
+def _indices(found: Any, count: int, budget: _Budget) -> tuple[int, ...]:
+    budget.take(getattr(found, "nbytes", 0))
     numbers = tuple(int(number) for number in np.atleast_1d(found)) if isinstance(found, np.ndarray) else ()
     if any(not -1 <= number < count for number in numbers):
         raise ValueError("an operator reads a tensor that does not exist")
     return numbers
 
 
-def _tensor(model: Any, tensor: Any) -> FlatTensor:
-    name = (tensor.Name() or b"").decode("utf-8", "replace")
+def _tensor(model: Any, tensor: Any, budget: _Budget) -> FlatTensor:
+    written = tensor.Name() or b""
+    budget.take(len(written))
+    name = written.decode("utf-8", "replace")
     if tensor.ShapeLength() > _MOST_AXES:
         raise ValueError(f"the tensor {name!r} has {tensor.ShapeLength()} axes")
     shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
@@ -137,19 +154,21 @@ def _tensor(model: Any, tensor: Any) -> FlatTensor:
     if tensor.Sparsity() is not None:
         raise ValueError(f"the tensor {name!r} is stored as a sparse one")
     kind = _TYPES.get(tensor.Type(), f"type {tensor.Type()}")
-    scales, zero_points, axis = _grid(tensor)
+    scales, zero_points, axis = _grid(tensor, budget)
     return FlatTensor(
         name=name,
         shape=shape,
         type=kind,
-        data=_constant(model, tensor, name, shape, kind),
+        data=_constant(model, tensor, name, shape, kind, budget),
         scales=scales,
         zero_points=zero_points,
         axis=axis,
     )
 
 
-def _constant(model: Any, tensor: Any, name: str, shape: tuple[int, ...], kind: str) -> Array | None:
+def _constant(
+    model: Any, tensor: Any, name: str, shape: tuple[int, ...], kind: str, budget: _Budget
+) -> Array | None:
     index = tensor.Buffer()
     if not 0 <= index < model.BuffersLength():
         raise ValueError(f"the tensor {name!r} has no buffer")
@@ -163,14 +182,16 @@ def _constant(model: Any, tensor: Any, name: str, shape: tuple[int, ...], kind: 
     needed = math.prod(shape) * np.dtype(kind).itemsize
     if needed != raw.nbytes:
         raise ValueError(f"the constant {name!r} has {raw.nbytes} bytes instead of {needed}")
+    budget.take(needed)
     # A copy: the file's own bytes may lie at any address.
     return np.frombuffer(raw.tobytes(), dtype=np.dtype(kind).newbyteorder("<")).reshape(shape)
 
 
-def _grid(tensor: Any) -> tuple[tuple[float, ...], tuple[int, ...], int]:
+def _grid(tensor: Any, budget: _Budget) -> tuple[tuple[float, ...], tuple[int, ...], int]:
     grid = tensor.Quantization()
     if grid is None or grid.ScaleLength() == 0:
         return (), (), 0
+    budget.take(4 * grid.ScaleLength() + 8 * grid.ZeroPointLength())
     scales = tuple(float(scale) for scale in np.atleast_1d(grid.ScaleAsNumpy()))
     zeros = tuple(int(zero) for zero in np.atleast_1d(grid.ZeroPointAsNumpy())) or (0,)
     if not all(math.isfinite(scale) and scale >= 0 for scale in scales):
@@ -183,7 +204,7 @@ def _grid(tensor: Any) -> tuple[tuple[float, ...], tuple[int, ...], int]:
     return scales, zeros, int(grid.QuantizedDimension())
 
 
-def _operator(model: Any, operator: Any, tensors: int) -> FlatOperator:
+def _operator(model: Any, operator: Any, tensors: int, budget: _Budget) -> FlatOperator:
     code = model.OperatorCodes(operator.OpcodeIndex())
     if not 0 <= operator.OpcodeIndex() < model.OperatorCodesLength():
         raise ValueError("an operator has no code")
@@ -192,13 +213,14 @@ def _operator(model: Any, operator: Any, tensors: int) -> FlatOperator:
     custom = name == "CUSTOM"
     if custom:
         name = (code.CustomCode() or b"").decode("utf-8", "replace")
+    budget.take(len(name) + operator.CustomOptionsLength())
     raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
     return FlatOperator(
         name=name,
         custom=custom,
-        inputs=_indices(operator.InputsAsNumpy(), tensors),
-        outputs=_indices(operator.OutputsAsNumpy(), tensors),
-        options=dict(_options(operator)),
+        inputs=_indices(operator.InputsAsNumpy(), tensors, budget),
+        outputs=_indices(operator.OutputsAsNumpy(), tensors, budget),
+        options=dict(_options(operator, budget)),
         custom_options=bytes(raw),
     )
 
@@ -218,7 +240,7 @@ def _option_classes() -> Mapping[int, type[Any]]:
     return {number: getattr(tflite, name) for number, name in names.items() if hasattr(tflite, name)}
 
 
-def _options(operator: Any) -> Iterator[tuple[str, Any]]:
+def _options(operator: Any, budget: _Budget) -> Iterator[tuple[str, Any]]:
     """The options by the names of the schema's accessors; vectors as tuples."""
     table, kind = operator.BuiltinOptions(), _option_classes().get(operator.BuiltinOptionsType())
     if table is None or kind is None:
@@ -231,6 +253,7 @@ def _options(operator: Any) -> Iterator[tuple[str, Any]]:
         if name.endswith("AsNumpy"):
             found = getattr(options, name)()
             if isinstance(found, np.ndarray):
+                budget.take(found.nbytes)
                 yield name.removesuffix("AsNumpy"), tuple(found.tolist())
         elif accessor.__code__.co_argcount == 1:
             yield name, getattr(options, name)()

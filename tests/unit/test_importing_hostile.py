@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import resource
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ from harness.errors import ConfigurationError
 from harness.importing import tflite_file
 from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.folding import moved
-from harness.importing.metadata import describe
+from harness.importing.metadata import describe, names_of
 from harness.importing.model import ImportedModel, import_model
 from harness.importing.quantization import Quantization
 from harness.importing.tflite_file import parse_flat_model
@@ -296,7 +298,17 @@ def test_post_processing_with_more_numbers_than_are_described(tmp_path: Path) ->
         imported(model, tmp_path)
 
 
-RELU, ADD, UNPACK = 19, 0, 88
+def test_operations_whose_names_are_alike_in_a_cfg(tmp_path: Path) -> None:
+    """The number behind each is not looked for from the beginning."""
+    names = [chr(0x4E00 + place) for place in range(3000)]
+    nodes = [node("Relu", before, after) for before, after in zip(["x", *names], names, strict=False)]
+    found = imported(model_of(nodes, (1, 4), outputs=names[-1]), tmp_path)
+    numbers = [section.name.rpartition("_")[2] for section in found.sections.found]
+    assert numbers[1:] == [str(place) for place in range(2, 3001)]
+    assert max(found.sections._numbers.values()) == 3000
+
+
+RELU, ADD, LOGISTIC, UNPACK = 19, 0, 14, 88
 X, Y, Z = FlatTensor(name="x"), FlatTensor(name="y"), FlatTensor(name="z")
 FIRST = FlatOperator(code=RELU, inputs=[0], outputs=[1])
 
@@ -356,6 +368,21 @@ def unpack(b: object) -> tuple[int, int]:
             flat_model([X, Y, Z], [FlatOperator(code=RELU, inputs=[0], outputs=[1, 2])]),
             "it has too many outputs",
         ),
+        # Lists and tables of a flatbuffer may share places: these name a part 20,000 times.
+        (
+            flat_model(
+                [X, Y, FlatTensor(name="c", shape=(1 << 18,), data=bytes(1 << 20))],
+                [FIRST],
+                copies=(20_000, 1),
+            ),
+            "its parts are far larger than the file",
+        ),
+        (
+            flat_model(
+                [X, Y], [FlatOperator(code=RELU, inputs=[0] * 100_000, outputs=[1])], copies=(1, 20_000)
+            ),
+            "its parts are far larger than the file",
+        ),
     ],
     ids=lambda value: "" if isinstance(value, bytes) else str(value)[:40],
 )
@@ -403,3 +430,39 @@ def test_space_to_batch_of_unusual_constants(
     )
     model = tflite_file.FlatModel(tensors=tensors, operators=operators, inputs=(0,), outputs=(3,))
     assert dilated_convolutions(model)[0] == dilations
+
+
+def test_a_long_name_that_many_operators_read(tmp_path: Path) -> None:
+    """The file has it once."""
+    path = tmp_path / "model.tflite"
+    tensors = [FlatTensor(name="n" * 500_000), Y, *[FlatTensor(name=f"t{number}") for number in range(300)]]
+    operators = [FlatOperator(code=LOGISTIC, inputs=[0], outputs=[2 + number]) for number in range(300)]
+    chain = [FlatOperator(code=ADD, inputs=[2, 3], outputs=[1])]
+    chain += [FlatOperator(code=ADD, inputs=[1, 2 + number], outputs=[1]) for number in range(2, 300)]
+    path.write_bytes(flat_model(tensors, [*operators, *chain]))
+    assert written(import_model(path)) < 5_000_000
+
+
+def archive(content: str, compression: int, files: int = 1) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as found:
+        for number in range(files):
+            found.writestr(f"{number}.txt", content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_files_packed_into_a_model_have_no_names(compression: int, tmp_path: Path) -> None:
+    packed = bytearray(archive("a\nb\n" * 1000, compression))
+    packed[45:60] = bytes(byte ^ 0x55 for byte in packed[45:60])
+    path = tmp_path / "model.tflite"
+    path.write_bytes(flat_model([X, Y], [FIRST]) + packed)
+    assert describe(import_model(path), ImportOptions()).labels == ()
+
+
+def test_packed_files_are_not_read_beyond_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(flat_model([X, Y], [FIRST]) + archive("name\n" * 70_000, zipfile.ZIP_DEFLATED, files=4))
+    said = describe(import_model(path), ImportOptions())
+    assert len(said.labels) == 70_000  # of the third file: the fourth one would be more than 1 MiB
+    assert names_of("[" + "1," * 300_000 + "]") == ()
