@@ -30,6 +30,7 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 LARGEST_TENSOR = 1 << 28  # elements: 1 GiB as float32
 MOST_NODES = 50_000
 MOST_OUTPUTS = 256
+MOST_INPUTS = 4096  # of a node
 LONGEST_NAME = 1000  # characters: a file has a name once, but many operations may be called after it
 # Elements of all constants that may be computed, and for each one that the file has: copies in other orders.
 _COMPUTED, _COPIES = 1 << 24, 8
@@ -209,6 +210,8 @@ class Graph:
         the operator.
         """
         inputs, attributes = list(inputs), dict(attributes or {})
+        if len(inputs) > MOST_INPUTS:
+            raise source.unsupported(f"it has {len(inputs)} inputs; {MOST_INPUTS} are possible")
         try:
             shape = output_shape(op, [self.shape(tensor) for tensor in inputs], attributes)
         except ValueError as error:
@@ -267,10 +270,11 @@ class Graph:
         return new
 
     def set_inputs(self, node: Node, inputs: Iterable[str]) -> None:
-        for tensor in node.inputs:
+        before, node.inputs = set(node.inputs), list(inputs)
+        after = set(node.inputs)
+        for tensor in before - after:
             self.readers.get(tensor, {}).pop(node, None)
-        node.inputs = list(inputs)
-        for tensor in node.inputs:
+        for tensor in after - before:
             self.readers.setdefault(tensor, {})[node] = None
 
     def reshape_output(self, node: Node) -> None:

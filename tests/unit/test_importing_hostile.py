@@ -17,13 +17,14 @@ import pytest
 import tflite
 from flat_models import FlatOperator, FlatTensor, flat_model
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper
-from onnx_models import imported, model_of, node
+from onnx_models import imported, kinds, model_of, node
 
 from harness.config.import_options import ImportOptions
 from harness.errors import ConfigurationError
 from harness.importing import tflite_file
 from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.folding import moved
+from harness.importing.graph import Graph, Node
 from harness.importing.metadata import describe, names_of
 from harness.importing.model import ImportedModel, import_model
 from harness.importing.quantization import Quantization
@@ -256,6 +257,31 @@ def test_an_opset_after_the_newest_one(tmp_path: Path) -> None:
     message = rf"is of opset 30; opsets 7 to {defs.onnx_opset_version()} can be imported"
     with pytest.raises(ConfigurationError, match=message):
         imported(model_of([node("Relu", "x")], opset=30), tmp_path)
+
+
+def test_an_operation_with_more_inputs_than_any_has(tmp_path: Path) -> None:
+    model = model_of([node("Concat", " ".join(["x"] * 5000), axis=1)])
+    with pytest.raises(ConfigurationError, match="it has 5000 inputs; 4096 are possible"):
+        imported(model, tmp_path)
+
+
+def test_readers_of_one_tensor_are_not_looked_at_again_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, calls = 400, 0
+    users = Graph.users
+
+    def counted(self: Graph, name: str) -> list[Node]:
+        nonlocal calls
+        calls += 1
+        return users(self, name)
+
+    monkeypatch.setattr(Graph, "users", counted)
+    turned = [node("Transpose", "x", f"a{place}", perm=[0, 1, 3, 2]) for place in range(number)]
+    positive = [node("Relu", f"a{place}", f"b{place}") for place in range(number)]
+    joined = node("Concat", " ".join(f"b{place}" for place in range(number)), axis=1)
+    assert kinds(imported(model_of([*turned, *positive, joined]), tmp_path))[0] == "activation"
+    assert calls < 100 * number
 
 
 EMPTY, ONE = np.zeros(0, np.float32), np.ones(1, np.float32)

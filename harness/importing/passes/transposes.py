@@ -13,6 +13,7 @@ from harness.importing.passes.reshapes import before_join, behind_split
 from harness.importing.shapes import BINARY, REDUCTIONS, UNARY
 
 _MOST_STEPS = 200  # for each node
+_MOST_READERS = 256  # of a tensor whose readers are looked at again after a change
 _MOVABLE = UNARY | BINARY | REDUCTIONS | {"Concat", "Slice", "Pad", "Softmax"}
 
 
@@ -33,6 +34,8 @@ def move_transposes(graph: Graph) -> None:
         changed = _simplified(graph, node) if node.op in ("Transpose", "Reshape") else _moved(graph, node)
         for name in changed:
             around = graph.users(name)
+            if len(around) > _MOST_READERS:
+                around = []  # each of them would have all of them looked at again
             if name in graph.producer:
                 around.append(graph.producer[name])
             pending.update(dict.fromkeys(around))
