@@ -133,6 +133,7 @@ def _fuzz(reader: str, seconds: int, corpus: Path, found: Path, log: Path) -> No
     options = [
         f"-max_total_time={seconds}",
         f"-timeout={STUCK_SECONDS}",
+        f"-report_slow_units={STUCK_SECONDS}",  # by the clock on the wall, too
         f"-rss_limit_mb={MOST_MB}",
         f"-max_len={LONGEST}",
         f"-artifact_prefix={found}/",
