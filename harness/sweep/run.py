@@ -303,15 +303,18 @@ class _Execution:
             )
             view = self.watch([*evaluation, *board_statuses], backlog.left) if self.watch else None
             with console.live(view) if view else contextlib.nullcontext():
-                futures = [pool.submit(service.serve, board_status) for board_status in board_statuses]
-                futures += [
-                    pool.submit(self._evaluate, board_status, evaluations, advance)
-                    for board_status in evaluation
-                ]
+                done = False
                 try:
+                    # Within the try: a signal may come while threads are started.
+                    futures = [pool.submit(service.serve, board_status) for board_status in board_statuses]
+                    futures += [
+                        pool.submit(self._evaluate, board_status, evaluations, advance)
+                        for board_status in evaluation
+                    ]
                     wait(futures, return_when=FIRST_EXCEPTION)
+                    done = all(future.done() for future in futures)
                 finally:
-                    if not all(future.done() for future in futures):
+                    if not done:
                         self.worker.stop.set()
                         self.store.hurry()
                         self.boards.close(Interrupted)  # ends the processes there

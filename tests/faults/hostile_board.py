@@ -116,6 +116,7 @@ class Harness:
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
+                env=os.environ | {"PYTHONFAULTHANDLER": "1"},  # SIGABRT shows what every thread does
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             )
         self._watching = threading.Thread(target=self._watch)
@@ -130,8 +131,12 @@ class Harness:
             time.sleep(0.02)
 
     def wait(self, seconds: float = 600) -> int:
+        """The exit status. A harness that does not end is aborted: `said` has what it was doing."""
         try:
             return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            return self.process.wait()
         finally:
             if self.process.returncode is None:
                 self.process.kill()
@@ -290,7 +295,8 @@ class Trial:
                 self.tally.slowest_end_seconds = max(self.tally.slowest_end_seconds, seconds)
             if not ended and (status not in (130, 143) or seconds >= MOST_SECONDS):
                 self.tally.blame(
-                    f"{which.name} after {moment:.1f} s, locked {locked}: {status} in {seconds:.1f} s"
+                    f"{which.name} after {moment:.1f} s, locked {locked}: {status} in {seconds:.1f} s: "
+                    f"{harness.said[-6000:]}"
                 )
 
     def _note(self, harness: Harness) -> None:

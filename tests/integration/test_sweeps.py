@@ -14,12 +14,14 @@ import shutil
 import signal
 import subprocess
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_sweep import command, finish, query, results, run, start, write_tiny_sweep
 
+from harness.cli import main
 from harness.runtimes.engine import host_engine
 
 pytestmark = pytest.mark.engine
@@ -147,6 +149,23 @@ def test_an_interrupted_sweep_gives_up_its_claims_and_resumes(
     check_cells(run(sweep))
     assert kept <= results(sweep)
     check_whole(sweep)
+
+
+class Interrupting(ThreadPoolExecutor):
+    """Gets a signal after its first thread has started."""
+
+    def submit(self, *arguments: Any, **more: Any) -> Future[Any]:
+        future = super().submit(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)  # the handler of the signal runs
+        return future
+
+
+def test_a_signal_while_threads_start_ends_the_sweep(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep.write_text(SWEEP.replace("min_seconds: 0.05", "min_seconds: 20, rounds: 1"))
+    monkeypatch.setattr("harness.sweep.run.ThreadPoolExecutor", Interrupting)
+    assert main(["run", "--matrix", str(sweep), "--results", str(sweep.parent / "results")]) == 143
+    assert [row for row in results(sweep) if row[0] == "cell"] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
