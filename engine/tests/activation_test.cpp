@@ -99,6 +99,11 @@ TEST(activations_for_halves_have_the_digits_of_a_half) {
   CHECK(error(Activation::kMish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }) <
         2e-5);
   CHECK(error(Activation::kElu, [](double x) { return x > 0 ? x : std::expm1(x); }) < 2e-5);
+  // Where a layer's sums are small, its bound is, too.
+  for (float x = -1e-3F; x < 1e-3F; x += 1e-6F) {
+    const double expected = 1 / (1 + std::exp(-static_cast<double>(x)));
+    CHECK(std::abs(activated_for_half(Activation::kLogistic, x) / expected - 1) < 3.9e-6);
+  }
   CHECK(std::isnan(activated_for_half(Activation::kSwish, NAN)));
 }
 

@@ -17,10 +17,10 @@ namespace {
 constexpr int kPanelBytes = 192 * 1024;
 constexpr int kSmallPanelBytes = 32 * 1024;
 
-// Panels come from lines of the padded input where gathering them from the input would take long
-// beside the computation: where there are few terms, and all weights stay in a first-level cache,
-// or where steps separate the pixels. Then a panel stays in that cache, and the weights, which are
-// read once for each panel, in the second.
+// Panels come from lines of the padded input where the gathering would take long beside the
+// computation. That is so for few terms; all weights then stay in a first-level cache. It is also
+// so with a stride; then a panel stays in that cache, and the weights, which are read once for each
+// panel, in the second one.
 constexpr int kLineTerms = 64;
 constexpr std::size_t kLineWeightBytes = 16 * 1024;
 constexpr int kLinePanelBytes = 28 * 1024;

@@ -244,8 +244,7 @@ std::string outside_bounds(const Layer& layer, const Kernel& kernel, const Sums&
     const double expected = activated(layer.activation, sums.sums[i]);
     const double value = actual[i];
     // The second term is the activation's own rounding, the third that of the result.
-    const double allowed = steepness(layer.activation) * bound +
-                           (sums_halves(kernel) ? 2e-5 : 4e-6) * std::fabs(expected) +
+    const double allowed = steepness(layer.activation) * bound + 4e-6 * std::fabs(expected) +
                            (half ? std::fabs(expected) * 0x1p-11 + 0x1p-24 : 1e-44);
     if (std::fabs(value - expected) <= allowed) continue;
     // Rounded to infinity, or just not: an error that is allowed may lead beyond what a half holds.

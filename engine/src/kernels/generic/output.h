@@ -351,7 +351,7 @@ inline void activate_outputs(const OutputStage& stage, F32* values, int vectors)
   }
 }
 
-// Of a vector of activated values; the lanes of `index` and after it.
+// The first `count` lanes of a vector of activated values, as outputs `index` and following.
 template <Channels kChannels>
 inline void store_activated(const OutputStage& stage, int channel, int index, F32 value,
                             void* output, int count) {
