@@ -6,10 +6,13 @@ import contextlib
 import errno
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WAKE = signal.SIGURG  # ignored by default, and sent by no one else
 
 
 class Ended(KeyboardInterrupt):
@@ -42,10 +45,42 @@ def ended_by_signals() -> Iterator[None]:
     heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in heard}
     try:
-        yield
+        with _waking_the_main_thread():
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _waking_the_main_thread() -> Iterator[None]:
+    """While the block runs, every signal interrupts the wait of the main thread, which runs all handlers.
+
+    The kernel may deliver a signal to any thread. On a busy machine it is often the one that has just started
+    a process, because that blocks signals meanwhile. The main thread would not notice before its wait ends.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def wake() -> None:
+        while numbers := reader.recv(64):
+            if set(numbers) - {_WAKE}:
+                signal.pthread_kill(main, _WAKE)
+
+    waker = threading.Thread(target=wake, name="waker", daemon=True)
+    handler = signal.signal(_WAKE, lambda _number, _frame: None)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        waker.start()
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        writer.close()
+        waker.join()
+        reader.close()
+        signal.signal(_WAKE, handler)
 
 
 def _leave_terminal() -> None:

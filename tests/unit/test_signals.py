@@ -84,6 +84,31 @@ def test_resources_are_released_despite_further_signals(
     assert not (tmp_path / "held").exists()
 
 
+WAITING = """
+import signal, sys, threading, time
+from harness import cli
+from harness.commands import schema
+
+def elsewhere():
+    time.sleep(0.5)  # the main thread waits by now
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+def run(arguments):
+    threading.Thread(target=elsewhere).start()
+    threading.Event().wait()
+
+schema.run = run
+sys.exit(cli.main(["schema"]))
+"""
+
+
+def test_a_signal_that_another_thread_gets_ends_the_wait() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING], check=False, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (143, "harness: ended by SIGTERM\n")
+
+
 def test_ctrl_c_interrupts_the_release(tmp_path: Path) -> None:
     process = start(tmp_path)
     process.send_signal(signal.SIGTERM)
