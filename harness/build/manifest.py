@@ -33,14 +33,18 @@ def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
     """Source file -> its compiler flags, without the paths of this machine."""
     flags = {}
     for entry in json.loads(compile_commands.read_text(encoding="utf-8")):
+        if not Path(entry["file"]).is_relative_to(source):  # the precompiled headers
+            continue
         words = shlex.split(entry["command"])[1:]
-        kept, skip = [], False
-        for word in words:
+        kept, skip = [], 0
+        for word, after in zip(words, [*words[1:], ""], strict=True):
             if skip:
-                skip = False
+                skip -= 1
             elif word in ("-o", "-c", "-MF", "-MT", "-isystem"):
-                skip = True
-            elif not word.startswith(("-I", "-MD")):
+                skip = 1
+            elif word == "-Xclang" and after in ("-include-pch", "-include"):
+                skip = 3  # -Xclang -include-pch -Xclang PATH
+            elif not word.startswith(("-I", "-MD", "-Winvalid-pch")):
                 kept.append(word)
         flags[Path(entry["file"]).relative_to(source).as_posix()] = shlex.join(kept)
     return dict(sorted(flags.items()))
