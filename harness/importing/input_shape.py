@@ -24,9 +24,14 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
         shape = (1, *shape[1:])
     for axis, (given, fixed) in enumerate(zip(shape, declared, strict=True)):
         if given <= 0:
+            letters = "NCHW" if len(declared) == 4 else "NABCDEFGH"
+            example = [str(size) if size > 0 else letters[place] for place, size in enumerate(shape)]
+            if len(declared) == 4 and declared[1] <= 0:
+                example[1] = "3"
             raise ConfigurationError(
                 f"the size of the input {source.name!r} is not fixed: {shown(declared)}",
-                hint="Give it: --input-shape 1,3,H,W, or input_shape: [1, 3, H, W] in a sweep.",
+                hint=f"Give it: --input-shape {','.join(example)}, or in a sweep "
+                f"input_shape: [{', '.join(example)}].",
             )
         if wanted is not None and fixed > 0 and axis > 0 and given != fixed and len(declared) != 4:
             raise ConfigurationError(f"the input {source.name!r} has the shape {shown(declared)}")

@@ -17,12 +17,14 @@ import numpy.typing as npt
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
 from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
+from harness.importing.tflite_sparse import expanded
 
 Array = npt.NDArray[Any]
 
 _LARGEST_FILE = 1 << 31  # bytes: the limit of a flatbuffer
 _MOST_AXES = 16
 _FREE, _COPIES = 1 << 20, 8  # bytes that may be read from any file, and how often each that it has
+_SPARSE = 8  # how many bytes of a sparse constant count as one of these: most of them are not in the file
 _TYPES: Mapping[int, str] = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8",
     10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
@@ -151,8 +153,6 @@ def _tensor(model: Any, tensor: Any, budget: _Budget) -> FlatTensor:
     shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
     if any(size < 0 for size in shape) or math.prod(shape) > LARGEST_TENSOR:
         raise ValueError(f"the tensor {name!r} has the shape {shape}")
-    if tensor.Sparsity() is not None:
-        raise ValueError(f"the tensor {name!r} is stored as a sparse one")
     kind = _TYPES.get(tensor.Type(), f"type {tensor.Type()}")
     scales, zero_points, axis = _grid(tensor, budget)
     return FlatTensor(
@@ -179,12 +179,22 @@ def _constant(
     raw = buffer.DataAsNumpy()
     if kind not in _TYPES.values():
         raise ValueError(f"the constant {name!r} has numbers of {kind}")
-    needed = math.prod(shape) * np.dtype(kind).itemsize
+    number = np.dtype(kind).newbyteorder("<")
+    needed = math.prod(shape) * number.itemsize
+    if (sparsity := tensor.Sparsity()) is not None:
+        budget.take(needed // _SPARSE)
+        budget.take(raw.nbytes)
+        if raw.nbytes % number.itemsize:
+            raise ValueError(f"the constant {name!r} has {raw.nbytes} bytes")
+        try:
+            return expanded(np.frombuffer(raw.tobytes(), number), sparsity, shape)
+        except ValueError as error:
+            raise ValueError(f"the sparse constant {name!r}: {error}") from None
     if needed != raw.nbytes:
         raise ValueError(f"the constant {name!r} has {raw.nbytes} bytes instead of {needed}")
     budget.take(needed)
     # A copy: the file's own bytes may lie at any address.
-    return np.frombuffer(raw.tobytes(), dtype=np.dtype(kind).newbyteorder("<")).reshape(shape)
+    return np.frombuffer(raw.tobytes(), dtype=number).reshape(shape)
 
 
 def _grid(tensor: Any, budget: _Budget) -> tuple[tuple[float, ...], tuple[int, ...], int]:

@@ -250,6 +250,7 @@ OPERATORS: Mapping[str, Translate] = {
     "BROADCAST_TO": _broadcast_to,
     "CAST": _same,
     "CONCATENATION": _concatenation,
+    "DENSIFY": _same,
     "DEQUANTIZE": _same,
     "DIV": _binary("Div"),
     "ELU": _unary("Elu", alpha=1.0),

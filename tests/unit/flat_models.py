@@ -12,6 +12,25 @@ import tflite
 
 
 @dataclass(frozen=True, kw_only=True)
+class Level:
+    """A level of a sparse tensor: a dense one of `size`, or with `size` 0 segments and indices of a type."""
+
+    size: int = 0
+    segments: Sequence[int] = ()
+    indices: Sequence[int] = ()
+    type: int = 1  # Int32Vector, Uint16Vector or Uint8Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparsity:
+    """How the values of a sparse tensor are stored; `levels` in the order of `traversal`."""
+
+    traversal: Sequence[int]
+    blocks: Sequence[int]
+    levels: Sequence[Level]
+
+
+@dataclass(frozen=True, kw_only=True)
 class FlatTensor:
     """A tensor; `data` are the bytes of a constant, `buffer` another number than that of its own buffer."""
 
@@ -20,6 +39,7 @@ class FlatTensor:
     data: bytes = b""
     type: int = 0  # float32
     buffer: int | None = None
+    sparsity: Sparsity | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +86,48 @@ def flat_model(
 
 def _tensor(b: Any, tensor: FlatTensor, buffer: int) -> int:
     name, shape = b.CreateString(tensor.name), b.CreateNumpyVector(_int32(tensor.shape))
+    sparsity = _sparsity(b, tensor.sparsity) if tensor.sparsity else 0
     tflite.TensorStart(b)
+    if sparsity:
+        tflite.TensorAddSparsity(b, sparsity)
     tflite.TensorAddName(b, name)
     tflite.TensorAddShape(b, shape)
     tflite.TensorAddType(b, tensor.type)
     tflite.TensorAddBuffer(b, buffer if tensor.buffer is None else tensor.buffer)
     return int(tflite.TensorEnd(b))
+
+
+def _sparsity(b: Any, sparsity: Sparsity) -> int:
+    levels = _offsets(b, [_level(b, level) for level in sparsity.levels])
+    order = b.CreateNumpyVector(_int32(sparsity.traversal))
+    blocks = b.CreateNumpyVector(_int32(sparsity.blocks))
+    tflite.SparsityParametersStart(b)
+    tflite.SparsityParametersAddTraversalOrder(b, order)
+    if sparsity.blocks:
+        tflite.SparsityParametersAddBlockMap(b, blocks)
+    tflite.SparsityParametersAddDimMetadata(b, levels)
+    return int(tflite.SparsityParametersEnd(b))
+
+
+def _level(b: Any, level: Level) -> int:
+    lists = [] if level.size else [_list(b, values, level.type) for values in (level.segments, level.indices)]
+    tflite.DimensionMetadataStart(b)
+    tflite.DimensionMetadataAddFormat(b, 0 if level.size else 1)
+    tflite.DimensionMetadataAddDenseSize(b, level.size)
+    if lists:
+        tflite.DimensionMetadataAddArraySegmentsType(b, level.type)
+        tflite.DimensionMetadataAddArraySegments(b, lists[0])
+        tflite.DimensionMetadataAddArrayIndicesType(b, level.type)
+        tflite.DimensionMetadataAddArrayIndices(b, lists[1])
+    return int(tflite.DimensionMetadataEnd(b))
+
+
+def _list(b: Any, values: Sequence[int], kind: int) -> int:
+    name, number = (("Int32", np.int32), ("Uint16", np.uint16), ("Uint8", np.uint8))[kind - 1]
+    stored = b.CreateNumpyVector(np.array(values, number))
+    getattr(tflite, f"{name}VectorStart")(b)
+    getattr(tflite, f"{name}VectorAddValues")(b, stored)
+    return int(getattr(tflite, f"{name}VectorEnd")(b))
 
 
 def _operator(b: Any, operator: FlatOperator, code: int) -> int:
