@@ -334,6 +334,13 @@ def test_an_unknown_toolchain_is_refused() -> None:
         build_engine(TARGET, toolchain="zog")
 
 
+def test_flags_make_a_build_of_their_own(checkout: Checkout) -> None:
+    plain = build_engine(TARGET)
+    other = build_engine(TARGET, flags="-DMARKER='two words'")
+    assert other.engine != plain.engine
+    assert json.loads(other.manifest.read_text())["extra_flags"] == "'-DMARKER=two words'"
+
+
 def test_flags_that_are_no_words_are_refused(checkout: Checkout) -> None:
     with pytest.raises(ConfigurationError, match="the compiler flags it's: No closing quotation"):
         build_engine(TARGET, flags="it's")
