@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from harness.config.targets import Target
-    from harness.prediction.engine_run import LayerDescription
-    from harness.prediction.model import Prediction
+    from harness.prediction.engine_run import Inference, LayerDescription
+    from harness.prediction.predictor import Predictor
+    from harness.prediction.profile import Profile
 
 _OPTIONS_OF_A_PREDICTION = (
     "model",
@@ -101,20 +102,26 @@ def run(arguments: argparse.Namespace) -> int:
             hint="Name a network and a board: --model M --target pi4, or --cfg C --weights W --target pi4.",
         )
     from harness import console
+    from harness.prediction.engine_run import profile_emulated
     from harness.prediction.llvm import find_llvm
+    from harness.prediction.predictor import find_predictor
 
-    rows = []
     targets = [load_target(name) for name in arguments.target]
-    with model_files(arguments):
-        policies = _policies(arguments)
-        for target in targets:
-            for policy in policies:
-                with (
-                    with_policy(arguments, policy, ranges=False) as cfg,
-                    _ranges(arguments, cfg) as calibration,
-                ):
-                    found = _predict(target, cfg, calibration, arguments)
-                rows += [{"policy": policy or "as-is", **row} for row in found]
+    predictors = {target.name: find_predictor(target) for target in targets}
+    with model_files(arguments), contextlib.ExitStack() as files:
+        networks = []
+        for policy in _policies(arguments):
+            cfg = files.enter_context(with_policy(arguments, policy, ranges=False))
+            networks.append((policy, cfg, files.enter_context(_ranges(arguments, cfg))))
+        asked = [(target, policy) for target in targets for policy, *_ in networks]
+        profiles = profile_emulated(
+            [_inference(target, *network, arguments) for target in targets for network in networks]
+        )
+    rows = [
+        {"policy": policy or "as-is", **_row(target, number, predictors[target.name], *profile)}
+        for (target, policy), profile in zip(asked, profiles, strict=True)
+        for number in dict.fromkeys(arguments.threads or [1])
+    ]
     if arguments.json:
         console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
     else:
@@ -213,28 +220,27 @@ def _ranges(arguments: argparse.Namespace, cfg: Path) -> Iterator[Path | None]:
         yield made_up
 
 
-def _predict(
-    target: Target, cfg: Path, calibration: Path | None, arguments: argparse.Namespace
-) -> list[dict[str, Any]]:
-    from harness.prediction.engine_run import profile_emulated
-    from harness.prediction.predictor import find_predictor
+def _inference(
+    target: Target, policy: str | None, cfg: Path, calibration: Path | None, arguments: argparse.Namespace
+) -> Inference:
+    from harness.prediction.engine_run import Inference
     from harness.runtimes.engine import EngineOptions
 
-    predictor = find_predictor(target)
     files = {"cfg": cfg, "weights": arguments.weights}
     if calibration:
         files["calibration"] = calibration
-    options = EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm, prefer=arguments.prefer)
-    profile, layers = profile_emulated(target, files, options)
-    return [
-        _row(target, number, predictor.predict(profile, number), layers)
-        for number in dict.fromkeys(arguments.threads or [1])
-    ]
+    return Inference(
+        name=f"{policy} on {target.name}" if policy else target.name,
+        target=target,
+        files=files,
+        options=EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm, prefer=arguments.prefer),
+    )
 
 
 def _row(
-    target: Target, threads: int, prediction: Prediction, layers: Sequence[LayerDescription]
+    target: Target, threads: int, predictor: Predictor, profile: Profile, layers: Sequence[LayerDescription]
 ) -> dict[str, Any]:
+    prediction = predictor.predict(profile, threads)
     low, high = prediction.interval_ms
     return {
         "target": target.name,

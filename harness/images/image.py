@@ -97,20 +97,27 @@ def build_image(
     recipe = recipe or read_recipe(target, building=building)
     client = docker_engine.connect()
     try:
-        lock = cache_directory() / "images" / f"{recipe.name}.lock"
-        with exclusive(lock, f"another harness, which builds the image {recipe.name}"):
-            image = None if fresh else _find(client, recipe, target)
-            cached = image is not None
-            if image is None:
-                _build(client, recipe, target, fresh)
-                image = _find(client, recipe, target)
-                if image is None:
-                    raise BuildError(
-                        f"the image {recipe.name} disappeared from the Docker Engine right after its build"
-                    )
+        image = None if fresh else _find(client, recipe, target)
+        cached = image is not None
+        if image is None:
+            image, cached = _provide(client, recipe, target, fresh=fresh)
     finally:
         client.close()
     return BuiltImage(image=image, seconds=time.monotonic() - started, cached=cached, log=log_path(recipe))
+
+
+def _provide(client: DockerClient, recipe: Recipe, target: Target, *, fresh: bool) -> tuple[Image, bool]:
+    """The image, and whether another harness has built it meanwhile."""
+    lock = cache_directory() / "images" / f"{recipe.name}.lock"
+    with exclusive(lock, f"another harness, which builds the image {recipe.name}"):
+        image = None if fresh else _find(client, recipe, target)
+        if image is not None:
+            return image, True
+        _build(client, recipe, target, fresh)
+        image = _find(client, recipe, target)
+    if image is None:
+        raise BuildError(f"the image {recipe.name} disappeared from the Docker Engine right after its build")
+    return image, False
 
 
 def image_present(client: DockerClient, target: Target) -> bool:

@@ -1,9 +1,13 @@
-"""Profiles one inference of the engine on an emulated board."""
+"""Profiles inferences of the engine on emulated boards."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +23,7 @@ from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
+    from harness.boards.emulated import EmulatedBoard
     from harness.config.targets import Target
     from harness.runtimes.base import BenchResult, Command
     from harness.runtimes.engine import EngineOptions
@@ -37,34 +42,103 @@ class LayerDescription:
     algorithm: str
 
 
-def profile_emulated(
-    target: Target, files: Mapping[str, Path], options: EngineOptions
-) -> tuple[Profile, Sequence[LayerDescription]]:
-    """Builds the engine, starts an emulated board, and profiles one inference on it.
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """One inference of a network on an emulated target."""
 
-    `files` are this machine's cfg, weights and, where int8 needs it, calibration. Raises BuildError if the
-    target cannot be emulated or profiled on this machine.
+    name: str  # for the progress
+    target: Target
+    files: Mapping[str, Path]  # cfg, weights and, where int8 needs it, calibration, on this machine
+    options: EngineOptions
+
+
+Profiled = tuple["Profile", Sequence[LayerDescription]]
+
+
+def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
+    """Builds the engine and profiles each inference on an emulated board, as many at once as there are cores:
+    a profile does not depend on this machine's load.
+
+    Raises BuildError if a target cannot be emulated or profiled on this machine.
     """
-    from harness.boards.emulated import EmulatedBoard
     from harness.images.availability import emulation_missing
-    from harness.qemu.profiler import profiling_missing
+    from harness.images.image import build_image
+    from harness.qemu.profiler import prepare_profiler, profiling_missing
 
-    if missing := [*emulation_missing(target), *profiling_missing()]:
-        raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
-    engine = build_engine(target, ablation=needs_ablation([options.algorithm])).engine
-    with EmulatedBoard(target) as board, console.progress(f"profiling on {board.name}", None):
-        paths = board.deploy({**files, "program": engine})
-        execution = EngineExecution(
-            board=board.name,
-            paths=paths,
-            environment={},
-            workload=Workload(),
-            options=replace(options, calibration=paths.get("calibration")),
-        )
-        command = execution.marked_bench(warmup=1, profile=True)
-        profiled = profile_command(board, command, _TIMEOUT_SECONDS)
+    engines = []
+    for inference in inferences:
+        target = inference.target
+        if missing := [*emulation_missing(target), *profiling_missing()]:
+            raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
+        ablation = needs_ablation([inference.options.algorithm])
+        engines.append(build_engine(target, ablation=ablation).engine)
+        build_image(target)
+    prepare_profiler()
+    boards = _OpenBoards()
+
+    def profiled(inference: Inference, engine: Path) -> Profiled:
+        with boards.open(inference.target) as board:
+            found = _profiled(board, inference, engine)
+        bar.describe(f"profiling {inference.name}")
+        bar.advance()
+        return found
+
+    with (
+        console.progress("profiling", total=len(inferences)) as bar,
+        ThreadPoolExecutor(min(os.cpu_count() or 1, len(inferences))) as pool,
+    ):
+        try:
+            return list(pool.map(profiled, inferences, engines))  # ends those that wait after an exception
+        except BaseException:
+            boards.close()
+            raise
+
+
+class _OpenBoards:
+    """The emulated boards of several threads, which another one can close."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._boards: set[EmulatedBoard] = set()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def open(self, target: Target) -> Iterator[EmulatedBoard]:
+        from harness.boards.emulated import EmulatedBoard
+
+        with EmulatedBoard(target) as board:
+            with self._lock:
+                if self._closed:
+                    raise BuildError("profiling was ended")
+                self._boards.add(board)
+            try:
+                yield board
+            finally:
+                with self._lock:
+                    self._boards.discard(board)
+
+    def close(self) -> None:
+        """Ends what runs on the boards."""
+        with self._lock:
+            self._closed = True
+            boards = list(self._boards)
+        for board in boards:
+            board.__exit__(None, None, None)
+
+
+def _profiled(board: EmulatedBoard, inference: Inference, engine: Path) -> Profiled:
+    paths = board.deploy({**inference.files, "program": engine})
+    execution = EngineExecution(
+        board=board.name,
+        paths=paths,
+        environment={},
+        workload=Workload(),
+        options=replace(inference.options, calibration=paths.get("calibration")),
+    )
+    command = execution.marked_bench(warmup=1, profile=True)
+    profiled = profile_command(board, command, _TIMEOUT_SECONDS)
     if profiled is None:
-        raise BuildError(f"{target.name}: the profiler is not available on its emulated board")
+        raise BuildError(f"{board.target.name}: the profiler is not available on its emulated board")
     profile, bench = profiled
     names = [field.name for field in fields(LayerDescription)]
     return profile, [

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +42,11 @@ def predict(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def test_a_network_is_predicted_with_its_layers_and_the_same_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = [*NETWORK, "--target", "pi4", "--threads", "1", "--threads", "4"]
-    one, four = predict(capsys, *words)["predictions"]
-    assert (one["threads"], four["threads"]) == (1, 4)
+    words = [*NETWORK, "--target", "pi4", "--target", "pi5", "--threads", "1", "--threads", "4"]
+    one, four, *newer = predict(capsys, *words)["predictions"]
+    assert (one["target"], one["threads"], four["target"], four["threads"]) == ("pi4", 1, "pi4", 4)
+    assert [(row["target"], row["threads"]) for row in newer] == [("pi5", 1), ("pi5", 4)]
+    assert newer[0]["predicted_ms"] < one["predicted_ms"]
     assert one["predicted_low_ms"] < one["predicted_ms"] < one["predicted_high_ms"]
     assert one["predicted_ms"] == pytest.approx(one["compute_ms"] + one["memory_ms"])
     assert four["predicted_ms"] < one["predicted_ms"]
@@ -51,6 +57,34 @@ def test_a_network_is_predicted_with_its_layers_and_the_same_again(
     assert heaviest["type"] == "convolutional"
     again = predict(capsys, *words)["predictions"]
     assert again[0]["predicted_ms"] == pytest.approx(one["predicted_ms"], rel=0.001)
+
+
+@pytest.mark.data
+def test_a_signal_ends_what_is_profiled(shared_data: Path) -> None:
+    """The network takes a quarter of a minute on each board."""
+    model = shared_data / "import" / "nanodet-m-416" / "nanodet_m_416.onnx"
+    words = ["predict", "--quiet", "--model", str(model), "--target", "pi4", "--target", "pi5"]
+    process = subprocess.Popen([sys.executable, "-m", "harness", *words], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not profiled():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.terminate()
+    _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (143, "harness: ended by SIGTERM\n")
+    assert not profiled()
+
+
+def profiled() -> list[str]:
+    """The processes that run the network."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"--mark" in words and any(word.endswith(b"nanodet_m_416.cfg") for word in words):
+                found.append(path.parent.name)
+    return found
 
 
 def test_a_board_of_the_users_own_without_coefficients(

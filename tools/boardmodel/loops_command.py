@@ -14,7 +14,7 @@ from harness import console
 from harness.commands.model_options import add_model, chosen_cfg
 from harness.config.targets import load_target
 from harness.errors import ConfigurationError
-from harness.prediction.engine_run import profile_emulated
+from harness.prediction.engine_run import Inference, profile_emulated
 from harness.prediction.predictor import find_predictor
 from harness.report.tables import figure
 from harness.runtimes.engine import EngineOptions
@@ -44,9 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     options = EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm)
     found: dict[str, Sequence[Loop]] = {}
     with chosen_cfg(arguments) as cfg:
-        for target in targets:
-            predictor = find_predictor(target)
-            profile, _ = profile_emulated(target, files | {"cfg": cfg}, options)
+        predictors = [find_predictor(target) for target in targets]
+        inferences = [
+            Inference(name=target.name, target=target, files=files | {"cfg": cfg}, options=options)
+            for target in targets
+        ]
+        profiles = profile_emulated(inferences)
+        for target, predictor, (profile, _) in zip(targets, predictors, profiles, strict=True):
             found[target.name] = loops = find_loops(profile, predictor)
             if arguments.out:
                 write_loops(loops, arguments.out / target.name, predictor)
