@@ -126,8 +126,7 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
     make_problem(random, problem, form, precision);
     const Expected expected(problem, pools[0]);
     mpe::ThreadPool& pool = pools[i % 3];
-    // Rarely: their loops are slow.
-    if (i % 12 == 0) compare_techniques(problem, i / 12, expected, pool, tally);
+    if (i % 4 == 0) compare_techniques(problem, i / 4, expected, pool, tally);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
       compare(problem, set.name, "", expected, pool, random.chance(30), tally);
