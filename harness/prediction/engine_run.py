@@ -77,9 +77,9 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
     boards = _OpenBoards()
 
     def profiled(inference: Inference, engine: Path) -> Profiled:
+        bar.describe(f"profiling {inference.name}")
         with boards.open(inference.target) as board:
             found = _profiled(board, inference, engine)
-        bar.describe(f"profiling {inference.name}")
         bar.advance()
         return found
 
