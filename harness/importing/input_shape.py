@@ -24,10 +24,7 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
         shape = (1, *shape[1:])
     for axis, (given, fixed) in enumerate(zip(shape, declared, strict=True)):
         if given <= 0:
-            letters = "NCHW" if len(declared) == 4 else "NABCDEFGH"
-            example = [str(size) if size > 0 else letters[place] for place, size in enumerate(shape)]
-            if len(declared) == 4 and declared[1] <= 0:
-                example[1] = "3"
+            example = _example(shape)
             raise ConfigurationError(
                 f"the size of the input {source.name!r} is not fixed: {shown(declared)}",
                 hint=f"Give it: --input-shape {','.join(example)}, or in a sweep "
@@ -44,6 +41,12 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
         )
     check_size(shape, source)
     return shape
+
+
+def _example(shape: Shape) -> list[str]:
+    """A shape in which the user still has to replace letters."""
+    usual = ("1", "3", "H", "W") if len(shape) == 4 else ("N",) * len(shape)
+    return [str(size) if size > 0 else letter for size, letter in zip(shape, usual, strict=True)]
 
 
 def shown(shape: Shape) -> str:

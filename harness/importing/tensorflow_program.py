@@ -175,9 +175,13 @@ def fixed(declared: Sizes, wanted: Sequence[int] | None) -> tuple[int, ...]:
         shape = [wanted[order[axis]] if size is None else size for axis, size in enumerate(shape)]
     if any(size is None for size in shape):
         shown = ",".join("?" if size is None else str(size) for size in shape)
+        usual = ("1", "3", "H", "W") if len(shape) == 4 else ("N",) * len(shape)
+        example = list(usual)
+        for axis, size in enumerate(shape):
+            example[order[axis]] = usual[order[axis]] if size is None else str(size)
         raise RefusedError(
             f"the size of its input is not fixed: {shown}",
-            "Give it: --input-shape 1,3,H,W, or input_shape: [1, 3, H, W] in a sweep.",
+            f"Give it: --input-shape {','.join(example)}, or in a sweep input_shape: [{', '.join(example)}].",
         )
     return tuple(size for size in shape if size is not None)
 

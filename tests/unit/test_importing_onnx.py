@@ -546,6 +546,25 @@ def test_what_cannot_be_imported_is_one_error(model: ModelProto, message: str, t
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("shape", "example"),
+    [
+        (("n", 3, "height", "width"), "1,3,H,W"),
+        (("n", 1, 64, "width"), "1,1,64,W"),
+        ((1, "channels", 8, 8), "1,3,8,8"),
+        ((1, "height", "width", 1), "1,1,H,W"),
+        ((1, 40, "length"), "1,40,N"),
+    ],
+)
+def test_the_hint_for_open_sizes_keeps_the_others(
+    shape: tuple[int | str, ...], example: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        imported(model_of([node("Relu", "x")], shape), tmp_path)
+    listed = example.replace(",", ", ")
+    assert caught.value.hint == f"Give it: --input-shape {example}, or in a sweep input_shape: [{listed}]."
+
+
 def test_the_size_that_ultralytics_names_replaces_an_open_one(tmp_path: Path) -> None:
     model = model_of([node("Relu", "x")], ("batch", 3, "height", "width"))
     entry = model.metadata_props.add()

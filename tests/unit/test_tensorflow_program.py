@@ -33,7 +33,10 @@ def test_open_sizes_are_fixed(
 def test_a_size_that_stays_open_is_refused(wanted: tuple[int, ...] | None) -> None:
     with pytest.raises(RefusedError, match=r"not fixed: 1,\?,6,3") as refusal:
         fixed((None, None, 6, 3), wanted)
-    assert "--input-shape" in refusal.value.hint
+    assert "--input-shape 1,3,H,6, or in a sweep input_shape: [1, 3, H, 6]." in refusal.value.hint
+    with pytest.raises(RefusedError) as refusal:
+        fixed((None, 64, None, 1), wanted)
+    assert "--input-shape 1,1,64,W," in refusal.value.hint
 
 
 @pytest.mark.parametrize("version", ["2.15.0", "3.0.5", "3.11.3"])
