@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _LARGEST_FILE = 1 << 31  # bytes: the limit of a flatbuffer
 _MOST_AXES = 16
 _FREE, _COPIES = 1 << 20, 8  # bytes that may be read from any file, and how often each that it has
-_SPARSE = 8  # how many bytes of a sparse constant count as one of these: most of them are not in the file
+_SPARSE = 8  # an expanded sparse constant counts as one byte in so many: its zeros are not in the file
 _TYPES: Mapping[int, str] = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8",
     10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",

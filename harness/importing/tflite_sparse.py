@@ -28,7 +28,7 @@ def expanded(values: Array, sparsity: Any, shape: tuple[int, ...]) -> Array:
     if sorted(order) != list(range(levels)) or sparsity.DimMetadataLength() != levels:
         raise ValueError("the order of its axes is wrong")
     metadata = {level: sparsity.DimMetadata(place) for place, level in enumerate(order)}
-    # The number of coordinates of each level, and the distance of two of them in the dense array.
+    # The number of coordinates of each level, and the distance of neighbours in the dense array.
     extents = [*shape, *(0 for _ in blocks)]
     strides = [*(math.prod(shape[axis + 1 :]) for axis in range(len(shape))), *(0 for _ in blocks)]
     for level, axis in reversed(list(enumerate(blocks, len(shape)))):
@@ -37,8 +37,12 @@ def expanded(values: Array, sparsity: Any, shape: tuple[int, ...]) -> Array:
             raise ValueError("its blocks are wrong")
         extents[level], extents[axis] = size, extents[axis] // size
         strides[level], strides[axis] = strides[axis], strides[axis] * size
+    # The file has a value or a segment for each node, so that a small file cannot ask for many.
+    most = max(len(values), *(_segment_count(metadata[level]) for level in order))
     places = np.zeros(1, np.int64)  # of the nodes of one level: where their values begin
     for level in order:
+        if metadata[level].Format() == _DENSE and len(places) * extents[level] > most:
+            raise ValueError("it has too few values")
         parents, coordinates = _level(metadata[level], extents[level], len(places))
         places = places[parents] + strides[level] * coordinates
     if len(places) != len(values):
@@ -54,8 +58,8 @@ def _level(metadata: Any, extent: int, parents: int) -> tuple[Array, Array]:
         if metadata.DenseSize() != extent:
             raise ValueError("the size of an axis is wrong")
         return np.repeat(np.arange(parents), extent), np.tile(np.arange(extent), parents)
-    segments = _vector(metadata.ArraySegmentsType(), metadata.ArraySegments())
-    coordinates = _vector(metadata.ArrayIndicesType(), metadata.ArrayIndices())
+    segments = _numbers(_vector(metadata.ArraySegmentsType(), metadata.ArraySegments()))
+    coordinates = _numbers(_vector(metadata.ArrayIndicesType(), metadata.ArrayIndices()))
     children = np.diff(segments)
     if len(children) != parents or (children < 0).any() or segments[0] or segments[-1] != len(coordinates):
         raise ValueError("the segments of an axis are wrong")
@@ -69,7 +73,14 @@ def _integers(numbers: Any, length: int) -> list[int]:
     return [int(number) for number in np.atleast_1d(numbers)] if length else []
 
 
-def _vector(kind: int, table: Any) -> Array:
+def _segment_count(metadata: Any) -> int:
+    """Of a compressed level."""
+    if metadata.Format() == _DENSE:
+        return 0
+    return int(_vector(metadata.ArraySegmentsType(), metadata.ArraySegments()).ValuesLength())
+
+
+def _vector(kind: int, table: Any) -> Any:
     """A member of the union SparseIndexVector."""
     import tflite
 
@@ -78,5 +89,9 @@ def _vector(kind: int, table: Any) -> Array:
         raise ValueError("the list of an axis is missing")
     vector = classes[kind]()
     vector.Init(table.Bytes, table.Pos)
+    return vector
+
+
+def _numbers(vector: Any) -> Array:
     values = vector.ValuesAsNumpy()
     return values.astype(np.int64) if isinstance(values, np.ndarray) else np.zeros(0, np.int64)

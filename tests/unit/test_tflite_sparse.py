@@ -100,7 +100,11 @@ ROWS, COLUMNS = SPARSITY.levels
         (replace(SPARSITY, levels=(ROWS, Level(segments=[0, 1, 1, 9], indices=[1, 0, 1]))), "the segments"),
         (replace(SPARSITY, levels=(ROWS, replace(COLUMNS, indices=[1, 0, 3]))), "a coordinate"),
         (replace(SPARSITY, levels=(ROWS, replace(COLUMNS, indices=[1, 0, -1]))), "a coordinate"),
-        (replace(SPARSITY, levels=(ROWS, Level(size=3))), "it has 3 values for 9 places"),
+        (replace(SPARSITY, levels=(ROWS, Level(size=3))), "it has too few values"),
+        (
+            replace(SPARSITY, levels=(ROWS, Level(segments=[0, 1, 1, 2], indices=[1, 0]))),
+            "it has 3 values for 2 places",
+        ),
         (
             Sparsity(traversal=(0, 1, 2), blocks=[1], levels=(ROWS, Level(size=2), Level(size=2))),
             "its blocks are wrong",
@@ -114,6 +118,14 @@ ROWS, COLUMNS = SPARSITY.levels
 def test_a_damaged_description_is_refused(sparsity: Sparsity, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=f"the sparse constant 'weights': {reason}"):
         read(DENSE.shape, VALUES, sparsity)
+
+
+@pytest.mark.parametrize("shape", [((1 << 31) - 1, 0), (1 << 16, 1 << 3)])
+def test_few_values_do_not_take_much_memory(shape: tuple[int, ...]) -> None:
+    levels = (Level(size=shape[0]), Level(segments=[0, 1], indices=[0]))
+    sparsity = Sparsity(traversal=(0, 1), blocks=(), levels=levels)
+    with pytest.raises(ConfigurationError, match="the sparse constant 'weights': it has too few values"):
+        read(shape, VALUES[:1], sparsity)
 
 
 def test_a_small_file_cannot_declare_a_large_constant() -> None:
