@@ -89,6 +89,11 @@ def test_clang_with_the_headers_of_gcc_builds_for_the_pi_4() -> None:
     built = build_engine(load_target("pi4"), toolchain="clang", flags=FAST_TO_COMPILE)
     manifest = json.loads(built.manifest.read_text())
     assert "clang" in manifest["compiler"]
+    # The user's level of optimisation is the last one of every file, so that it counts.
+    levels = {
+        [word for word in words.split() if word.startswith("-O")][-1] for words in manifest["flags"].values()
+    }
+    assert levels == {FAST_TO_COMPILE}
     assert manifest["self_test"]["precisions"] == ["fp32", "fp16", "int8"]
 
 
