@@ -44,8 +44,6 @@ def compiler_flags(compile_commands: Path, source: Path) -> dict[str, str]:
                 skip = 1
             elif word == "-Xclang" and after in ("-include-pch", "-include"):
                 skip = 3  # -Xclang -include-pch -Xclang PATH
-            elif word == "-include" and "cmake_pch" in after:  # GCC
-                skip = 1
             elif not word.startswith(("-I", "-MD", "-Winvalid-pch")):
                 kept.append(word)
         flags[Path(entry["file"]).relative_to(source).as_posix()] = shlex.join(kept)
