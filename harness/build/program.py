@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.build.elf import check_fits, read_needs
 from harness.build.instruction_sets import check_instruction_sets
 from harness.build.lock import exclusive
 from harness.build.log import BuildLog, build_log
@@ -137,6 +138,9 @@ def _compile(
     _run(tools, configure, log, target, log.line)
     # Checked before a minute of compiling; engine.py checks it again for each target that shares the program.
     check_instruction_sets(compiler_flags(work / "compile_commands.json", source / "engine"), target)
+    any_program = f"any program of {request.toolchain.version(request.shared)}"
+    for smallest in work.glob("CMakeFiles/*/CMakeDetermineCompilerABI_CXX.bin"):  # of CMake's own check
+        check_fits(read_needs(smallest), target, any_program)
     with log.counting("compiling", _source_count(work)) as progress:
 
         def advance(line: str) -> None:

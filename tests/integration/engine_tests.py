@@ -30,6 +30,12 @@ def run(
     return done.stdout
 
 
+def configure(folder: Path, options: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+    cmake, ninja = build_tool("cmake"), build_tool("ninja")
+    generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+    run([cmake, "-S", ENGINE, "-B", folder, *generator, *options], environment=environment)
+
+
 def configure_and_build(
     folder: Path,
     options: Sequence[str],
@@ -37,7 +43,5 @@ def configure_and_build(
     target: str = "all",
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    cmake, ninja = build_tool("cmake"), build_tool("ninja")
-    generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
-    run([cmake, "-S", ENGINE, "-B", folder, *generator, *options], environment=environment)
-    run([ninja, "-C", folder, target], environment=environment)
+    configure(folder, options, environment=environment)
+    run([build_tool("ninja"), "-C", folder, target], environment=environment)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from engine_tests import configure, run
 
 from harness.build.elf import check_fits, read_needs, version_key
 from harness.build.emulator import emulator_missing, find_emulator
@@ -75,11 +78,37 @@ def arm64_compiler() -> None:
         pytest.skip("needs g++-aarch64-linux-gnu: `harness doctor --install --tests`")
 
 
-def test_a_program_of_gcc_12_is_refused_for_an_older_glibc() -> None:
+def test_a_compiler_with_a_newer_glibc_is_refused_before_it_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arm64_compiler()
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     with pytest.raises(TargetMismatchError, match=r"GLIBC_2\.3\d.*jetson-nano has 2\.27") as caught:
-        build_engine(load_target("jetson"), toolchain="gcc", flags=FAST_TO_COMPILE)
+        build_engine(load_target("jetson"), toolchain="gcc")
     assert caught.value.exit_status == 4
+    (log,) = tmp_path.glob("build/*/build.log")
+    assert "Configuring done" in log.read_text()
+    assert "Building" not in log.read_text()
+
+
+def test_gcc_accepts_the_kernels_for_arm64(tmp_path: Path) -> None:
+    """Its warnings are errors. No code is generated, which would take a minute; test_sweeps.py builds a whole
+    engine with GCC for this machine."""
+    arm64_compiler()
+    gcc, target = load_toolchain("gcc"), load_target("pi4")
+    definitions = {"CMAKE_TOOLCHAIN_FILE": str(gcc.files[0])} | gcc.definitions(target)
+    configure(tmp_path, [f"-D{name}={value}" for name, value in definitions.items()])
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    kernels = [entry["command"] for entry in commands if "/src/kernels/" in entry["file"]]
+    assert sum("/kernels/neon" in command for command in kernels) == 4
+
+    def check(command: str) -> None:
+        words = shlex.split(command)
+        output = words.index("-o")
+        run([*words[:output], *words[output + 2 :], "-fsyntax-only"], folder=tmp_path)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(check, kernels))
 
 
 def test_clang_with_the_headers_of_gcc_builds_for_the_pi_4() -> None:
