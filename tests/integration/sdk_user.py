@@ -12,11 +12,11 @@ from harness.sdk.layout import Sdk
 
 
 def compile_against(sdk: Sdk, target: Target, program: str, folder: Path) -> Path:
-    """Returns the program."""
+    """Compiles a C program: Zig takes a minute for the C++ library of another glibc. Returns the program."""
     zig = load_toolchain("zig")
-    (folder / "main.cpp").write_text(program)
+    (folder / "main.c").write_text(program)
     (folder / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\nproject(hello LANGUAGES CXX)\nadd_executable(hello main.cpp)\n"
+        "cmake_minimum_required(VERSION 3.20)\nproject(hello LANGUAGES C)\nadd_executable(hello main.c)\n"
         "find_package(TensorFlow REQUIRED)\ntarget_link_libraries(hello TensorFlow::tensorflow)\n"
     )
     definitions = zig.definitions(target) | {

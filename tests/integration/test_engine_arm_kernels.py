@@ -13,7 +13,7 @@ from engine_tests import configure_and_build, run
 
 from harness.build.emulator import emulator_missing, find_emulator
 from harness.build.toolchain import load_toolchain
-from harness.config.targets import load_target
+from harness.config.targets import load_target, shared_target
 
 pytestmark = pytest.mark.engine
 
@@ -24,8 +24,8 @@ DIFFERENTIAL = "differential"
 
 @pytest.fixture(scope="module")
 def arm64_suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The kernels' tests for arm64, compiled as the engine is for the Pi 4."""
-    target, zig = load_target("pi4"), load_toolchain("zig")
+    """The kernels' tests for arm64, compiled as the engine is for all boards."""
+    target, zig = shared_target(load_target("pi4")), load_toolchain("zig")
     folder = tmp_path_factory.mktemp("arm64")
     definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.files[0]), "MPE_BUILD_TESTS": "ON"} | zig.definitions(
         target

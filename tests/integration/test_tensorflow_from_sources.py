@@ -79,7 +79,8 @@ STAND_IN_SOURCES = {
     "library.cc": '#include "tensorflow/c/c_api.h"\nextern "C" const char* framework();\n'
     "const char* TF_Version() { return framework(); }\n",
     "tensorflow/c/c_api.h": '#include "tensorflow/c/macros.h"\nTF_CAPI const char* TF_Version();\n',
-    "tensorflow/c/macros.h": '#define TF_CAPI extern "C"\n',
+    "tensorflow/c/macros.h": "#ifdef __cplusplus\n"
+    '#define TF_CAPI extern "C"\n#else\n#define TF_CAPI\n#endif\n',
     "tensorflow/c/eager/c_api.h": '#include "tensorflow/c/c_api.h"\n',
     "tensorflow/c/unused.h": "",
 }
@@ -223,7 +224,7 @@ def test_an_interrupted_build_goes_on_where_it_was(
         "include/tensorflow/c/eager/c_api.h",
     }
     assert read_needs(sdk.folder / "lib" / "libtensorflow.so.2").architecture == "aarch64"
-    source = "#include <tensorflow/c/c_api.h>\nint main() { return TF_Version()[0] == 0; }\n"
+    source = "#include <tensorflow/c/c_api.h>\nint main(void) { return TF_Version()[0] == 0; }\n"
     program = compile_against(sdk, pi4, source, tmp_path)
     assert "libtensorflow.so.2" in read_needs(program).libraries
 
@@ -258,7 +259,7 @@ def test_a_monolithic_library_stands_alone(
     sdk = bazel.tensorflow_sdk(pi4)
     assert [name for name in sdk.files if ".so" in name] == ["lib/libtensorflow.so.2"]
     assert "framework" not in (sdk.folder / "lib" / "pkgconfig" / "tensorflow.pc").read_text()
-    source = "#include <tensorflow/c/c_api.h>\nint main() { return TF_Version()[0] == 0; }\n"
+    source = "#include <tensorflow/c/c_api.h>\nint main(void) { return TF_Version()[0] == 0; }\n"
     libraries = read_needs(compile_against(sdk, pi4, source, tmp_path)).libraries
     assert [name for name in libraries if "tensorflow" in name] == ["libtensorflow.so.2"]
 

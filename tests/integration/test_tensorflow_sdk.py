@@ -48,8 +48,8 @@ def test_the_headers_suffice_and_cmakes_file_is_read(pi4: Target, tmp_path: Path
     program = compile_against(
         tensorflow_sdk(pi4),
         pi4,
-        "#include <cstdio>\n#include <tensorflow/c/c_api.h>\n#include <tensorflow/c/eager/c_api.h>\n"
-        'int main() { std::printf("%s %p", TF_Version(), (void*)TFE_NewContext); }\n',
+        "#include <stdio.h>\n#include <tensorflow/c/c_api.h>\n#include <tensorflow/c/eager/c_api.h>\n"
+        'int main(void) { printf("%s %p", TF_Version(), (void*)TFE_NewContext); }\n',
         tmp_path,
     )
     assert LIBRARIES[0] in read_needs(program).libraries
