@@ -8,11 +8,13 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WAKE = signal.SIGURG  # ignored by default, and sent by no one else
+_AGAIN_SECONDS = 0.1
 
 
 class Ended(KeyboardInterrupt):
@@ -57,20 +59,29 @@ def _waking_the_main_thread() -> Iterator[None]:
     """While the block runs, every signal interrupts the wait of the main thread, which runs all handlers.
 
     The kernel may deliver a signal to any thread. On a busy machine it is often the one that has just started
-    a process, because that blocks signals meanwhile. The main thread would not notice before its wait ends.
+    a process, because that blocks signals meanwhile. The main thread would not notice before its wait ends,
+    nor would it if a signal came just before the wait began: so it is woken until it has noticed.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     main = threading.main_thread().ident
     assert main is not None
+    noticed = 0
+
+    def notice(_number: int, _frame: FrameType | None) -> None:
+        nonlocal noticed
+        noticed += 1
 
     def wake() -> None:
         while numbers := reader.recv(64):
             if set(numbers) - {_WAKE}:
-                signal.pthread_kill(main, _WAKE)
+                earlier = noticed
+                while noticed == earlier:
+                    signal.pthread_kill(main, _WAKE)
+                    time.sleep(_AGAIN_SECONDS)
 
     waker = threading.Thread(target=wake, name="waker", daemon=True)
-    handler = signal.signal(_WAKE, lambda _number, _frame: None)
+    handler = signal.signal(_WAKE, notice)
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         waker.start()

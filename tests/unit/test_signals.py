@@ -89,6 +89,18 @@ import signal, sys, threading, time
 from harness import cli
 from harness.commands import schema
 
+too_early = int(sys.argv[1])  # so many wake-ups come before the wait
+deliver = signal.pthread_kill
+
+def pthread_kill(thread, number):
+    global too_early
+    if number == signal.SIGURG and too_early > 0:
+        too_early -= 1
+    else:
+        deliver(thread, number)
+
+signal.pthread_kill = pthread_kill
+
 def elsewhere():
     time.sleep(0.5)  # the main thread waits by now
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
@@ -102,10 +114,10 @@ sys.exit(cli.main(["schema"]))
 """
 
 
-def test_a_signal_that_another_thread_gets_ends_the_wait() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WAITING], check=False, capture_output=True, text=True, timeout=30
-    )
+@pytest.mark.parametrize("too_early", [0, 2])
+def test_a_signal_that_another_thread_gets_ends_the_wait(too_early: int) -> None:
+    words = [sys.executable, "-c", WAITING, str(too_early)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (143, "harness: ended by SIGTERM\n")
 
 
