@@ -36,6 +36,7 @@ from harness.store.views import make_views, views_are_current
 __all__ = ["FILE_NAME", "Claim", "PlannedCell", "Run", "Store", "Table"]
 
 _layer_values = attrgetter(*LAYER_COLUMNS)
+MOST_VARIABLES = 999  # of one statement, for SQLite before 3.32
 CLOSING_SECONDS = 1.0  # closing waits this long for another process
 
 
@@ -121,8 +122,9 @@ class Store(StoreReader):
     def plan(self, run: Run, cells: Sequence[PlannedCell]) -> None:
         """Records the cells of a run."""
         with self._transaction():
-            self._database.executemany(
-                _insert("plan", ("run", "position", "cell", "accuracy", *SPEC_COLUMNS)),
+            self._insert(
+                "plan",
+                ("run", "position", "cell", "accuracy", *SPEC_COLUMNS),
                 [
                     (run.id, position, cell.key, cell.accuracy_key, *vars(cell.spec).values())
                     for position, cell in enumerate(cells)
@@ -178,12 +180,14 @@ class Store(StoreReader):
                 "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (revision, key, outcome.status, outcome.error, result, run.id, time.time()),
             )
-            self._database.executemany(
-                "INSERT INTO samples VALUES (?, ?, ?)",
+            self._insert(
+                "samples",
+                ("revision", "position", "nanoseconds"),
                 [(revision, position, sample) for position, sample in enumerate(outcome.samples_ns)],
             )
-            self._database.executemany(
-                _insert("layers", ("revision", *LAYER_COLUMNS)),
+            self._insert(
+                "layers",
+                ("revision", *LAYER_COLUMNS),
                 [(revision, *_layer_values(layer)) for layer in outcome.layers],
             )
 
@@ -226,6 +230,19 @@ class Store(StoreReader):
         self._release(key)
         self._database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
         return revision
+
+    def _insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Inserts many rows by one statement: `executemany` releases the interpreter's lock at every row, and
+        each release wakes another board's thread."""
+        names = ", ".join(f'"{column}"' for column in columns)
+        row = f"({', '.join('?' * len(columns))})"
+        most = MOST_VARIABLES // len(columns)
+        for begin in range(0, len(rows), most):
+            some = rows[begin : begin + most]
+            self._database.execute(
+                f"INSERT INTO {table} ({names}) VALUES {', '.join([row] * len(some))}",
+                [value for values in some for value in values],
+            )
 
     def _last_revision(self) -> int:
         (revision,) = self._database.execute(
@@ -270,11 +287,6 @@ class Store(StoreReader):
                 raise self.damaged(str(error)) from None
         if not views_are_current(self._database):
             make_views(self._database)
-
-
-def _insert(table: str, columns: Sequence[str]) -> str:
-    names = ", ".join(f'"{column}"' for column in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def _dump(result: Mapping[str, Any]) -> str:
