@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.config.targets import host_architecture
 from harness.errors import BuildError, HarnessError
+from harness.images.bootstrap import PACKAGES
 from harness.prediction import llvm
 
 # Folders with programs for system administrators, which a user's PATH may lack.
@@ -147,7 +148,7 @@ def _compiler() -> str | None:
 
 
 def _bootstrap() -> str | None:
-    return system_program("mmdebstrap")
+    return system_program("mmdebstrap") if shutil.which("arch-test") else None
 
 
 def _profiler() -> str | None:
@@ -229,8 +230,8 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         name="mmdebstrap",
         purpose="builds base images if no registry is reachable",
         find=_bootstrap,
-        hint=_APT.format("mmdebstrap debian-archive-keyring"),
-        packages=("mmdebstrap", "debian-archive-keyring"),
+        hint=_APT.format(" ".join(PACKAGES)),
+        packages=PACKAGES,
         optional=True,
     ),
     Requirement(

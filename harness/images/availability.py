@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.config.targets import all_targets
 from harness.images import docker_engine
+from harness.images.bootstrap import PACKAGES
 from harness.images.docker_engine import DockerError
 from harness.images.image import image_present, registry_has
 from harness.images.recipe import read_recipe
@@ -41,7 +42,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
         if client is not None and not _base_available(client, [target] if target else all_targets()):
             missing.append(
                 "no registry has the base image, and the tools to build one are missing: "
-                "`apt-get install mmdebstrap debian-archive-keyring`"
+                f"`apt-get install {' '.join(PACKAGES)}`"
             )
     finally:
         if client is not None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # Only the main archive: a point release contains earlier security updates, and the archive of later ones
 # moves away while the release itself is still served.
 MIRROR = "http://deb.debian.org/debian"
+PACKAGES = ("mmdebstrap", "debian-archive-keyring", "arch-test")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _LEFT_OUT = ("doc", "info", "locale", "man", "zoneinfo")  # folders of /usr/share
 _PERL = ("perl", "perl5")
@@ -68,11 +69,15 @@ def bootstrap(client: DockerClient, recipe: Recipe, release: Release, log: Build
     cannot be written. Nothing is loaded and no file is left behind then.
     """
     program = shutil.which("mmdebstrap")
-    if program is None or not KEYRING.is_file():
-        missing = "the keys of Debian's archive" if program else "mmdebstrap"
+    missing = "" if program else "mmdebstrap"
+    if not KEYRING.is_file():
+        missing = missing or "the keys of Debian's archive"
+    if recipe.configured and shutil.which("arch-test") is None:  # mmdebstrap needs it to run arm64 scripts
+        missing = missing or "arch-test"
+    if program is None or missing:
         raise BuildError(
             f"no registry has a base image, and to build one needs {missing}",
-            hint="On Debian or Ubuntu: `apt-get install mmdebstrap debian-archive-keyring`.",
+            hint=f"On Debian or Ubuntu: `apt-get install {' '.join(PACKAGES)}`.",
         )
     tag = base_tag(recipe, release)
     parent = cache_directory() / "images"

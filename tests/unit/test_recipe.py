@@ -271,7 +271,7 @@ def test_a_full_disk_under_the_docker_engine_is_said_to_be_there() -> None:
     assert docker_engine.refused("not built", "exit 9").hint == ""
 
 
-@pytest.mark.parametrize("missing", ["mmdebstrap", "keys"])
+@pytest.mark.parametrize("missing", ["mmdebstrap", "keys", "arch-test"])
 def test_missing_requirements_of_a_bootstrap_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
@@ -279,11 +279,12 @@ def test_missing_requirements_of_a_bootstrap_are_named(
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", str(tmp_path if missing == "keys" else tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path / "cache" if missing == "mmdebstrap" else tmp_path))
     monkeypatch.setattr(bootstrap, "KEYRING", tmp_path / "absent" if missing == "keys" else program)
+    recipe = replace(RECIPE, configured=missing == "arch-test")
     with build_log(tmp_path / "log", "image test") as log, pytest.raises(BuildError, match=missing) as caught:
-        bootstrap.bootstrap(nowhere(), RECIPE, RELEASE, log)
-    assert "apt-get install mmdebstrap debian-archive-keyring" in caught.value.hint
+        bootstrap.bootstrap(nowhere(), recipe, RELEASE, log)
+    assert "apt-get install mmdebstrap debian-archive-keyring arch-test" in caught.value.hint
     assert not (tmp_path / "cache").exists()
 
 
