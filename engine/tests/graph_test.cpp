@@ -171,6 +171,10 @@ TEST(windows_take_the_largest_value_or_the_mean) {
               8.0F / 9.0F);
   CHECK(run(start + "[pool]\nsize=2\nstride=2\npad_bottom=1\npad_right=1\n", counting(9)) ==
         (Values{4, 5, 7, 8}));
+  for (const char* keys : {"size=1\nstride=2\npad_right=2\n", "size=2\npad_top=2\n",
+                           "size_x=2\ndilation_x=4\npad_left=2\npad_right=2\n"}) {
+    CHECK_THROWS(shape_of(start + "[pool]\n" + keys), "has windows without any pixel of 1x3x3");
+  }
   CHECK(run(start + "[pool]\nsize=2\ndilation=2\n", counting(9)) == Values{8});
 }
 

@@ -8,7 +8,7 @@
 
 namespace mpe {
 
-// Of a window that lies wholly outside of the map: the lowest value of the precision.
+// Every window must have a pixel of the map under it.
 std::shared_ptr<const Operation> make_maxpool(const Window& window);
 
 // Windows of 2x2 that lie side by side, wholly inside the map.

@@ -83,6 +83,10 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
     if (section.find("count_padding") != nullptr) {
       section.fail(section.line_of("count_padding"), "count_padding= belongs to type=average");
     }
+    if (!window.y.always_sees(layer.in.height) || !window.x.always_sees(layer.in.width)) {
+      section.fail("has windows without any pixel of " + text_of(layer.in) +
+                   ", which have no largest value; reduce its padding");
+    }
     layer.rules = {.precision = PrecisionRule::kKeeps, .pools_pairs = fuses_pooling(window, layer)};
     layer.operation = make_maxpool(window);
     return;

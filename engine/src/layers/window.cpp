@@ -43,6 +43,15 @@ void check_padded(const CfgSection& section, const Window& window, const Shape& 
 
 }  // namespace
 
+bool WindowAxis::always_sees(int in) const {
+  for (int position = 0; position < positions(in); ++position) {
+    const std::int64_t start = std::int64_t{position} * stride - before;
+    const std::int64_t tap = start >= 0 ? 0 : (dilation - 1 - start) / dilation;  // first inside
+    if (tap >= size || start + tap * dilation >= in) return false;
+  }
+  return true;
+}
+
 Window read_window(const CfgSection& section, const Shape& in) {
   const int size = section.integer("size", 1, 1, Limits::kKernel);
   const int stride = section.integer("stride", 1, 1, Limits::kKernel);

@@ -26,6 +26,8 @@ struct WindowAxis {
   int positions(int in) const {
     return window_positions(in, before + after, static_cast<int>(extent()), stride);
   }
+  // Whether the window has a pixel of the map under it at every position.
+  bool always_sees(int in) const;
 };
 
 struct Window {
