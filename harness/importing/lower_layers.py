@@ -10,6 +10,7 @@ import numpy as np
 from harness.importing.graph import Array, Node, Shape
 from harness.importing.quantised_weights import precision_of
 from harness.importing.sections import Chw, Sections, axis_places, natural
+from harness.importing.shapes import pools_padding
 
 _PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 Keys = list[tuple[str, object]]
@@ -132,6 +133,10 @@ def _pool(s: Sections, node: Node) -> None:
     dilations = node.integers("dilations") if "dilations" in node.attributes else (1, 1)
     if average and any(dilation > 1 for dilation in dilations):
         raise node.source.unsupported("average pools with a dilation are not supported")
+    if not average and pools_padding(shape[1:], node.attributes):
+        raise node.source.unsupported(
+            "some of its windows lie wholly in its padding and have no largest value"
+        )
     s.add(
         "pool",
         node,

@@ -84,6 +84,21 @@ def windows(size: int, kernel: int, stride: int, before: int, after: int, dilati
     return (size + before + after - ((kernel - 1) * dilation + 1)) // stride + 1
 
 
+def pools_padding(image: Sequence[int], attributes: Attributes) -> bool:
+    """Whether a window of a pool lies wholly in the padding of the height or width of `image`. A dilation
+    larger than the image counts as such: the window's elements may step over it."""
+    top, left, bottom, right = attributes["pads"]
+    dilations = attributes.get("dilations", (1, 1))
+    axes = zip(image, attributes["kernel"], attributes["strides"], dilations, strict=True)
+    for (size, kernel, stride, dilation), (before, after) in zip(
+        axes, ((top, bottom), (left, right)), strict=True
+    ):
+        last = (windows(size, kernel, stride, before, after, dilation) - 1) * stride - before
+        if before > (kernel - 1) * dilation or last >= size or (dilation > size and before + after > 0):
+            return True
+    return False
+
+
 def _check_axes(axes: Sequence[int], shape: Shape) -> None:
     if any(not 0 <= axis < len(shape) for axis in axes):
         raise ValueError(f"axes {tuple(axes)} of a tensor with {len(shape)} axes")

@@ -351,6 +351,20 @@ def test_scales_padding_and_normalisation_become_part_of_a_convolution(tmp_path:
     assert kinds(check(model, tmp_path)) == ["convolutional"]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "kept"), [(1, ["activation", "pad", "pool"]), (2, ["activation", "pool"])]
+)
+def test_padding_that_a_window_may_see_alone_stays_a_layer(
+    kernel: int, kept: list[str], tmp_path: Path
+) -> None:
+    pool = node("MaxPool", "p", kernel_shape=[kernel, kernel], strides=[2, 2])
+    model = model_of(
+        [node("Relu", "x", "r"), node("Pad", "r s", "p"), pool],
+        constants={"s": ints(0, 0, 0, 0, 0, 0, 1, 1)},
+    )
+    assert kinds(check(model, tmp_path)) == kept
+
+
 def test_normalisation_of_a_transposed_convolution(tmp_path: Path) -> None:
     model = model_of(
         [node("ConvTranspose", "x w b", "c"), node("Mul", "c by", "m"), node("Add", "m more")],
@@ -528,6 +542,10 @@ def test_an_operator_that_no_output_needs_does_not_matter(tmp_path: Path) -> Non
         ),
         (model_of([node("Relu", "x")], opset=3), "is of opset 3"),
         (model_of([node("Relu", "x")], opset=99), "is of opset 99"),
+        (
+            model_of([node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], pads=[2, 0, 0, 0])]),
+            "some of its windows lie wholly in its padding",
+        ),
         (model_of([node("Relu", "x")], (1, 1 << 20, 1 << 20)), "more than"),
         (model_of([node("Expand", "x s")], constants={"s": ints(1 << 28, 4, 6, 8)}), "more than"),
         (

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.importing.graph import Array, Attribute, Graph, Node
 from harness.importing.quantization import Quantization
+from harness.importing.shapes import pools_padding
 
 _WEIGHTED = ("Conv", "ConvTranspose", "Linear")
 
@@ -189,19 +190,19 @@ def _fold_pad(graph: Graph, node: Node) -> None:
         return
     value = pad.number("value")
     pads = node.integers("pads")
+    pads = (pads[0] + sizes[2], pads[1] + sizes[3], pads[2] + sizes[6], pads[3] + sizes[7])
     if node.op == "MaxPool":
         before = graph.producer.get(pad.inputs[0])
         positive = before is not None and before.op in ("Relu", "Relu6", "Sigmoid")
         if value > -1e30 and not (value == 0 and positive):
             return
-    elif value != 0 or (node.op == "AveragePool" and any(pads)):
+        if pools_padding(graph.shape(pad.inputs[0])[2:], {**node.attributes, "pads": pads}):
+            return  # such a window has the padding's value
+    elif value != 0 or (node.op == "AveragePool" and any(node.integers("pads"))):
         return
     if node.op == "AveragePool":
         node.attributes["count_padding"] = 1
-    node.attributes["pads"] = (
-        *(pads[0] + sizes[2], pads[1] + sizes[3]),
-        *(pads[2] + sizes[6], pads[3] + sizes[7]),
-    )
+    node.attributes["pads"] = pads
     node.absorbed.append(pad.source.operator)
     graph.set_inputs(node, [pad.inputs[0], *node.inputs[1:]])
     if not graph.users(pad.output) and not graph.is_output(pad.output):
