@@ -79,6 +79,23 @@ TEST(an_int8_chain_stays_int8_and_its_last_convolution_writes_float) {
   CHECK_EQUAL(plan.layers[0].output.quantization.zero_point.at(0), -128);
 }
 
+TEST(tensors_that_were_published_as_int8_are_int8_to_the_end) {
+  for (const char* precision : {"int8=1", "fp16=1"}) {
+    const Network of = network(conv(precision) + "[reshape]\nchannels=2\nheight=16\nwidth=8\n" +
+                               "[add]\nfrom=-1,-1\n[softmax]\naxis=channels\n");
+    const bool int8 = precision == kInt8;
+    Calibration ranges = calibration(of);
+    CHECK_EQUAL(stored(plan_precisions(of, &ranges)), int8 ? "ffff" : "hhhf");
+    ranges.record(1, {.range = {-1.0F, 1.0F}, .channels = {}, .step = ScaleAndZero{0.5F, 3}});
+    CHECK_EQUAL(stored(plan_precisions(of, &ranges)), int8 ? "iiff" : "hhhf");
+    ranges.record(2, {.range = {-1.0F, 1.0F}, .channels = {}, .step = ScaleAndZero{0.25F, 4}});
+    ranges.record(3, {.range = {0.0F, 1.0F}, .channels = {}, .step = ScaleAndZero{0.25F, 5}});
+    const PrecisionPlan plan = plan_precisions(of, &ranges);
+    CHECK_EQUAL(stored(plan), int8 ? "iiif" : "hhhf");
+    if (int8) CHECK_EQUAL(plan.layers[2].output.quantization.zero_point.at(0), 4);
+  }
+}
+
 TEST(without_calibration_every_convolution_measures_and_writes_float) {
   const Network of = network(conv("int8=1\nquantize=1") + conv("int8=1\nquantize=1"));
   const PrecisionPlan plan = plan_precisions(of, nullptr);

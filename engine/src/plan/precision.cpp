@@ -134,10 +134,13 @@ class Planner {
     }
   }
 
-  // Which of them lead to a layer that works in int8.
+  // Which of them lead to a layer that works in int8, or are int8 in the quantised model that the
+  // network comes from: its accuracy includes their rounding.
   void find_wanted() {
     wanted_.assign(network_.layers.size(), false);
     for (std::size_t i = network_.layers.size(); i-- > 0;) {
+      const TensorRange* range = range_of(static_cast<int>(i));
+      if (range != nullptr && range->step) wanted_[i] = true;
       for (const int consumer : consumers_[i]) {
         if (runs_int8(layer_at(consumer)) || (capable_[at(consumer)] && wanted_[at(consumer)])) {
           wanted_[i] = true;
