@@ -242,6 +242,32 @@ TEST(int8_shortcut_rounds_the_sum_once) {
   CHECK(result == (std::vector<std::int8_t>{11, 127}));  // (1.5 + 0.75) / 0.5 = 4.5, even: 4
 }
 
+// Enough values of one step for a table, and too few; also where the output replaces the input.
+TEST(int8_functions_of_single_values_give_the_bits_of_the_plain_loops) {
+  const Quantization in_step{{0.0625F}, {5}};
+  const Quantization out_step{{0.00390625F}, {-128}};
+  ThreadPool pool(2);
+  for (const char* keys : {"[activation]\nactivation=logistic\n", "[exp]\n",
+                           "[activation]\nactivation=clip\nmax=0.25\n"}) {
+    for (const int width : {100, 300}) {
+      const Case of({3, 1, width}, std::string("[convolutional]\nfilters=3\n") + keys);
+      std::vector<std::int8_t> values(static_cast<std::size_t>(3 * width));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<std::int8_t>(i * 37 % 256);
+      }
+      std::vector<std::int8_t> expected(values.size());
+      const std::vector<LayerInput> inputs = {
+          {{values.data(), Precision::kInt8, &in_step}, {3, 1, width}}};
+      of.layer.operation->execute(
+          {of.layer, inputs, {expected.data(), Precision::kInt8, &out_step}},
+          Workers{pool, nullptr});
+      of.layer.operation->execute({of.layer, inputs, {values.data(), Precision::kInt8, &out_step}},
+                                  Workers{pool, choose_elementwise({}, {}).kernels});
+      CHECK(values == expected);
+    }
+  }
+}
+
 TEST(scale_channels_by_channel_or_by_pixel) {
   const Case by_channel({2, 1, 2},
                         "[convolutional]\nfilters=2\n[avgpool]\n[scale_channels]\nfrom=-2\n");

@@ -1,5 +1,6 @@
 #include "layers/function.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,24 +20,21 @@ namespace {
 
 using Kind = FunctionParameters::Kind;
 
+constexpr int kInt8Values = 256;
+static_assert(kInt8Values <= kValueBlock);
+
 class Function final : public OperationWith<FunctionParameters> {
  public:
   using OperationWith::OperationWith;
 
   void run(const LayerCall& call, const Workers& workers) const override {
     const Shape& out = call.layer.out;
+    if (maps_int8(call)) return run_by_table(call, workers);
     for_value_blocks(out, workers, [&](int channel, std::int64_t first, int count) {
-      float values[kValueBlock];
-      const std::int64_t offset = channel * out.plane() + first;
-      load_values(call.inputs[0].tensor, channel, offset, count, values, workers.vectors);
-      if (parameters_.kind == Kind::kActivation) {
-        activate_values(parameters_.activation, values, count);
-      } else {
-        const float slope =
-            call.values.empty() ? 0.0F : call.values[static_cast<std::size_t>(channel)];
-        for (int i = 0; i < count; ++i) values[i] = compute(parameters_, values[i], slope);
-      }
-      store_values(values, call.output, channel, offset, count, workers.vectors);
+      const float slope =
+          call.values.empty() ? 0.0F : call.values[static_cast<std::size_t>(channel)];
+      run_block(call.inputs[0].tensor, call.output, channel, channel * out.plane() + first, count,
+                slope, workers);
     });
   }
 
@@ -45,6 +43,44 @@ class Function final : public OperationWith<FunctionParameters> {
   }
 
   bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+
+ private:
+  // Is the output a function of the 256 values of one int8 step, and worth a table of them?
+  static bool maps_int8(const LayerCall& call) {
+    const TensorView& in = call.inputs[0].tensor;
+    return in.precision == Precision::kInt8 && call.output.precision == Precision::kInt8 &&
+           !in.quantization->per_channel() && !call.output.quantization->per_channel() &&
+           call.values.empty() && call.layer.out.elements() > kInt8Values;
+  }
+
+  void run_by_table(const LayerCall& call, const Workers& workers) const {
+    std::array<std::int8_t, kInt8Values> table;
+    for (int i = 0; i < kInt8Values; ++i) {
+      table[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(i);  // as its two's complement
+    }
+    run_block({table.data(), Precision::kInt8, call.inputs[0].tensor.quantization},
+              {table.data(), Precision::kInt8, call.output.quantization}, 0, 0, kInt8Values, 0.0F,
+              workers);
+    const auto* in = static_cast<const std::uint8_t*>(call.inputs[0].tensor.data);
+    auto* out = static_cast<std::int8_t*>(call.output.data);
+    const std::int64_t plane = call.layer.out.plane();
+    for_value_blocks(call.layer.out, workers, [&](int channel, std::int64_t first, int count) {
+      const std::int64_t offset = channel * plane + first;
+      for (int i = 0; i < count; ++i) out[offset + i] = table[in[offset + i]];
+    });
+  }
+
+  void run_block(const TensorView& in, const MutableTensorView& out, int channel,
+                 std::int64_t offset, int count, float slope, const Workers& workers) const {
+    float values[kValueBlock];
+    load_values(in, channel, offset, count, values, workers.vectors);
+    if (parameters_.kind == Kind::kActivation) {
+      activate_values(parameters_.activation, values, count);
+    } else {
+      for (int i = 0; i < count; ++i) values[i] = compute(parameters_, values[i], slope);
+    }
+    store_values(values, out, channel, offset, count, workers.vectors);
+  }
 };
 
 void finish(Layer& layer, const FunctionParameters& p) {
