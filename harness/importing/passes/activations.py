@@ -143,8 +143,8 @@ def _factors(graph: Graph, node: Node) -> Iterator[tuple[str, Node, bool]]:
 def _gated(graph: Graph, node: Node, x: str, gate: str, reader: Node, number: float) -> bool:
     """Whether the product of x, a gate and a number is an activation, which the node becomes then."""
     maker = graph.producer.get(gate)
-    if maker is None or graph.only_user(gate) is not reader:
-        return False
+    if maker is None or graph.only_user(gate) is not reader or graph.quantization(gate) is not None:
+        return False  # the rounding of a gate is part of a quantised model's accuracy
     op = ""
     if maker.inputs[0] == x and _close(number, 1):
         if maker.op == "Sigmoid":
