@@ -142,6 +142,31 @@ TEST(arithmetic_repeats_axes_of_one) {
   CHECK_THROWS(shape_of(net(1, 2, 3) + "[div]\nfrom=input,input,input\n"), "needs two inputs");
 }
 
+TEST(int16_layers_sum_int8_weights_and_inputs_on_their_grid) {
+  ModelFiles files(net(1, 1, 3) + "[convolutional]\nfilters=2\nactivation=relu\nint16=1\n", 1);
+  std::ofstream weights(files.weights, std::ios::binary);
+  const std::int32_t header[] = {0, 2, 0, 0, 0};
+  weights.write(reinterpret_cast<const char*>(header), sizeof header);
+  const float values[] = {0.5F, -1.0F, 2.0F, -0.75F};  // biases, then weights of 100 and -50 steps
+  weights.write(reinterpret_cast<const char*>(values), sizeof values);
+  weights.close();
+  const std::string calibration = files.cfg + ".json";
+  std::ofstream(calibration) << R"({"format": "mpe-calibration", "version": 1, "tensors": [)"
+                             << R"({"layer": -1, "min": -8192, "max": 8191.75}], "weights": [)"
+                             << R"({"layer": 0, "scales": [0.02, 0.015]}]})";
+  Options options;
+  options.calibration = calibration;
+  Session session(files.cfg, files.weights, options);
+  session.run(Values{3.3F, -7000.1F, 9000});  // steps of 0.25: 3.25, -7000, 8191.75
+  Values found(6);
+  session.read(0, found);
+  const Values expected = {7, 0, 16384, 0, 5249, 0};
+  for (std::size_t i = 0; i < 6; ++i) CHECK(std::fabs(found[i] - expected[i]) <= 4e-3F);
+  CHECK_EQUAL(name_of(session.reports()[0].executed), "int16");
+  CHECK_EQUAL(session.reports()[0].algorithm, "reference");
+  std::remove(calibration.c_str());
+}
+
 TEST(functions_of_single_values) {
   const Values input = {-2, -0.5F, 0, 4};
   const std::string start = net(1, 1, 4);

@@ -96,6 +96,20 @@ TEST(tensors_that_were_published_as_int8_are_int8_to_the_end) {
   }
 }
 
+TEST(int16_layers_read_int16_and_write_float) {
+  const std::string int16 = conv("int16=1");
+  const Network of = network(int16 + "[maxpool]\nsize=2\n" + conv(kInt8) + int16);
+  const PrecisionPlan plan = planned(of);
+  CHECK_EQUAL(stored(plan), "ffff");
+  CHECK_EQUAL(conversions(plan), "s-ss");
+  CHECK(plan.layers[3].converted.precision == Precision::kInt16);
+  CHECK_EQUAL(plan.layers[3].converted.quantization.scale.at(0), 4.0F / 32767.0F);
+  CHECK_THROWS(plan_precisions(of, nullptr), "is int16 with quantize=0 and needs the range of",
+               "no calibration file");
+  CHECK_THROWS(network(conv("int16=1\nquantize=1")), "quantize=1 does not go with int16=1");
+  CHECK_THROWS(network(conv("int16=1\nint8=1")), "a layer has one precision");
+}
+
 TEST(without_calibration_every_convolution_measures_and_writes_float) {
   const Network of = network(conv("int8=1\nquantize=1") + conv("int8=1\nquantize=1"));
   const PrecisionPlan plan = plan_precisions(of, nullptr);

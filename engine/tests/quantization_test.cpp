@@ -66,6 +66,22 @@ TEST(ranges_without_width_or_end_give_usable_scales) {
   }
 }
 
+TEST(int16_steps_are_symmetric_and_those_of_published_ranges) {
+  constexpr float kStep = 0.00123F;
+  const Range published{-32768 * kStep, 32767 * kStep};
+  CHECK(std::fabs(int16_quantization_of(published).scale - kStep) <= 1e-7F * kStep);
+  CHECK_EQUAL(int16_quantization_of(published).zero_point, 0);
+  CHECK_EQUAL(int16_quantization_of({0.0F, 32767.0F}).scale, 1.0F);
+  CHECK_EQUAL(int16_quantization_of({-65536.0F, 3.0F}).scale, 2.0F);
+  CHECK_EQUAL(int16_quantization_of({0.0F, 0.0F}).scale, 1.0F);
+  CHECK_EQUAL(int16_quantization_of({kNan, kNan}).scale, 1.0F);
+  CHECK_EQUAL(saturate_int16(1e30F, 0), 32767);
+  CHECK_EQUAL(saturate_int16(-1e30F, 0), -32768);
+  CHECK_EQUAL(saturate_int16(-32768.0F, 0), -32768);
+  CHECK_EQUAL(saturate_int16(1234.5F, 0), 1234);
+  CHECK_EQUAL(saturate_int16(kNan, 0), -32768);
+}
+
 TEST(rounding_is_to_nearest_with_ties_to_even) {
   for (int twice = -8000; twice <= 8000; ++twice) {
     const float value = static_cast<float>(twice) / 2;

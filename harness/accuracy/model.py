@@ -44,7 +44,7 @@ class Model:
     @property
     def mixed(self) -> bool:
         """Whether the cfg requests another precision than fp32 for any layer."""
-        return any(layer["precision"] in ("fp16", "int8") for layer in self.layers)
+        return any(layer["precision"] in ("fp16", "int8", "int16") for layer in self.layers)
 
     def pictures(self, asked: str | None) -> PictureRules:
         """How pictures are fitted: as requested, as the cfg states, else as usual for such networks.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.model_options import MODEL_FORMATS, add_import_options, import_options
+from harness.config.darknet_cfg import CFG_PRECISIONS
 from harness.config.preprocessing import RESIZES
 from harness.text import printable
 
@@ -85,7 +86,8 @@ def _document(model: ImportedModel, files: ImportedFiles) -> dict[str, object]:
 
 
 def _precision(section: Section) -> str:
-    return "int8" if ("int8", "1") in section.keys else "fp32" if section.weights else ""
+    asked = [key for key, value in section.keys if key in CFG_PRECISIONS and value == "1"]
+    return asked[0] if asked else "fp32" if section.weights else ""
 
 
 def _print(model: ImportedModel, files: ImportedFiles) -> None:

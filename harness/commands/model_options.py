@@ -181,14 +181,14 @@ def with_policy(
 def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
     from harness.errors import ConfigurationError
 
-    static = [layer for layer in network.weighted if layer.precision == "int8" and not layer.quantize]
+    static = [layer for layer in network.weighted if layer.needs_range]
     if static:
         layer = static[0]
         others = f" and {len(static) - 1} more" if len(static) > 1 else ""
         where = f"--policy {arguments.policy}" if arguments.policy else f"{network.file}:{layer.line}"
         instead = "--policy '{default: int8, quantize: 1}'" if arguments.policy else "quantize=1 in the cfg"
         raise ConfigurationError(
-            f"{where}: layer {layer.index} ({layer.kind}){others}: int8 needs recorded ranges",
+            f"{where}: layer {layer.index} ({layer.kind}){others}: {layer.precision} needs recorded ranges",
             hint="Add --calibration with a file from `harness calibrate`, or measure ranges at run time: "
             f"{instead}.",
         )

@@ -209,7 +209,7 @@ def _ranges(arguments: argparse.Namespace, cfg: Path) -> Iterator[Path | None]:
     from harness.temporary import temporary_folder
 
     network = read_cfg(cfg)
-    static = any(layer.precision == "int8" and not layer.quantize for layer in network.weighted)
+    static = any(layer.needs_range for layer in network.weighted)
     if arguments.calibration or not static:
         yield arguments.calibration
         return

@@ -21,8 +21,9 @@ from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
 
 NETWORK_INPUT = -1  # the input of a layer that reads the network's own input
-PRECISIONS = ("fp32", "fp16", "int8")
-PRECISION_KEYS = (*PRECISIONS, "quantize")
+PRECISIONS = ("fp32", "fp16", "int8")  # that policies choose from
+CFG_PRECISIONS = (*PRECISIONS, "int16")
+PRECISION_KEYS = (*CFG_PRECISIONS, "quantize")
 
 _NETWORK_SECTIONS = ("net", "network")
 _BYTE_ORDER_MARK = "\xef\xbb\xbf"  # what Windows editors put before UTF-8 text, as Latin-1
@@ -81,7 +82,7 @@ class Layer:
     given_name: str = ""  # name= of its section
     depthwise: bool = False
     pointwise: bool = False
-    precision: str = ""  # as the cfg asks: fp32, fp16 or int8; "" where the kind has none
+    precision: str = ""  # as the cfg asks: fp32, fp16, int8 or int16; "" where the kind has none
     quantize: bool = False
     parameters: int | None = 0  # in the weights file; None: depends on the size of the input
 
@@ -89,6 +90,11 @@ class Layer:
     def weighted(self) -> bool:
         """Whether the layer has weights, and with them a precision of its own."""
         return self.kind in _WEIGHTED
+
+    @property
+    def needs_range(self) -> bool:
+        """Whether the layer needs the recorded range of its input."""
+        return self.precision in ("int8", "int16") and not self.quantize
 
     @property
     def channels(self) -> int:
@@ -304,7 +310,7 @@ def _layer(
             parameters = prod(out)
         case _:
             pass
-    asked = [key for key in PRECISIONS if section.integer(key, 0)]
+    asked = [key for key in CFG_PRECISIONS if section.integer(key, 0)]
     weighted = is_weighted(section.name)
     return Layer(
         index=index,

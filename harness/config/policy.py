@@ -232,8 +232,8 @@ def applied(policy: Policy, cfg: DarknetCfg) -> DarknetCfg:
 
 @dataclass(frozen=True, kw_only=True)
 class Int8Use:
-    """Whether a cfg has int8 layers, whether one of them uses recorded ranges, and whether all layers with
-    weights are int8 and use recorded ranges."""
+    """Whether a cfg has int8 layers, whether a layer uses recorded ranges, and whether all layers with
+    weights do."""
 
     any: bool
     static: bool
@@ -242,7 +242,7 @@ class Int8Use:
 
 def int8_use(cfg: DarknetCfg) -> Int8Use:
     """The use of int8 in a cfg, which decides whether it needs a calibration file."""
-    static = [layer.precision == "int8" and not layer.quantize for layer in cfg.weighted]
+    static = [layer.needs_range for layer in cfg.weighted]
     return Int8Use(
         any=any(layer.precision == "int8" for layer in cfg.weighted),
         static=any(static),
@@ -251,12 +251,12 @@ def int8_use(cfg: DarknetCfg) -> Int8Use:
 
 
 def in_fp32_where_static(cfg_text: str) -> str:
-    """The same cfg with fp32 in place of int8 that needs recorded ranges."""
+    """The same cfg with fp32 in every layer that needs recorded ranges."""
     fp32 = Setting(precision="fp32")
     rules = tuple(
         Rule(selector=str(layer.index), setting=fp32)
         for layer in parse_cfg(cfg_text, "cfg").weighted
-        if layer.precision == "int8" and not layer.quantize
+        if layer.needs_range
     )
     return apply(Policy(name="recording", default=Setting(precision=AS_IS), rules=rules), cfg_text)
 

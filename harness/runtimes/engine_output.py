@@ -17,7 +17,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from harness.config.darknet_cfg import PRECISIONS
+from harness.config.darknet_cfg import CFG_PRECISIONS
 from harness.errors import CellsFailedError
 from harness.runtimes.base import BenchResult, Bytes, Count, LayerResult
 from harness.text import printable
@@ -175,8 +175,8 @@ def _wrong_words(kind: str, precision: str, executed: str, isa: str, algorithm: 
         if not re.search(_WORD, word):
             return f'{name} is "{printable(word)}": expected a word of printable ASCII'
     for name in ("precision", "executed"):
-        if words[name] not in PRECISIONS:
-            return f'{name} is "{words[name]}": expected one of {", ".join(PRECISIONS)}'
+        if words[name] not in CFG_PRECISIONS:
+            return f'{name} is "{words[name]}": expected one of {", ".join(CFG_PRECISIONS)}'
     return ""
 
 

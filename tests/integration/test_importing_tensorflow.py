@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from onnx_models import kinds, run_imported
 
+from harness.config.darknet_cfg import PRECISION_KEYS
 from harness.importing.model import ImportedModel, import_model
 
 pytestmark = [
@@ -273,11 +274,16 @@ def weights_alone(converter: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "int8", "tolerance"),
-    [(whole, "0", 0.05), (wide, "", 0.01), (half, "", 1e-5), (weights_alone, "1", 0.05)],
+    ("prepare", "precision", "tolerance"),
+    [
+        (whole, {"int8": "1", "quantize": "0"}, 0.05),
+        (wide, {"int16": "1"}, 0.01),
+        (half, {}, 1e-5),
+        (weights_alone, {"int8": "1", "quantize": "1"}, 0.05),
+    ],
 )
 def test_quantised_by_tensorflow(
-    prepare: Callable[[Any], None], int8: str, tolerance: float, tmp_path: Path
+    prepare: Callable[[Any], None], precision: dict[str, str], tolerance: float, tmp_path: Path
 ) -> None:
     content = converted(classifier, prepare)
     x = RANDOM.normal(size=SHAPE).astype(np.float32)
@@ -286,8 +292,8 @@ def test_quantised_by_tensorflow(
     (expected,) = by_tensorflow(content, x)
     assert np.abs(found - expected).max() <= tolerance
     weighted = [section for section in model.sections.found if section.kind in ("convolutional", "connected")]
-    asked = {dict(section.keys).get("quantize", "") for section in weighted}
+    asked = [{key: value for key, value in section.keys if key in PRECISION_KEYS} for section in weighted]
     # Small matrices keep their floats where weights alone are quantised.
-    assert int8 in asked
-    assert len(asked) == 1 or prepare is weights_alone
-    assert bool(model.warnings) == (prepare is wide)
+    assert precision in asked
+    assert prepare is weights_alone or all(keys == precision for keys in asked)
+    assert not model.warnings

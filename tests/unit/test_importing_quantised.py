@@ -219,7 +219,7 @@ def test_weights_that_are_quantised_alone_are_multiplied_by_inputs_of_run_time(t
     assert calibration_of(result)["weights"] == [{"layer": 0, "scales": pytest.approx([0.02])}]
 
 
-def test_wider_activations_run_in_fp32_with_a_warning(tmp_path: Path) -> None:
+def test_16_bit_activations_run_in_int16(tmp_path: Path) -> None:
     model = model_of(
         [*quantised("x"), node("DequantizeLinear", "w s_w z_w", "w_d"), node("Conv", "x_d w_d")],
         SHAPE,
@@ -232,5 +232,10 @@ def test_wider_activations_run_in_fp32_with_a_warning(tmp_path: Path) -> None:
         },
     )
     result = imported(model, tmp_path)
-    assert ("int8", "1") not in result.sections.found[0].keys
-    assert "16-bit activations" in result.warnings[0]
+    assert result.sections.found[0].keys[-1] == ("int16", "1")
+    assert not result.warnings
+    calibration = calibration_of(result)
+    assert calibration["tensors"] == [
+        {"layer": -1, "min": pytest.approx(-32.768), "max": pytest.approx(32.767)}
+    ]
+    assert calibration["weights"] == [{"layer": 0, "scales": pytest.approx([0.02])}]

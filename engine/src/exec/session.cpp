@@ -120,7 +120,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   request.weights = weights;
   request.bias = bias;
   request.weight_scales = format.weight_scales;
-  if (format.executed == Precision::kInt8 && format.conversion != InputConversion::kDynamic) {
+  if (is_quantised(format.executed) && format.conversion != InputConversion::kDynamic) {
     request.input = &format.converted.quantization;
   }
   if (format.output.precision == Precision::kInt8) request.output = &format.output.quantization;
@@ -174,11 +174,10 @@ void Session::prepare_steps() {
     step.output = {
         arena_.get() + memory.output, format.output.precision,
         format.output.precision == Precision::kInt8 ? &format.output.quantization : nullptr};
-    step.converted = {
-        arena_.get() + memory.converted, format.converted.precision,
-        format.conversion == InputConversion::kStatic && format.executed == Precision::kInt8
-            ? &format.converted.quantization
-            : nullptr};
+    step.converted = {arena_.get() + memory.converted, format.converted.precision,
+                      format.conversion == InputConversion::kStatic && is_quantised(format.executed)
+                          ? &format.converted.quantization
+                          : nullptr};
     step.scratch = arena_.get() + memory.kernel;
     step.is_view = memory.is_view;
     for (const int input : layer.inputs) {

@@ -308,6 +308,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
                                               const ConvolutionChoice& choice) {
   check_algorithm(choice.algorithm);
   const auto sets = allowed_sets(choice.isa);
+  if (request.precision == Precision::kInt16) return make_reference_convolution(request);
 #if MPE_ABLATION
   if (const auto technique = find_technique(choice.algorithm)) {
     return make_classical_convolution(request, choice, *technique);

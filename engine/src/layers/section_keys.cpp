@@ -11,9 +11,10 @@
 namespace mpe {
 namespace {
 
-// fp32, fp16 and int8 are switches of which one at most may be on.
+// fp32, fp16, int8 and int16 are switches of which one at most may be on.
 Precision precision_of(const CfgSection& section) {
-  constexpr Precision kAll[] = {Precision::kFp32, Precision::kFp16, Precision::kInt8};
+  constexpr Precision kAll[] = {Precision::kFp32, Precision::kFp16, Precision::kInt8,
+                                Precision::kInt16};
   std::optional<Precision> chosen;
   for (const Precision precision : kAll) {
     const std::string_view key = name_of(precision);
@@ -72,6 +73,11 @@ Activation read_activation(const CfgSection& section, std::string_view absent) {
 void read_precision(const CfgSection& section, Layer& layer) {
   layer.precision = precision_of(section);
   layer.quantize = section.integer("quantize", 0, 0, 1) == 1;
+  if (layer.quantize && layer.precision == Precision::kInt16) {
+    section.fail(
+        section.line_of("quantize"),
+        "quantize=1 does not go with int16=1, which needs the calibrated range of its input");
+  }
 }
 
 std::vector<int> read_references(const CfgSection& section, std::string_view key,

@@ -8,6 +8,8 @@ std::string_view name_of(Precision precision) {
       return "fp16";
     case Precision::kInt8:
       return "int8";
+    case Precision::kInt16:
+      return "int16";
     default:
       return "fp32";
   }

@@ -66,7 +66,7 @@ class Planner {
       }
       if (!layer.has_filters()) continue;
       convert_input(layer);
-      if (calibration_ != nullptr && format(layer).executed == Precision::kInt8) {
+      if (calibration_ != nullptr && is_quantised(format(layer).executed)) {
         const std::span<const float> scales = calibration_->weight_scales(layer.index);
         format(layer).weight_scales.assign(scales.begin(), scales.end());
       }
@@ -153,7 +153,7 @@ class Planner {
     const bool int8 = capable_[at(layer.index)] && wanted_[at(layer.index)];
     if (layer.has_filters()) {
       const Precision executed = format_of(layer.index).executed;
-      return executed == Precision::kInt8 && !int8 ? Precision::kFp32 : executed;
+      return is_quantised(executed) && !int8 ? Precision::kFp32 : executed;
     }
     if (layer.rules.precision == PrecisionRule::kFloat) return Precision::kFp32;
     if (only_moves(layer)) return stored_at(layer.inputs[0]);
@@ -214,11 +214,11 @@ class Planner {
       if (input != kNetworkInput) result.converted = format_of(input).output;
       return;
     }
-    if (result.executed != Precision::kInt8) {
+    if (!is_quantised(result.executed)) {
       result.conversion = InputConversion::kStatic;
       return;
     }
-    if (layer.quantize) {
+    if (layer.quantize && result.executed == Precision::kInt8) {
       result.conversion = InputConversion::kDynamic;
       return;
     }
@@ -227,14 +227,20 @@ class Planner {
                                      ? "the network's input"
                                      : "the output of " + describe(layer_at(input));
       throw Error(network_.file + ":" + std::to_string(layer.line) + ": " + describe(layer) +
-                  " is int8 with quantize=0 and needs the range of " + tensor + ", but " +
+                  " is " + std::string(name_of(result.executed)) +
+                  " with quantize=0 and needs the range of " + tensor + ", but " +
                   (calibration_ == nullptr ? "no calibration file is given"
                                            : "the calibration file does not hold it") +
                   "; make one with `harness calibrate` and pass it with --calibration, or set "
                   "quantize=1");
     }
     result.conversion = InputConversion::kStatic;
-    result.converted.quantization = calibrated(input, layer.rules.channels_apart);
+    if (result.executed == Precision::kInt16) {
+      const ScaleAndZero step = int16_quantization_of(range_of(input)->range);
+      result.converted.quantization = {{step.scale}, {step.zero_point}};
+    } else {
+      result.converted.quantization = calibrated(input, layer.rules.channels_apart);
+    }
   }
 
   const Network& network_;

@@ -3,9 +3,10 @@
 // A convolution works in the precision the cfg asks for. Its input is converted if it arrives in
 // another. fp32 and fp16 convolutions store their outputs in their own precision. An int8
 // convolution stores int8 if the calibration knows its output's range and some layer behind it,
-// possibly through layers that work in whatever they receive, works in int8; otherwise it writes
-// float straight from its sums. All other layers keep the precision they receive; where several
-// inputs meet in different ones, the widest (fp32, fp16, int8).
+// possibly through layers that work in whatever they receive, works in int8, or stores what a
+// published model stores as int8; otherwise it writes float straight from its sums. All other
+// layers keep the precision they receive; where several inputs meet in different ones, the widest
+// (fp32, fp16, int8).
 //
 // An int8 tensor has the calibrated range of its layer, with these exceptions:
 //   - layers that only move values keep their input's quantisation;

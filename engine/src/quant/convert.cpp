@@ -51,6 +51,16 @@ struct Int8 {
   }
 };
 
+struct Int16 {
+  using Stored = std::int16_t;
+  static float load(std::int16_t value, const Step& step) {
+    return static_cast<float>(value - step.zero_point) * step.scale;
+  }
+  static std::int16_t store(float value, const Step& step) {
+    return saturate_int16(value * step.inverse, step.zero_point);
+  }
+};
+
 // A run of values from one storage to another: vector code where there is some.
 template <typename From, typename To>
 void convert_run(const typename From::Stored* in, const Step& from, typename To::Stored* out,
@@ -153,6 +163,8 @@ void convert_from(const TensorView& from, const MutableTensorView& to, const Run
       return convert<From, Fp16>(from, to, runs, workers);
     case Precision::kInt8:
       return convert<From, Int8>(from, to, runs, workers);
+    case Precision::kInt16:
+      return convert<From, Int16>(from, to, runs, workers);
   }
 }
 
@@ -166,6 +178,8 @@ void with_values(const TensorView& tensor, std::int64_t offset, Body&& body) {
       return body(Fp16{}, static_cast<const Half*>(tensor.data) + offset);
     case Precision::kInt8:
       return body(Int8{}, static_cast<const std::int8_t*>(tensor.data) + offset);
+    case Precision::kInt16:
+      return body(Int16{}, static_cast<const std::int16_t*>(tensor.data) + offset);
   }
 }
 
@@ -213,6 +227,8 @@ void store_values(const float* values, const MutableTensorView& to, int channel,
       return run(Fp16{}, static_cast<Half*>(to.data) + offset);
     case Precision::kInt8:
       return run(Int8{}, static_cast<std::int8_t*>(to.data) + offset);
+    case Precision::kInt16:
+      return run(Int16{}, static_cast<std::int16_t*>(to.data) + offset);
   }
 }
 
@@ -220,7 +236,7 @@ void convert_tensor(const TensorView& from, const MutableTensorView& to, int cha
                     std::int64_t plane, const Workers& workers) {
   const Runs runs =
       runs_of(channels, plane, per_channel(from.quantization) || per_channel(to.quantization));
-  if (from.precision == to.precision && from.precision != Precision::kInt8) {
+  if (from.precision == to.precision && from.quantization == nullptr) {
     const auto size = static_cast<std::int64_t>(bytes_of(from.precision));
     for_runs(runs, workers, [&](int, int, std::int64_t offset, std::int64_t length) {
       std::memcpy(static_cast<std::byte*>(to.data) + offset * size,
@@ -237,6 +253,8 @@ void convert_tensor(const TensorView& from, const MutableTensorView& to, int cha
     case Precision::kInt8:
       if (to.precision == Precision::kInt8) return requantize(from, to, runs, workers);
       return convert_from<Int8>(from, to, runs, workers);
+    case Precision::kInt16:
+      return convert_from<Int16>(from, to, runs, workers);
   }
 }
 

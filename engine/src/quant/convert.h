@@ -13,10 +13,19 @@
 namespace mpe {
 
 inline constexpr std::size_t bytes_of(Precision precision) {
-  return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
+  switch (precision) {
+    case Precision::kFp32:
+      return 4;
+    case Precision::kFp16:
+    case Precision::kInt16:
+      return 2;
+    default:
+      return 1;
+  }
 }
 
-// A tensor as it lies in memory. `quantization` describes int8 data and is null for the others.
+// A tensor as it lies in memory. `quantization` describes int8 and int16 data and is null for the
+// others.
 struct TensorView {
   const void* data = nullptr;
   Precision precision = Precision::kFp32;

@@ -7,19 +7,38 @@
 #include "quant/requantize.h"
 
 namespace mpe {
+namespace {
+
+// Infinities and NaN can only come from a network that diverges; they must not make scales of it.
+constexpr double kLargest = 1e30F;
+// A scale below float's normal numbers would lose its precision, and its inverse overflow.
+constexpr double kSmallest = 1e-30;
+
+struct Ends {
+  double low;
+  double high;
+};
+
+Ends ends_of(Range range) {
+  return {range.min < 0.0F ? std::max<double>(range.min, -kLargest) : 0.0,
+          range.max > 0.0F ? std::min<double>(range.max, kLargest) : 0.0};
+}
+
+}  // namespace
 
 ScaleAndZero quantization_of(Range range) {
-  // Infinities and NaN can only come from a network that diverges; they must not make scales of it.
-  constexpr float kLargest = 1e30F;
-  const double low = range.min < 0.0F ? std::max(range.min, -kLargest) : 0.0F;
-  const double high = range.max > 0.0F ? std::min(range.max, kLargest) : 0.0F;
+  const auto [low, high] = ends_of(range);
   const double width = high - low;
   if (width == 0.0) return {1.0F, 0};
-  // A scale below float's normal numbers would lose its precision, and its inverse overflow.
-  constexpr double kSmallest = 1e-30;
   const auto scale = static_cast<float>(std::max(width / 255.0, kSmallest));
   const double zero = std::nearbyint(-128.0 - low / static_cast<double>(scale));
   return {scale, static_cast<std::int32_t>(std::clamp(zero, -128.0, 127.0))};
+}
+
+ScaleAndZero int16_quantization_of(Range range) {
+  const auto [low, high] = ends_of(range);
+  const double scale = std::max(low / -32768.0, high / 32767.0);
+  return {scale == 0.0 ? 1.0F : static_cast<float>(std::max(scale, kSmallest)), 0};
 }
 
 float weight_scale_of(std::span<const float> weights, float bias) {

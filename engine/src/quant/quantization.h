@@ -28,4 +28,7 @@ struct ScaleAndZero {
 };
 ScaleAndZero quantization_of(Range range);
 
+// The symmetric int16 step that covers a range: real = scale * q, q in [-32768, 32767].
+ScaleAndZero int16_quantization_of(Range range);
+
 }  // namespace mpe

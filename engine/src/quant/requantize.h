@@ -18,6 +18,9 @@
 // beyond has the last of its side. quant/activation_lines.h makes them. They are off by at most
 // 7e-5 (at a bend: hard_swish at -3 2e-4, hard_mish at -2 4e-4).
 //
+// int16 activations (TensorFlow Lite's 16x8) have no zero point, the same weights, sums in int64
+// and float outputs: y = activate(float(acc) * float(s_x * s_w) + bias).
+//
 // rne is round to nearest, ties to even; clamp limits to [-128, 127]. Every float operation is one
 // IEEE binary32 operation, never contracted. Values are limited to +-kRoundLimit before they are
 // rounded, as instruction sets differ beyond int32; NaN counts as the lower limit.
@@ -47,11 +50,20 @@ MPE_INLINE float limit_for_rounding(float value) {
   return value < kRoundLimit ? value : kRoundLimit;
 }
 
-// Round to nearest even of |value| <= kRoundLimit, without libm and without a rounding instruction:
+// Round to nearest even of |value| < 2^22, without libm and without a rounding instruction:
 // at 1.5 * 2^23 a float's step is one.
 MPE_INLINE std::int32_t round_half_even(float value) {
   constexpr float kMagic = 12582912.0F;
   return static_cast<std::int32_t>((value + kMagic) - kMagic);
+}
+
+// q = clamp(rne(value) + zero_point) to [-32768, 32767].
+MPE_INLINE std::int16_t saturate_int16(float value, std::int32_t zero_point) {
+  constexpr float kLimit = 65536.0F;  // beyond any int16, zero point included
+  value = value > -kLimit ? value : -kLimit;
+  std::int32_t q = round_half_even(value < kLimit ? value : kLimit) + zero_point;
+  q = q > -32768 ? q : -32768;
+  return static_cast<std::int16_t>(q < 32767 ? q : 32767);
 }
 
 // q = clamp(rne(value) + zero_point), where value is in units of the scale.

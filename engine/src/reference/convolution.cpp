@@ -59,12 +59,13 @@ void narrow(float value, Half& result) { result = half_from_float(value); }
 
 class ReferenceConvolution : public Convolution {
  public:
-  explicit ReferenceConvolution(const ConvolutionRequest& request)
-      : shape_(request.shape),
+  explicit ReferenceConvolution(const ConvolutionRequest& request, std::size_t sum_bytes = 4)
+      : sum_bytes_(sum_bytes),
+        shape_(request.shape),
         activation_(request.activation),
         bias_(request.bias.begin(), request.bias.end()) {}
 
-  // One row of 32-bit sums a thread.
+  // One row of sums a thread.
   std::size_t scratch_bytes(int threads) const override {
     return static_cast<std::size_t>(threads) * row_bytes();
   }
@@ -73,7 +74,7 @@ class ReferenceConvolution : public Convolution {
 
  protected:
   std::size_t row_bytes() const {
-    return (static_cast<std::size_t>(shape_.out.width) * 4 + 63) / 64 * 64;
+    return (static_cast<std::size_t>(shape_.out.width) * sum_bytes_ + 63) / 64 * 64;
   }
 
   // Calls body(sums, channel, row) for all rows of the output, shared over the threads.
@@ -94,6 +95,7 @@ class ReferenceConvolution : public Convolution {
     return (static_cast<std::int64_t>(channel) * shape_.out.height + row) * shape_.out.width;
   }
 
+  std::size_t sum_bytes_;
   ConvolutionShape shape_;
   Activation activation_;
   std::vector<float> bias_;
@@ -241,6 +243,50 @@ class Int8Convolution final : public ReferenceConvolution {
   std::vector<float> weight_scale_;
 };
 
+// int16 activations and int8 weights, summed in int64; writes float.
+class Int16Convolution final : public ReferenceConvolution {
+ public:
+  explicit Int16Convolution(const ConvolutionRequest& request)
+      : ReferenceConvolution(request, sizeof(std::int64_t)),
+        input_scale_(request.input->scale.front()) {
+    for (int channel = 0; channel < shape_.out.channels; ++channel) {
+      weight_scale_.push_back(request.weight_scale(channel));
+      for (const float weight : request.filter(channel)) {
+        weights_.push_back(quantize_weight(weight, weight_scale_.back()));
+      }
+    }
+  }
+
+  std::size_t weight_bytes() const override {
+    return weights_.size() + (bias_.size() + weight_scale_.size()) * sizeof(float);
+  }
+
+  void run(const ConvolutionCall& call, ThreadPool& pool) const override {
+    const auto* input = static_cast<const std::int16_t*>(call.input);
+    for_rows<std::int64_t>(call, pool, [&](std::int64_t* sums, int channel, int row) {
+      for_products(shape_, channel, row,
+                   [&](int column, int count, std::int64_t first, std::int64_t position) {
+                     const std::int32_t weight = weights_[static_cast<std::size_t>(position)];
+                     const std::int16_t* in = input + first;
+                     for (int i = 0; i < count; ++i) {
+                       sums[column + i] += weight * in[i * shape_.stride_x];
+                     }
+                   });
+      const auto c = static_cast<std::size_t>(channel);
+      const float multiplier = dequantize_multiplier(input_scale_, weight_scale_[c]);
+      float* out = static_cast<float*>(call.output) + output_offset(channel, row);
+      for (int i = 0; i < shape_.out.width; ++i) {
+        out[i] = activate(activation_, static_cast<float>(sums[i]) * multiplier + bias_[c]);
+      }
+    });
+  }
+
+ private:
+  float input_scale_;
+  std::vector<std::int8_t> weights_;
+  std::vector<float> weight_scale_;
+};
+
 }  // namespace
 
 std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionRequest& request) {
@@ -249,6 +295,8 @@ std::unique_ptr<Convolution> make_reference_convolution(const ConvolutionRequest
       return std::make_unique<FloatConvolution<Half>>(request);
     case Precision::kInt8:
       return std::make_unique<Int8Convolution>(request);
+    case Precision::kInt16:
+      return std::make_unique<Int16Convolution>(request);
     default:
       return std::make_unique<FloatConvolution<float>>(request);
   }

@@ -222,7 +222,7 @@ std::string Comparison::compare_layer(const Layer& layer, const Outcome& outcome
   for (const int input : layer.inputs) {
     same_input &= identical(tensor(outcome, input), tensor(reference_, input));
   }
-  if (!layer.has_filters() || kernel.precision == Precision::kInt8) {
+  if (!layer.has_filters() || mpe::is_quantised(kernel.precision)) {
     if (!same_input || same_bits(actual, expected)) return {};
     return first_difference(actual, expected);
   }

@@ -140,8 +140,9 @@ class CfgGenerator {
       case Policy::kMixed:
         break;
     }
-    const std::string choices[] = {"", "fp16=1\n", "fp16=1\nquantize=1\n", fixed, dynamic};
-    return choices[random_.integer(0, 4)];
+    const std::string choices[] = {"",    "fp16=1\n", "fp16=1\nquantize=1\n",
+                                   fixed, dynamic,    "int16=1\n"};
+    return choices[random_.integer(0, 5)];
   }
 
   std::string with_weights(std::string text) {
@@ -564,7 +565,8 @@ std::string without_precisions(const std::string& cfg) {
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     const bool precision = line.starts_with("fp16=") || line.starts_with("fp32=") ||
-                           line.starts_with("int8=") || line.starts_with("quantize=");
+                           line.starts_with("int8=") || line.starts_with("int16=") ||
+                           line.starts_with("quantize=");
     if (!precision) kept += line + "\n";
   }
   return kept;
