@@ -59,12 +59,18 @@ mpe_session* mpe_open(const char* cfg, const char* weights, const mpe_options* o
 /* Does nothing for NULL. */
 void mpe_close(mpe_session* session);
 
-/* All 0 on failure. */
+/* Of [net]. All 0 on failure. */
 mpe_shape mpe_input_shape(const mpe_session* session);
 
-/* Runs one image of `count` floats, channel by channel, row by row. Allocates nothing, unless the
- * quantizer is TensorFlow's. The values must stay where they are until the heads have been read.
- * 0, or -1 on failure. */
+/* The inputs: that of [net], then those of the sections [input] in their order. -1 on failure. */
+int mpe_input_count(const mpe_session* session);
+
+/* Inputs are counted from 0. All 0 on failure. */
+mpe_shape mpe_shape_of_input(const mpe_session* session, int input);
+
+/* Runs one image of `count` floats, channel by channel, row by row; those of several inputs one
+ * behind the other. Allocates nothing, unless the quantizer is TensorFlow's. The values must stay
+ * where they are until the heads have been read. 0, or -1 on failure. */
 int mpe_run(mpe_session* session, const float* input, size_t count);
 
 /* -1 on failure. */

@@ -26,6 +26,10 @@ TEST(a_session_runs_and_gives_its_heads) {
   CHECK(session != nullptr);
   const mpe_shape input = mpe_input_shape(session);
   CHECK(input.channels == 3 && input.height == 6 && input.width == 8);
+  CHECK_EQUAL(mpe_input_count(session), 1);
+  CHECK_EQUAL(mpe_shape_of_input(session, 0).width, 8);
+  CHECK_EQUAL(mpe_shape_of_input(session, 1).width, 0);
+  CHECK(std::string(mpe_error()).find("no input 1") != std::string::npos);
   CHECK_EQUAL(mpe_head_count(session), 1);
   mpe_head head;
   CHECK_EQUAL(mpe_describe_head(session, 0, &head), 0);
@@ -59,6 +63,8 @@ TEST(null_pointers_are_failures) {
   fails(mpe_open(files.cfg.c_str(), nullptr, nullptr) == nullptr, "weights");
   const mpe_shape shape = mpe_input_shape(nullptr);
   fails(shape.channels == 0 && shape.height == 0 && shape.width == 0, "session");
+  fails(mpe_input_count(nullptr) == -1, "session");
+  fails(mpe_shape_of_input(nullptr, 0).channels == 0, "session");
   fails(mpe_head_count(nullptr) == -1, "session");
   mpe_head head;
   float value = 0;

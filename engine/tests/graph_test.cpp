@@ -142,6 +142,38 @@ TEST(arithmetic_repeats_axes_of_one) {
   CHECK_THROWS(shape_of(net(1, 2, 3) + "[div]\nfrom=input,input,input\n"), "needs two inputs");
 }
 
+TEST(several_inputs_lie_one_behind_the_other) {
+  const std::string more = "[input]\nname=b\nchannels=1\nheight=1\nwidth=2\n";
+  const std::string third = "[input]\nname=c\nchannels=2\nheight=1\nwidth=1\n";
+  const Values values = {1, 2, 10, 20, 300, 400};
+  CHECK(run(net(1, 1, 2) + more + third + "[add]\nfrom=input,b\n[add]\nfrom=-1,c\n", values) ==
+        (Values{311, 322, 411, 422}));
+  CHECK(run(net(1, 1, 2) + more + third + "[reshape]\nfrom=c\nchannels=1\nheight=1\nwidth=2\n" +
+                "[route]\nfrom=b,-1,input\n",
+            values) == (Values{10, 20, 300, 400, 1, 2}));
+  CHECK(run(net(1, 1, 2, "outputs=b\n") + more + "[neg]\nfrom=input\n", Values{1, 2, 3, 4}) ==
+        (Values{3, 4}));
+  const Values weights = {0.5F, 2, 3};
+  CHECK(run(net(1, 1, 1) + more + "[connected]\nfrom=b\noutput=1\nactivation=linear\n",
+            Values{9, 1, 10}, weights) == (Values{32.5F}));
+
+  // The caller's values may lie elsewhere in each run.
+  ModelFiles files(net(1, 1, 2) + more + "[sub]\nfrom=b,input\n", 1);
+  Session session(files.cfg, files.weights, {});
+  for (const Values& given : {Values{1, 2, 3, 5}, Values{0, 0, 7, 8}}) {
+    session.run(given);
+    Values found(2);
+    session.read(1, found);
+    CHECK(found == (Values{given[2] - given[0], given[3] - given[1]}));
+    session.read(0, found);
+    CHECK(found == (Values{given[2], given[3]}));
+  }
+  CHECK_THROWS(session.run(Values{1, 2}), "the input has 2 values", "takes 4");
+  CHECK_THROWS(shape_of(net(1, 1, 2) + "[input]\nchannels=1\n"), "height");
+  CHECK_THROWS(shape_of(net(1, 1, 2) + "[input]\nfrom=-1\nchannels=1\nheight=1\nwidth=1\n"),
+               "has no inputs");
+}
+
 TEST(int16_layers_sum_int8_weights_and_inputs_on_their_grid) {
   ModelFiles files(net(1, 1, 3) + "[convolutional]\nfilters=2\nactivation=relu\nint16=1\n", 1);
   std::ofstream weights(files.weights, std::ios::binary);

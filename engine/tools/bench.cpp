@@ -29,8 +29,8 @@ enum Mark : int {
 };
 
 // Values between 0 and 1 that are the same on every machine.
-std::vector<float> test_image(const Shape& shape) {
-  std::vector<float> image(static_cast<std::size_t>(shape.elements()));
+std::vector<float> test_image(const Network& network) {
+  std::vector<float> image(static_cast<std::size_t>(network.input_elements()));
   std::uint32_t state = 1;
   for (float& value : image) {
     state = state * 1664525U + 1013904223U;
@@ -61,7 +61,7 @@ class Bench {
   explicit Bench(const RunArguments& arguments)
       : arguments_(arguments),
         session_(arguments.cfg, arguments.weights, arguments.session),
-        image_(test_image(session_.network().input)) {}
+        image_(test_image(session_.network())) {}
 
   const Session& session() const { return session_; }
 

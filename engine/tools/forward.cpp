@@ -68,14 +68,21 @@ std::string digest_of(Session& session, std::vector<float>& values) {
   return hash.hex();
 }
 
+// Of several inputs, an image is all their values, one input behind the other.
+ImageReader open_images(const std::string& file, const Network& network) {
+  if (network.inputs().size() == 1) {
+    return ImageReader(NpyReader(file), network.input, network.input_values);
+  }
+  return ImageReader(NpyReader(file), {static_cast<int>(network.input_elements()), 1, 1});
+}
+
 }  // namespace
 
 int run_forward(std::span<char*> arguments) {
   const RunArguments parsed = parse_arguments(Command::kForward, arguments);
   Session session(parsed.cfg, parsed.weights, parsed.session);
   print_warnings(session.warnings());
-  ImageReader images(NpyReader(parsed.input), session.network().input,
-                     session.network().input_values);
+  ImageReader images = open_images(parsed.input, session.network());
 
   std::vector<TensorFile> heads;
   if (!parsed.heads.empty()) {
@@ -93,7 +100,7 @@ int run_forward(std::span<char*> arguments) {
   }
 
   std::vector<std::string> digests;
-  std::vector<float> image(static_cast<std::size_t>(session.network().input.elements()));
+  std::vector<float> image(static_cast<std::size_t>(images.shape().elements()));
   std::vector<float> values;
   for (std::int64_t i = 0; i < images.images(); ++i) {
     images.next(image);

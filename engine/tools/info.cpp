@@ -47,6 +47,9 @@ int run_info(std::span<char*> arguments) {
   JsonWriter json;
   json.begin_object().field("cfg", network.file);
   write_shape(json, "input", network.input);
+  json.key("inputs").begin_array();
+  for (const int input : network.inputs()) json.value(input);
+  json.end_array();
   json.key("layers").begin_array();
   for (const Layer& layer : network.layers) write_layer(json, layer);
   json.end_array();

@@ -80,6 +80,11 @@ def load_model(engine: HostEngine, cfg: Path, weights: Path, *, origin: Path | N
     """
     expect_weights(weights)
     info = engine.info(cfg)
+    if (count := len(info["inputs"])) > 1:
+        raise ConfigurationError(
+            f"{(origin or cfg).name}: the network has {count} inputs, and pictures fit networks with one",
+            hint="`harness predict`, and `harness run` without `dataset`, take networks with several inputs.",
+        )
     channels, height, width = info["input"]
     outputs = read_outputs(cfg, origin)
     shapes: tuple[Shape, ...] = ()

@@ -267,7 +267,7 @@ def sections_of(text: str, file: str) -> list[Section]:
 def _inputs(section: Section, index: int, resolve: Callable[[str], list[int]]) -> list[int]:
     previous = index - 1
     match section.name:
-        case "constant":
+        case "constant" | "input":
             return []
         case "route":
             return resolve("from" if "from" in section.options else "layers")

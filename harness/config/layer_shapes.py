@@ -26,7 +26,7 @@ class Options(Protocol):
 
 
 def output_shape(section: Options, inputs: Sequence[Shape]) -> Shape:
-    """The output of a layer with these inputs; there are none for a constant."""
+    """The output of a layer with these inputs; there are none for a constant or an input."""
     channels, height, width = inputs[0] if inputs else (1, 1, 1)
     match section.name:
         case "convolutional":
@@ -72,7 +72,7 @@ def window_terms(section: Options) -> int:
 def _rearranged(section: Options, shape: Shape) -> Shape:
     channels, height, width = shape
     match section.name:
-        case "reshape" | "constant" | "transpose" if "channels" in section.options:
+        case "reshape" | "constant" | "input" | "transpose" if "channels" in section.options:
             return _named(section, shape)
         case "transpose":
             dims = section.integers("dims") or list(shape)

@@ -115,7 +115,8 @@ class Cut:
 class Graph:
     """Nodes and tensors, with who makes and who reads each tensor."""
 
-    input: str = ""
+    input: str = ""  # of pictures
+    more_inputs: list[str] = field(default_factory=list)
     outputs: list[tuple[str, str]] = field(default_factory=list)  # name in the model, tensor
     tensors: dict[str, Tensor] = field(default_factory=dict)
     nodes: dict[Node, None] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.errors import ConfigurationError
 from harness.importing.graph import Shape, Source, check_size
 
@@ -41,6 +43,11 @@ def checked_input_shape(declared: Shape, wanted: Shape | None, source: Source) -
         )
     check_size(shape, source)
     return shape
+
+
+def picture_among(inputs: Sequence[Shape]) -> int:
+    """The index of the input for pictures: the first with the shape of a batch of images, or the first."""
+    return next((place for place, shape in enumerate(inputs) if len(shape) == 4), 0)
 
 
 def _example(shape: Shape) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
 from harness.importing.graph import Cut, Graph, Shape, Source, Tensor
-from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape
+from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape, picture_among
 from harness.importing.onnx_constants import constant_value
 from harness.importing.onnx_file import numbers_of, opset_of, read_onnx_model
 from harness.importing.onnx_operator import Operator, plain_attributes
@@ -53,7 +53,7 @@ def graph_of(
     reader = _Reader(file=file, folder=folder, opset=opset_of(model))
     reader.graph.metadata = {entry.key: entry.value for entry in model.metadata_props}
     reader.constants(model.graph)
-    reader.input(model.graph, input_shape)
+    reader.inputs(model.graph, input_shape)
     reader.nodes(_needed(model.graph))
     reader.outputs(model.graph)
     return reader.graph
@@ -96,25 +96,27 @@ class _Reader:
             value = numbers_of(tensor, self.folder, self.file)
             self.values[tensor.name] = self.graph.constant(value, name=tensor.name, stored=True)
 
-    def input(self, graph: GraphProto, wanted: Shape | None) -> None:
-        """Declares the network's input; weights may be listed among the inputs, too."""
+    def inputs(self, graph: GraphProto, wanted: Shape | None) -> None:
+        """Declares the network's inputs; weights may be listed among the inputs, too."""
         inputs = [info for info in graph.input if info.name not in self.values]
-        if len(inputs) != 1:
-            names = ", ".join(info.name for info in inputs) or "none"
-            raise ConfigurationError(
-                f"{self.file}: the model has {len(inputs)} inputs ({names}); one can be imported"
-            )
-        source = Source(operator="the input", name=inputs[0].name)
-        shape = _declared(inputs[0])
+        if not inputs:
+            raise ConfigurationError(f"{self.file}: the model has no input")
+        picture = inputs[picture_among([_declared(info) for info in inputs])]
+        self.graph.input = self._input(picture, wanted, self.graph.metadata.get("imgsz", ""))
+        if picture.type.tensor_type.elem_type not in _REAL:
+            self.graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
+        self.graph.more_inputs = [self._input(info, None, "") for info in inputs if info is not picture]
+
+    def _input(self, info: ValueInfoProto, wanted: Shape | None, size: str) -> str:
+        source = Source(operator="the input", name=info.name)
+        shape = _declared(info)
         last = len(shape) == 4 and shape[3] in IMAGE_CHANNELS and shape[1] not in IMAGE_CHANNELS
         shape = (shape[0], shape[3], shape[1], shape[2]) if last else shape
-        shape = checked_input_shape(_sized(shape, self.graph.metadata.get("imgsz", "")), wanted, source)
-        self.graph.input = self.graph.add_tensor(Tensor(name=inputs[0].name or "input", shape=shape))
+        shape = checked_input_shape(_sized(shape, size), wanted, source)
+        tensor = self.graph.add_tensor(Tensor(name=self.graph.fresh(info.name or "input"), shape=shape))
         builder = Builder(graph=self.graph, source=source)
-        found = builder.transpose(self.graph.input, (0, 2, 3, 1)) if last else self.graph.input
-        self.values[inputs[0].name] = found
-        if inputs[0].type.tensor_type.elem_type not in _REAL:
-            self.graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
+        self.values[info.name] = builder.transpose(tensor, (0, 2, 3, 1)) if last else tensor
+        return tensor
 
     def nodes(self, nodes: Iterable[NodeProto], depth: int = 0) -> None:
         for node in nodes:

@@ -61,6 +61,9 @@ class Sections:
         sections._shapes = {name: shape, "input": shape}  # which every cfg's input is called, too
         sections._places[graph.input] = name
         sections._grids[name] = graph.quantization(graph.input)
+        for tensor in graph.more_inputs:
+            if graph.users(tensor) or graph.is_output(tensor):
+                sections._add_input(tensor)
         return sections
 
     def all_warnings(self) -> tuple[str, ...]:
@@ -181,6 +184,13 @@ class Sections:
         self._grids[name] = grid
         return name
 
+    def _add_input(self, tensor: str) -> None:
+        shape = natural(self.graph.shape(tensor))
+        self._places[tensor] = self._append(
+            "input", tensor, [], shape, _sizes(shape),
+            grid=self.graph.quantization(tensor), operators=("input",),
+        )  # fmt: skip
+
     def _free(self, name: str) -> str:
         """The name, or the first one of name_2, name_3, ... that no section has."""
         wanted = name
@@ -191,19 +201,17 @@ class Sections:
 
     def _view(self, section: str, shape: Chw) -> str:
         if (section, shape) not in self._views:
-            keys = [(axis, str(size)) for axis, size in zip(AXES, shape, strict=True)]
             self._views[section, shape] = self._append(
-                "reshape", f"{section}_as_{'x'.join(map(str, shape))}", [section], shape, keys,
+                "reshape", f"{section}_as_{'x'.join(map(str, shape))}", [section], shape, _sizes(shape),
                 grid=self._grids.get(section),
             )  # fmt: skip
         return self._views[section, shape]
 
     def _constant(self, tensor: str, value: Array, shape: Chw) -> str:
         if (tensor, shape) not in self._views:
-            keys = [(axis, str(size)) for axis, size in zip(AXES, shape, strict=True)]
             grid = self.graph.quantization(tensor)
             self._views[tensor, shape] = self._append(
-                "constant", tensor, [], shape, keys,
+                "constant", tensor, [], shape, _sizes(shape),
                 grid=grid if grid and grid.per_tensor else None,
                 weights=[np.ascontiguousarray(value, np.float32).reshape(shape)],
                 operators=("constant",),
@@ -246,6 +254,11 @@ def safe_name(name: str) -> str:
     if _BEGINNING.match(found):
         return found
     return f"t{found}"
+
+
+def _sizes(shape: Chw) -> list[tuple[str, str]]:
+    """The keys of a section that names its shape."""
+    return [(axis, str(size)) for axis, size in zip(AXES, shape, strict=True)]
 
 
 def _text(value: object) -> str:

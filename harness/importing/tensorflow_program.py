@@ -58,11 +58,16 @@ def _from_keras(kind: str, path: Path, wanted: Sequence[int] | None) -> bytes:
     check_version(keras.__version__)
     check_layers(_zip_config(path) if kind == "keras" else _hdf5_config(path))
     model = keras.models.load_model(path, compile=False, safe_mode=True)
-    shapes = [tuple(tensor.shape) for tensor in model.inputs]
-    if len(shapes) != 1:
-        raise RefusedError(f"the model has {len(shapes)} inputs; one can be imported")
-    spec = tf.TensorSpec(fixed(shapes[0], wanted), model.inputs[0].dtype)
-    function = tf.function(lambda x: model(x, training=False), input_signature=[spec])
+    shapes = all_fixed([tuple(tensor.shape) for tensor in model.inputs], wanted)
+    specs = [
+        tf.TensorSpec(shape, tensor.dtype, name=tensor.name)
+        for shape, tensor in zip(shapes, model.inputs, strict=True)
+    ]
+
+    def called(*values: Any) -> Any:
+        return model(keras.tree.pack_sequence_as(model.input, values), training=False)
+
+    function = tf.function(called, input_signature=specs)
     return _converted(function.get_concrete_function())
 
 
@@ -78,19 +83,20 @@ def _from_saved_model(path: Path, wanted: Sequence[int] | None) -> bytes:
         )
     signature = loaded.signatures["serving_default" if "serving_default" in names else names[0]]
     inputs = signature.structured_input_signature[1]
-    if len(inputs) != 1:
-        raise RefusedError(f"the model has {len(inputs)} inputs; one can be imported")
-    [(name, declared)] = inputs.items()
-    if declared.shape.rank is None:
+    names = sorted(inputs, key=numbered)
+    if any(inputs[name].shape.rank is None for name in names):
         raise RefusedError("the number of axes of its input is not fixed")
-    spec = tf.TensorSpec(fixed(tuple(declared.shape), wanted), declared.dtype, name=name)
+    shapes = all_fixed([tuple(inputs[name].shape) for name in names], wanted)
+    specs = [
+        tf.TensorSpec(shape, inputs[name].dtype, name=name) for shape, name in zip(shapes, names, strict=True)
+    ]
     outputs = sorted(signature.structured_outputs, key=numbered)
 
-    def ordered(x: Any) -> list[Any]:
-        found = signature(**{name: x})
+    def ordered(*values: Any) -> list[Any]:
+        found = signature(**dict(zip(names, values, strict=True)))
         return [found[output] for output in outputs]
 
-    function = tf.function(ordered, input_signature=[spec])
+    function = tf.function(ordered, input_signature=specs)
     return _converted(function.get_concrete_function())
 
 
@@ -159,6 +165,14 @@ def _hdf5_config(path: Path) -> object:
             "Save the whole model: `model.save('model.keras')`.",
         )
     return json.loads(config)
+
+
+def all_fixed(declared: Sequence[Sizes], wanted: Sequence[int] | None) -> list[tuple[int, ...]]:
+    """The shapes of all inputs; `wanted` is for the first that may hold pictures, as in the import."""
+    if not declared:
+        raise RefusedError("the model has no input")
+    picture = next((place for place, shape in enumerate(declared) if len(shape) == 4), 0)
+    return [fixed(shape, wanted if place == picture else None) for place, shape in enumerate(declared)]
 
 
 def fixed(declared: Sizes, wanted: Sequence[int] | None) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from harness.errors import ConfigurationError
 from harness.importing.builder import Builder
 from harness.importing.graph import Graph, Shape, Source, Tensor
-from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape
+from harness.importing.input_shape import IMAGE_CHANNELS, checked_input_shape, picture_among
 from harness.importing.quantization import Quantization
 from harness.importing.tflite_cut import add_output, cut_of
 from harness.importing.tflite_file import FlatModel, FlatOperator, FlatTensor
@@ -33,9 +33,18 @@ def graph_of(model: FlatModel, file: str, input_shape: Shape | None = None) -> G
     for index, tensor in enumerate(model.tensors):
         if tensor.data is not None:
             values[index] = _constant(graph, tensor)
-    if len(model.inputs) != 1:
-        raise ConfigurationError(f"{file}: the model has {len(model.inputs)} inputs; one can be imported")
-    values[model.inputs[0]] = _input(graph, model.tensors[model.inputs[0]], input_shape)
+    if not model.inputs:
+        raise ConfigurationError(f"{file}: the model has no input")
+    picture = picture_among([model.tensors[index].shape for index in model.inputs])
+    for place, index in enumerate(model.inputs):
+        tensor = model.tensors[index]
+        declared, values[index] = _input(graph, tensor, input_shape if place == picture else None)
+        if place != picture:
+            graph.more_inputs.append(declared)
+            continue
+        graph.input = declared
+        if tensor.type != "float32" and quantization_of(tensor) is None:
+            graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
     dilated, skipped = dilated_convolutions(model)
     for place, operator in enumerate(model.operators):
         if place in skipped:
@@ -72,24 +81,20 @@ def quantization_of(tensor: FlatTensor) -> Quantization | None:
     )
 
 
-def _input(graph: Graph, tensor: FlatTensor, wanted: Shape | None) -> str:
-    """Declares the network's input, channels first, and returns it as the file has it."""
+def _input(graph: Graph, tensor: FlatTensor, wanted: Shape | None) -> tuple[str, str]:
+    """Declares an input of the network, channels first, and returns it and the one that the file has."""
     source = Source(operator="the input", name=tensor.name)
     shape = tensor.shape
     last = len(shape) == 4 and (shape[3] in IMAGE_CHANNELS or shape[1] not in IMAGE_CHANNELS)
     first = (shape[0], shape[3], shape[1], shape[2]) if last else shape
     first = checked_input_shape(first, wanted, source)
-    if tensor.type != "float32" and quantization_of(tensor) is None:
-        graph.normalization = ((0.0,), (1.0,))  # the bytes of the picture
-    graph.input = graph.add_tensor(
-        Tensor(name=tensor.name or "input", shape=first, quantization=quantization_of(tensor))
-    )
+    name = graph.fresh(tensor.name or "input")
+    declared = graph.add_tensor(Tensor(name=name, shape=first, quantization=quantization_of(tensor)))
     if not last:
-        return graph.input
-    builder = Builder(graph=graph, source=source)
-    found = builder.transpose(graph.input, TO_LAST)
+        return declared, declared
+    found = Builder(graph=graph, source=source).transpose(declared, TO_LAST)
     graph.annotate(found, quantization_of(tensor))
-    return found
+    return declared, found
 
 
 def _translate(

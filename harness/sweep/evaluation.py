@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +88,18 @@ def write_samples(engine: HostEngine, model: Model, count: int, out: Path) -> No
     write_atomically(out, buffer.getvalue())
 
 
+def _random(info: Mapping[str, Any], count: int) -> npt.NDArray[np.generic]:
+    """Random pictures; for several inputs [n, values, 1, 1], all inputs of an image one behind the other."""
+    import numpy as np
+
+    random = np.random.default_rng(RANDOM_SEED)
+    channels, height, width = info["input"]
+    more = [math.prod(info["layers"][layer]["out"]) for layer in info["inputs"] if layer >= 0]
+    if more:
+        return random.random((count, channels * height * width + sum(more), 1, 1), dtype=np.float32)
+    return random.integers(0, 256, (count, height, width, channels), dtype=np.uint8)
+
+
 def _samples(engine: HostEngine, model: Model, count: int) -> npt.NDArray[np.generic]:
     import numpy as np
 
@@ -93,11 +107,9 @@ def _samples(engine: HostEngine, model: Model, count: int) -> npt.NDArray[np.gen
     from harness.accuracy.model import load_model
     from harness.accuracy.preprocess import prepare
 
-    loaded = load_model(engine, model.cfg, model.weights)
     if model.dataset is None:
-        channels, height, width = loaded.input
-        random = np.random.default_rng(RANDOM_SEED)
-        return random.integers(0, 256, (count, height, width, channels), dtype=np.uint8)
+        return _random(engine.info(model.cfg), count)
+    loaded = load_model(engine, model.cfg, model.weights)
     rules = loaded.pictures(model.resize)
     pictures = read_pictures(model.dataset)[:count]
     return np.stack([prepare(picture, loaded.input, rules).tensor for picture in pictures])

@@ -86,6 +86,21 @@ def test_outputs_keep_their_order(name: str, keras: Any, tmp_path: Path) -> None
     assert tuple(output.shape[-1] for output in found) == channels
 
 
+@pytest.mark.parametrize("name", ["model.keras", "folder"])
+def test_several_inputs(name: str, keras: Any, tmp_path: Path) -> None:
+    """A vector beside pictures of an open size, as a dictionary."""
+    vector, picture = keras.Input((4,), name="a_vector"), keras.Input((None, None, 3), name="picture")
+    x = keras.layers.Conv2D(4, 3)(picture)
+    x = keras.layers.Multiply()([x, keras.layers.Reshape((1, 1, 4))(vector)])
+    model = keras.Model({"picture": picture, "a_vector": vector}, x)
+    network = import_model(saved(model, tmp_path / name), input_shape=(1, 3, 6, 8))
+    values, image = np.arange(4, dtype=np.float32), np.ones((1, 6, 8, 3), np.float32).cumsum(1)
+    found, *_ = run_imported(network, image.transpose(0, 3, 1, 2), values)
+    expected = np.asarray(model({"picture": image, "a_vector": values[None]}))
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 2e-5 * np.abs(expected).max()
+
+
 def test_the_command_names_the_model_and_not_a_temporary_file(
     keras: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,7 +151,3 @@ def test_files_without_one_model(keras: Any, tmp_path: Path) -> None:
     network(keras).save_weights(tmp_path / "net.weights.h5")
     with pytest.raises(ConfigurationError, match=r"net\.weights\.h5: it holds weights alone"):
         import_model(tmp_path / "net.weights.h5")
-    one, two = keras.Input(SHAPE), keras.Input(SHAPE)
-    path = saved(keras.Model([one, two], keras.layers.Add()([one, two])), tmp_path / "two.keras")
-    with pytest.raises(ConfigurationError, match=r"two\.keras: the model has 2 inputs; one can be imported"):
-        import_model(path)

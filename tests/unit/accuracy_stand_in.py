@@ -61,6 +61,7 @@ class StandIn(HostEngine):
         last = "yolo" if "[yolo]" in cfg.read_text() else "softmax"
         return {
             "input": [3, 4, 4],
+            "inputs": [-1],
             "layers": [
                 {"index": 0, "type": "convolutional", "out": list(self.out), "precision": precision},
                 {"index": 1, "type": last, "out": list(self.out), "precision": ""},

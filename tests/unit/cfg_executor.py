@@ -46,26 +46,33 @@ class Network:
     calibration: str | None = None
     tensors: dict[str, Floats] = field(default_factory=dict)
 
-    def run(self, picture: Floats) -> dict[str, Floats]:
-        """The outputs of [net] by name. `picture`: channels, height, width, as the network takes it."""
+    def run(self, picture: Floats, *more: Floats) -> dict[str, Floats]:
+        """The outputs of [net] by name. `picture`: channels, height, width, as the network takes it; `more`:
+        the values of the sections [input] in their order."""
         net, *sections = sections_of(self.cfg, "cfg")
         numbers = Numbers(np.frombuffer(self.weights[_HEADER:], "<f4"))
         grids = self._grids()
+        given = iter(more)
         before = net.options["name"]
         wanted = tuple(net.integer(key, 0) for key in ("channels", "height", "width"))
         assert picture.shape == wanted, (picture.shape, wanted)
         self.tensors = {before: _rounded(picture.astype(np.float32), grids.get(-1))}
         for index, section in enumerate(sections):
             names = section.options.get("from", before).split(",")
-            inputs = [] if section.name == "constant" else [self.tensors[name] for name in names]
+            alone = section.name in ("constant", "input")
+            inputs = [] if alone else [self.tensors[name] for name in names]
             before = section.options["name"]
             assert before not in self.tensors, f"{before} is named twice"
             with np.errstate(all="ignore"):
-                found = _KINDS[section.name](section, inputs, numbers)
+                if section.name == "input":
+                    found = next(given).reshape(_shape(section))
+                else:
+                    found = _KINDS[section.name](section, inputs, numbers)
                 found = _activated(section, found)
             assert found.ndim == 3, section.name
             self.tensors[before] = _rounded(found.astype(np.float32), grids.get(index))
         assert numbers.place == len(numbers.values), "the weights file is too long"
+        assert next(given, None) is None, "there are more values than inputs"
         return {name: self.tensors[name] for name in net.options["outputs"].split(",")}
 
     def _grids(self) -> dict[int, tuple[float, int]]:

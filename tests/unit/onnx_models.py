@@ -52,14 +52,14 @@ def imported(model: ModelProto, folder: Path, shape: tuple[int, ...] | None = No
     return import_model(path, shape)
 
 
-def run_imported(model: ImportedModel, x: Array, *, on_grids: bool = False) -> list[Array]:
-    """The outputs in the model's shapes; x has the shape of the model's input."""
+def run_imported(model: ImportedModel, x: Array, *more: Array, on_grids: bool = False) -> list[Array]:
+    """The outputs in the model's shapes; x has the shape of the model's input, `more` those of the others."""
     network = Network(
         cfg_text(model, Preprocessing(), {}),
         weights_bytes(model),
         calibration_text(model) if on_grids else None,
     )
-    found = network.run(np.asarray(x, np.float32).reshape(model.sections.input_shape))
+    found = network.run(np.asarray(x, np.float32).reshape(model.sections.input_shape), *more)
     return [found[output.section].reshape(output.shape) for output in model.outputs]
 
 

@@ -27,7 +27,7 @@ words = sys.argv[1:]
 option = lambda name: words[words.index(name) + 1] if name in words else None
 folder = pathlib.Path(__file__).parent
 if words[0] == "info":
-    print(json.dumps({{"input": [3, 4, 4], "layers": [{{"out": [2, 4, 4]}}]}}))
+    print(json.dumps({{"input": [3, 4, 4], "inputs": [-1], "layers": [{{"out": [2, 4, 4]}}]}}))
     sys.exit()
 batch = np.load(option("--input"))
 with open(folder / "calls", "a") as calls:

@@ -56,6 +56,7 @@ class Imported(StandIn):
         keys = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         return {
             "input": [3, int(keys["height"]), int(keys["width"])],
+            "inputs": [-1],
             "layers": [
                 {
                     "index": index,

@@ -1,6 +1,7 @@
 // The C interface: sessions behind a pointer, exceptions as a status and a message.
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "exec/session.h"
@@ -87,6 +88,26 @@ mpe_shape mpe_input_shape(const mpe_session* session) {
   return guarded(mpe_shape{}, [&] {
     require(session, "session");
     return shape_of(session->session.network().input);
+  });
+}
+
+int mpe_input_count(const mpe_session* session) {
+  return guarded(-1, [&] {
+    require(session, "session");
+    return static_cast<int>(session->session.network().inputs().size());
+  });
+}
+
+mpe_shape mpe_shape_of_input(const mpe_session* session, int input) {
+  return guarded(mpe_shape{}, [&] {
+    require(session, "session");
+    const mpe::Network& network = session->session.network();
+    const std::vector<int> inputs = network.inputs();
+    if (input < 0 || static_cast<std::size_t>(input) >= inputs.size()) {
+      throw mpe::Error("there is no input " + std::to_string(input) + "; the network has " +
+                       std::to_string(inputs.size()) + ", counted from 0");
+    }
+    return shape_of(network.output_shape(inputs[static_cast<std::size_t>(input)]));
   });
 }
 

@@ -18,15 +18,15 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
 void Session::run(std::span<const float> input) { run(input, nullptr); }
 
 void Session::run(std::span<const float> input, const std::function<void(int)>& after) {
-  if (static_cast<std::int64_t>(input.size()) != network_.input.elements()) {
+  if (static_cast<std::int64_t>(input.size()) != network_.input_elements()) {
     throw Error("the input has " + std::to_string(input.size()) + " values; " + network_.file +
-                " takes " + std::to_string(network_.input.elements()));
+                " takes " + std::to_string(network_.input_elements()));
   }
   input_ = input.data();
   for (Step& step : steps_) {
     const Layer& layer = *step.layer;
-    for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
-      if (layer.inputs[i] == kNetworkInput) step.inputs[i].tensor.data = input_;
+    for (const Step::Given& given : step.given) {
+      step.inputs[given.input].tensor.data = input_ + given.begin;
     }
     if (profile_) {
       const Clock::time_point start = Clock::now();

@@ -182,6 +182,8 @@ void Session::prepare_steps() {
     step.is_view = memory.is_view;
     for (const int input : layer.inputs) {
       step.inputs.push_back({view(input), network_.output_shape(input)});
+      const std::optional<std::int64_t> begin = network_.input_begin(input);
+      if (begin) step.given.push_back({step.inputs.size() - 1, *begin});
     }
     step.values = values_[index];
     if (!layer.has_filters()) continue;
@@ -191,7 +193,9 @@ void Session::prepare_steps() {
 }
 
 TensorView Session::view(int tensor) const {
-  if (tensor == kNetworkInput) return {input_, Precision::kFp32, nullptr};
+  if (const std::optional<std::int64_t> begin = network_.input_begin(tensor)) {
+    return {input_ == nullptr ? nullptr : input_ + *begin, Precision::kFp32, nullptr};
+  }
   if (network_.layers[static_cast<std::size_t>(tensor)].rules.memory == MemoryRule::kConstant) {
     return {values_[static_cast<std::size_t>(tensor)].data(), Precision::kFp32, nullptr};
   }

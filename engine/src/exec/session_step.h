@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -15,7 +16,12 @@ struct Session::Step {
   const Layer* layer = nullptr;
   const LayerFormat* format = nullptr;
   const Convolution* convolution = nullptr;
+  struct Given {
+    std::size_t input;
+    std::int64_t begin;
+  };
   std::vector<LayerInput> inputs;
+  std::vector<Given> given;  // those of them that are the caller's, which may move between runs
   MutableTensorView output;
   MutableTensorView converted;
   std::span<const float> values;

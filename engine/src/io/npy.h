@@ -53,6 +53,7 @@ class ImageReader {
   ImageReader(NpyReader file, const Shape& image, InputValues values = {});
 
   std::int64_t images() const { return file_.shape()[0]; }
+  const Shape& shape() const { return image_; }
   // The next image as [C][H][W]. Throws mpe::Error if a value is not finite.
   void next(std::span<float> image);
 

@@ -24,6 +24,7 @@ enum class MemoryRule : std::uint8_t {
   kInPlace,       // over an input of its size that nothing else needs any more
   kConcatenates,  // in memory of its own, of which every input's producer may write its part
   kConstant,      // outside of the arena: it is the same in every inference
+  kInput,         // outside of the arena: a part of the values that the caller gives
 };
 
 // A layer's relation to the network's heads: the tensors that outlive an inference.
@@ -49,7 +50,8 @@ struct LayerRules {
   WeightsRule weights = WeightsRule::kNone;
   // kAsked: every output channel reads one input channel, which may have an int8 range of its own.
   bool channels_apart = false;
-  std::int64_t view_begin = 0;            // kView: values of the input before the output
+  // kView: values of the input before the output. kInput: the caller's values before the layer's.
+  std::int64_t view_begin = 0;
   std::string_view algorithm = "direct";  // in reports
   // The output is the largest of every 2x2 values, which lie side by side: the convolution before
   // may pool its outputs itself.

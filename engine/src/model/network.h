@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,12 +56,18 @@ struct Layer {
 
 struct Network {
   std::string file;  // the cfg's name, for messages
-  Shape input;
+  Shape input;       // of [net]; there may be more
   InputValues input_values;
   std::vector<Layer> layers;
   std::vector<int> outputs;                       // as [net] names them; empty: see find_heads()
   std::map<std::string, int, std::less<>> names;  // of layers and, as kNetworkInput, the input
   std::vector<std::string> warnings;              // unknown keys and the like, one sentence each
+
+  // The values of the caller: those of [net]'s input, then those of each section [input].
+  std::vector<int> inputs() const;      // kNetworkInput, then layers
+  std::int64_t input_elements() const;  // of all inputs together
+  // The place of an input among these values; nothing for what a layer computes.
+  std::optional<std::int64_t> input_begin(int tensor) const;
 
   const Shape& output_shape(int layer) const {
     return layer == kNetworkInput ? input : layers[static_cast<std::size_t>(layer)].out;

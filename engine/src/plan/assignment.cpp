@@ -37,7 +37,7 @@ std::vector<Merge> Assignment::candidates() const {
     if (layer.rules.memory != MemoryRule::kConcatenates) continue;
     for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
       const int input = layer.inputs[i];
-      if (input == kNetworkInput || is_constant(input)) continue;
+      if (is_outside(input)) continue;
       const TensorFormat& from = precisions_.layers[at(input)].output;
       const TensorFormat& to = precisions_.layers[at(layer.index)].output;
       if (from.precision == to.precision && from.quantization.scale == to.quantization.scale &&
@@ -55,7 +55,7 @@ MemoryPlan Assignment::plan(const std::set<Merge>& merges, std::size_t* merged) 
   views_.assign(network_.layers.size(), false);
   std::size_t done = 0;
   for (const Layer& layer : network_.layers) {
-    if (layer.rules.memory == MemoryRule::kConstant) {
+    if (is_outside(layer.index)) {
       places_[at(layer.index)] = {new_buffer(0), 0};
       views_[at(layer.index)] = true;
       continue;
@@ -68,13 +68,13 @@ MemoryPlan Assignment::plan(const std::set<Merge>& merges, std::size_t* merged) 
   return pack();
 }
 
-bool Assignment::is_constant(int tensor) const {
-  return tensor != kNetworkInput &&
+bool Assignment::is_outside(int tensor) const {
+  return network_.input_begin(tensor) ||
          network_.layers[at(tensor)].rules.memory == MemoryRule::kConstant;
 }
 
 std::int64_t Assignment::bytes_of_output(int layer) const {
-  if (is_constant(layer)) return 0;
+  if (is_outside(layer)) return 0;
   const int holder = scratch_[at(layer)].pools ? layer + 1 : layer;
   return network_.output_shape(holder).elements() *
          static_cast<std::int64_t>(bytes_of(precisions_.layers[at(layer)].output.precision));
@@ -95,7 +95,7 @@ Assignment::Place Assignment::resolve(Place place) const {
 
 bool Assignment::place_view(const Layer& layer) {
   const int input = layer.inputs[0];
-  if (input == kNetworkInput || is_constant(input)) return false;
+  if (is_outside(input)) return false;
   const Precision precision = precisions_.layers[at(input)].output.precision;
   const MemoryRule rule = layer.rules.memory;
   const bool is_view = rule == MemoryRule::kView || scratch_[at(input)].pools ||
@@ -129,7 +129,7 @@ bool Assignment::place_over_input(const Layer& layer) {
   if (layer.rules.memory != MemoryRule::kInPlace && !in_place) return false;
   const Precision precision = precisions_.layers[at(layer.index)].output.precision;
   for (const int input : layer.inputs) {
-    if (input == kNetworkInput || is_constant(input) || network_.output_shape(input) != layer.out ||
+    if (is_outside(input) || network_.output_shape(input) != layer.out ||
         precisions_.layers[at(input)].output.precision != precision ||
         !dies_with(input, layer.index)) {
       continue;
@@ -138,7 +138,7 @@ bool Assignment::place_over_input(const Layer& layer) {
     // would read values that they have already overwritten.
     const Place target = resolve(places_[at(input)]);
     const bool clear = std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](int other) {
-      if (other == kNetworkInput || is_constant(other)) return true;
+      if (is_outside(other)) return true;
       const Place place = resolve(places_[at(other)]);
       const bool same =
           place.offset == target.offset && bytes_of_output(other) == bytes_of_output(input);

@@ -43,7 +43,7 @@ class Assignment {
   };
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-  bool is_constant(int tensor) const;
+  bool is_outside(int tensor) const;
   std::int64_t bytes_of_output(int layer) const;
   int new_buffer(std::int64_t bytes);
   // The place in the outermost buffer.

@@ -128,6 +128,7 @@ Comparison::Comparison(NetworkFiles files, const std::vector<std::vector<float>>
   reference_ = outcome_of(kPlainLoops);
   if (!reference_.refusal.empty()) return;
   network_ = mpe::load_network(files_.cfg);
+  picture_.assign(images_.front().begin(), images_.front().begin() + network_.input.elements());
   weights_ = load_weights(network_, files_.weights);
   compare(kPlainLoops, reference_);
 }
@@ -194,8 +195,7 @@ Tensors Comparison::heads_of(const Configuration& configuration, bool keep_layer
 }
 
 const std::vector<float>& Comparison::tensor(const Outcome& outcome, int layer) const {
-  return layer == mpe::kNetworkInput ? images_.front()
-                                     : outcome.layers[static_cast<std::size_t>(layer)];
+  return layer == mpe::kNetworkInput ? picture_ : outcome.layers[static_cast<std::size_t>(layer)];
 }
 
 const Sums& Comparison::sums_for(const Layer& layer, const Kernel& kernel, const Outcome& outcome,

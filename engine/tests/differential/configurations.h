@@ -74,6 +74,7 @@ class Comparison {
   const std::vector<std::vector<float>>& images_;
   mpe::Network network_;  // only where it is not refused
   LoadedWeights weights_;
+  std::vector<float> picture_;  // the first image's values of [net]
   Outcome reference_;
   std::map<int, Sums> reference_sums_;  // of layers whose input is the reference's
   Sums other_sums_;

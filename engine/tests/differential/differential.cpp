@@ -77,8 +77,12 @@ void write(const std::string& path, const std::string& bytes) {
 
 void write_images(const std::string& path, const Network& network,
                   const std::vector<std::vector<float>>& images) {
-  const std::int64_t shape[] = {std::ssize(images), network.input.channels, network.input.height,
-                                network.input.width};
+  std::int64_t shape[] = {std::ssize(images), network.input.channels, network.input.height,
+                          network.input.width};
+  if (network.input_elements() != network.input.elements()) {
+    shape[1] = network.input_elements();
+    shape[2] = shape[3] = 1;
+  }
   mpe::NpyWriter file(path, shape);
   for (const std::vector<float>& image : images) file.write(image);
   file.finish();
@@ -109,7 +113,8 @@ std::vector<MeasuredRange> measure(const std::string& cfg, const std::string& we
     options.isa = options.algorithm = "reference";
     options.keep_layers = true;
     mpe::Session session(cfg, weights, options);
-    ranges[0] = measured(image, network.input.channels);
+    ranges[0] =
+        measured({image.begin(), image.begin() + network.input.elements()}, network.input.channels);
     session.run(image, [&](int layer) {
       const mpe::Shape& shape = network.output_shape(layer);
       std::vector<float> values(static_cast<std::size_t>(shape.elements()));

@@ -339,7 +339,8 @@ class CfgGenerator {
     return text;
   }
 
-  // Of the preceding layer and an earlier one, or a constant, of which some axes may be repeated.
+  // Of the preceding layer and an earlier one, a constant or an input, of which some axes may be
+  // repeated.
   std::string arithmetic() {
     if (layers_ == 0) return {};
     constexpr const char* kNames[] = {"add", "sub", "mul", "div", "minimum", "maximum"};
@@ -360,7 +361,7 @@ class CfgGenerator {
       if (chance(50)) shape.channels = 1;
       if (chance(50)) shape.height = 1;
       if (chance(50)) shape.width = 1;
-      text = "[constant]\n" + sizes(shape);
+      text = (chance(30) ? "[input]\n" : "[constant]\n") + sizes(shape);
       other = "-1";
     }
     const std::string first = std::to_string(here);

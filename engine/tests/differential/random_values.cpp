@@ -188,7 +188,7 @@ std::string random_weights(const Network& network, Nature nature, Random& random
 }
 
 std::vector<float> random_image(const Network& network, Nature nature, Random& random) {
-  const std::int64_t count = network.input.elements();
+  const std::int64_t count = network.input_elements();
   const bool positive = random.integer(0, 1) == 0;
   std::vector<float> image = random.values(count, positive ? 0.0F : -1.0F, 1.0F);
   const auto somewhere = [&]() -> float& {

@@ -106,7 +106,7 @@ std::vector<std::vector<float>> run(const Files& files, const std::string& algor
   options.calibration = files.calibration;
   mpe::Session session(files.cfg, files.weights, options);
   std::uint32_t state = 7;
-  std::vector<float> input(static_cast<std::size_t>(session.network().input.elements()));
+  std::vector<float> input(static_cast<std::size_t>(session.network().input_elements()));
   for (float& value : input) value = next_value(state);
   session.run(input);
   for (const Layer& layer : session.network().layers) {
