@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from flat_models import FlatTensor, Level, Sparsity, flat_model
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigurationError
@@ -72,6 +72,7 @@ def test_sparse_constants_come_out_as_they_went_in(data: st.DataObject) -> None:
         blocks += [(axis, size) for size in inner]
         shape.append(data.draw(st.integers(1, 3)) * int(np.prod(inner)))
     size = int(np.prod(shape))
+    assume(size <= 4096)  # hypothesis draws no longer lists
     values = data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
     dense = np.array(values, np.float32).reshape(shape) * np.arange(1, size + 1, dtype=np.float32).reshape(
         shape
@@ -80,7 +81,8 @@ def test_sparse_constants_come_out_as_they_went_in(data: st.DataObject) -> None:
     compressed = data.draw(st.sets(st.integers(0, len(shape) - 1)))
     # One value at least, because an empty buffer means that a tensor is no constant.
     dense.flat[0] = 1.0
-    found, sparsity = stored(dense, tuple(order), tuple(blocks), compressed, data.draw(st.integers(1, 3)))
+    kind = data.draw(st.integers(1, 3 if size < 256 else 2))  # 3: of bytes
+    found, sparsity = stored(dense, tuple(order), tuple(blocks), compressed, kind)
     np.testing.assert_array_equal(read(dense.shape, found, sparsity), dense)
 
 
