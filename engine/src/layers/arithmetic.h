@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "layers/operation.h"
+
 namespace mpe {
 
 enum class Arithmetic : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kMinimum, kMaximum };
@@ -24,5 +26,7 @@ inline float compute(Arithmetic operation, float a, float b) {
   }
   return a;
 }
+
+void reference_arithmetic(Arithmetic operation, const LayerCall& call);
 
 }  // namespace mpe

@@ -1,3 +1,5 @@
+#include "layers/avgpool.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -5,7 +7,6 @@
 #include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/value_blocks.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

@@ -1,7 +1,5 @@
 #include "layers/copy.h"
 
-#include "reference/loops.h"
-
 namespace mpe {
 
 void Copy::run(const LayerCall& call, const Workers& workers) const {

@@ -25,4 +25,6 @@ inline constexpr LayerRules kDetectionRules{.precision = PrecisionRule::kFloat,
                                             .head = HeadRule::kReplacesHead,
                                             .algorithm = "copy"};
 
+void reference_copy(const LayerCall& call);
+
 }  // namespace mpe

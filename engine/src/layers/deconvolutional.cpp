@@ -11,7 +11,6 @@
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

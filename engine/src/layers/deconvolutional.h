@@ -1,6 +1,7 @@
 // Transposed convolutions: each input value adds its window to the output.
 #pragma once
 
+#include "layers/operation.h"
 #include "layers/window.h"
 
 namespace mpe {
@@ -10,5 +11,7 @@ struct DeconvolutionParameters {
   Window window;  // its padding is cut off the output
   int groups = 1;
 };
+
+void reference_deconvolution(const DeconvolutionParameters& p, const LayerCall& call);
 
 }  // namespace mpe

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "layers/operation.h"
 #include "model/activation.h"
 
 namespace mpe {
@@ -28,5 +29,7 @@ struct FunctionParameters {
 
 // `slope` of the channel, for kPrelu.
 float compute(const FunctionParameters& p, float x, float slope);
+
+void reference_function(const FunctionParameters& p, const LayerCall& call);
 
 }  // namespace mpe

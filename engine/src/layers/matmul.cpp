@@ -1,5 +1,7 @@
 // Products of matrices, one for each channel: (M, K) times (K, N). The second input may have one
 // channel for all.
+#include "layers/matmul.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -9,7 +11,6 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

@@ -12,7 +12,6 @@
 #include "layers/typed.h"
 #include "layers/window.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

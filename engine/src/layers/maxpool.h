@@ -16,4 +16,6 @@ bool pools_pairs(const Window& window, const Layer& layer);
 // The same, and nothing of the map is left over: LayerRules::pools_pairs.
 bool fuses_pooling(const Window& window, const Layer& layer);
 
+void reference_maxpool(const Window& window, const LayerCall& call);
+
 }  // namespace mpe

@@ -56,7 +56,9 @@ class Operation {
   // Uses the workers' vector code, which they must bring.
   virtual void run(const LayerCall& /*call*/, const Workers& /*workers*/) const {}
 
-  // The same by the plain loops of reference/.
+  // The same by the plainest loops, one value after another on one thread: those of reference/,
+  // which the kind's header declares. They define the right result; `--algorithm reference` runs
+  // them, and tests compare with them.
   virtual void run_reference(const LayerCall& /*call*/) const {}
 
   // Does run() use vector code, that of conversions included?

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "layers/operation.h"
+
 namespace mpe {
 
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge };
@@ -28,5 +30,7 @@ inline int padded_place(PadMode mode, int place, int size) {
   }
   return -1;
 }
+
+void reference_pad(const PadParameters& p, const LayerCall& call);
 
 }  // namespace mpe

@@ -11,7 +11,6 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

@@ -8,7 +8,6 @@
 #include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

@@ -19,4 +19,6 @@ struct ReduceParameters {
 // Computes the output's value at place `output`. (Defined in reference/.)
 void reduce_to(const ReduceParameters& p, const LayerCall& call, std::int64_t output);
 
+void reference_reduce(const ReduceParameters& p, const LayerCall& call);
+
 }  // namespace mpe

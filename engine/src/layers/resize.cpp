@@ -14,7 +14,6 @@
 #include "layers/section_keys.h"
 #include "layers/typed.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

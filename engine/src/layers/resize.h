@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "layers/operation.h"
+
 namespace mpe {
 
 // The output's place takes (1 - weight) of the input's place `lower` and `weight` of `upper`.
@@ -25,5 +27,7 @@ inline float interpolate(float upper_left, float upper_right, float lower_left, 
   const float bottom = lower_left + across * (lower_right - lower_left);
   return top + down * (bottom - top);
 }
+
+void reference_resize(const ResizeParameters& p, const LayerCall& call);
 
 }  // namespace mpe

@@ -1,6 +1,7 @@
 // Joins its inputs along an axis.
 #pragma once
 
+#include "layers/operation.h"
 #include "model/shape.h"
 
 namespace mpe {
@@ -10,5 +11,7 @@ struct RouteParameters {
   int groups = 1;    // kChannels: equal slices of every input's channels, of which one is taken
   int group_id = 0;  // that one
 };
+
+void reference_route(const RouteParameters& p, const LayerCall& call);
 
 }  // namespace mpe

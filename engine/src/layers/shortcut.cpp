@@ -1,3 +1,5 @@
+#include "layers/shortcut.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -9,7 +11,6 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

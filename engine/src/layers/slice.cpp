@@ -10,7 +10,6 @@
 #include "layers/section_keys.h"
 #include "layers/typed.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

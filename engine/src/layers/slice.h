@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "layers/operation.h"
 #include "model/shape.h"
 
 namespace mpe {
@@ -12,5 +13,7 @@ struct SliceParameters {
   int begin = 0;
   int step = 1;  // below 0: backwards
 };
+
+void reference_slice(const SliceParameters& p, const LayerCall& call);
 
 }  // namespace mpe

@@ -9,7 +9,6 @@
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

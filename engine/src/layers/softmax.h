@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "layers/operation.h"
+
 namespace mpe {
 
 struct SoftmaxParameters {
@@ -16,5 +18,7 @@ struct SoftmaxParameters {
     return line / stride * (length * stride) + line % stride;
   }
 };
+
+void reference_softmax(const SoftmaxParameters& p, const LayerCall& call);
 
 }  // namespace mpe

@@ -9,7 +9,6 @@
 #include "layers/scaled_copy.h"
 #include "layers/typed.h"
 #include "model/limits.h"
-#include "reference/loops.h"
 
 namespace mpe {
 namespace {

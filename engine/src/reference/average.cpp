@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "reference/loops.h"
+#include "layers/pool.h"
 #include "reference/values.h"
 
 namespace mpe {

@@ -1,4 +1,5 @@
-#include "reference/loops.h"
+#include "layers/crop.h"
+
 #include "reference/values.h"
 
 namespace mpe {

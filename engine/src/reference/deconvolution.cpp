@@ -1,5 +1,5 @@
 #include "kernels/activation.h"
-#include "reference/loops.h"
+#include "layers/deconvolutional.h"
 #include "reference/values.h"
 
 namespace mpe {

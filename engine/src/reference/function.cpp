@@ -1,6 +1,7 @@
+#include "layers/function.h"
+
 #include <cstddef>
 
-#include "reference/loops.h"
 #include "reference/values.h"
 
 namespace mpe {

@@ -1,7 +1,8 @@
+#include "layers/maxpool.h"
+
 #include <limits>
 
 #include "layers/typed.h"
-#include "reference/loops.h"
 #include "reference/values.h"
 
 namespace mpe {

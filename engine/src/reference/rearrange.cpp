@@ -1,5 +1,7 @@
 // Layers that only move values, or set some beside them.
-#include "reference/loops.h"
+#include "layers/pad.h"
+#include "layers/slice.h"
+#include "layers/transpose.h"
 #include "reference/values.h"
 
 namespace mpe {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "reference/loops.h"
 #include "reference/values.h"
 
 namespace mpe {

@@ -1,5 +1,6 @@
+#include "layers/scale_channels.h"
+
 #include "kernels/activation.h"
-#include "reference/loops.h"
 #include "reference/values.h"
 
 namespace mpe {

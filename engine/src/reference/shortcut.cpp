@@ -1,7 +1,8 @@
+#include "layers/shortcut.h"
+
 #include <algorithm>
 
 #include "kernels/activation.h"
-#include "reference/loops.h"
 #include "reference/values.h"
 
 namespace mpe {

@@ -1,5 +1,7 @@
+#include "layers/softmax.h"
+
 #include "kernels/activation.h"
-#include "reference/loops.h"
+#include "layers/copy.h"
 #include "reference/values.h"
 
 namespace mpe {

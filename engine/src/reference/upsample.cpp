@@ -1,4 +1,5 @@
-#include "reference/loops.h"
+#include "layers/upsample.h"
+
 #include "reference/values.h"
 
 namespace mpe {
