@@ -278,6 +278,40 @@ TEST(scale_channels_by_channel_or_by_pixel) {
   CHECK(run(by_pixel, {{2, 10}, {1, 2, 3, 4}}) == (Values{2, 20, 6, 40}));
 }
 
+TEST(layer_norm_along_any_axes) {
+  const Values values = {1, 2, 3, 5, 0, 0, 8, 4};
+  const auto norm = [](float a, float b) {  // of two values
+    const double half = (static_cast<double>(a) - static_cast<double>(b)) / 2;
+    return static_cast<float>(half / std::sqrt(half * half + 0.25));
+  };
+  const std::string section = "[layer_norm]\nepsilon=0.25\naxes=";
+  CHECK(run(Case({2, 2, 2}, section + "width\n"), values) ==
+        (Values{norm(1, 2), norm(2, 1), norm(3, 5), norm(5, 3), 0, 0, norm(8, 4), norm(4, 8)}));
+  CHECK(run(Case({2, 2, 2}, section + "height\n"), values) ==
+        (Values{norm(1, 3), norm(2, 5), norm(3, 1), norm(5, 2), norm(0, 8), norm(0, 4), norm(8, 0),
+                norm(4, 0)}));
+  CHECK(run(Case({2, 2, 2}, section + "channels\n"), values) ==
+        (Values{norm(1, 0), norm(2, 0), norm(3, 8), norm(5, 4), norm(0, 1), norm(0, 2), norm(8, 3),
+                norm(4, 5)}));
+  // Of all values together: mean 0, variance 1 but for epsilon. Longer than a block of lines.
+  for (const char* axes : {"channels,height,width", "channels,height", "height,width"}) {
+    const Case of({3, 2, 1100}, "[layer_norm]\naxes=" + std::string(axes) + "\n");
+    Values large(6600);
+    for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<float>(i * i % 101);
+    const Values found = run(of, large);
+    double sum = 0.0;
+    double squares = 0.0;
+    for (const float value : found) {
+      sum += static_cast<double>(value);
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    CHECK(std::abs(sum) < 1e-2);
+    CHECK(std::abs(squares / 6600 - 1.0) < 1e-2);
+  }
+  CHECK_THROWS(Case({1, 1, 1}, "[layer_norm]\n"), "needs axes=");
+  CHECK_THROWS(Case({1, 1, 1}, "[layer_norm]\naxes=width\nepsilon=-1\n"), "below 0");
+}
+
 TEST(softmax_of_groups_with_temperature) {
   const Case of({4, 1, 1}, "[softmax]\ngroups=2\ntemperature=2\n");
   const Values values = {1, 3, 1000, 1000};

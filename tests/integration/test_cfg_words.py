@@ -59,6 +59,7 @@ def test_the_same_key_is_suggested(section: str, tmp_path: Path, host_engine: Ho
         ("[slice]\nbegin=1\nend=6\nstep=2\n", (3, 8, 10)),
         ("[slice]\naxis=width\nstep=-3\n", (6, 8, 4)),
         ("[reduce]\naxes=height,width\n", (6, 1, 1)),
+        ("[layer_norm]\naxes=channels\n", (6, 8, 10)),
         ("[resize]\nheight=3\nwidth=40\n", (6, 3, 40)),
         ("[pad]\npad_back=2\npad_left=1\n", (8, 8, 11)),
         ("[avgpool]\n[mul]\nfrom=input,-1\n", (6, 8, 10)),

@@ -30,8 +30,8 @@ WRONG_WORDS = {
     _NET + "[conv]\n[lstm_of_something]\n": (
         "6: [lstm_of_something] is not a section this engine knows; known are: convolutional connected "
         "deconvolutional maxpool avgpool upsample route shortcut scale_channels pool activation prelu exp "
-        "sqrt abs neg add sub mul div minimum maximum reduce reshape transpose slice pad resize matmul "
-        "constant input reorg crop dropout cost softmax region yolo conv conn deconv max avg soft"
+        "sqrt abs neg add sub mul div minimum maximum reduce layer_norm reshape transpose slice pad resize "
+        "matmul constant input reorg crop dropout cost softmax region yolo conv conn deconv max avg soft"
     ),
     _NET + "[conv\n": "5: '[conv' is not a section header; write [name]",
     _NET + "[conv] x\n": "5: '[conv]x' is not a section header; write [name]",

@@ -397,8 +397,15 @@ class CfgGenerator {
 
   std::string reduce() {
     constexpr const char* kTypes[] = {"mean", "sum", "max", "min", "l2"};
-    std::string text = "[reduce]\ntype=" + std::string(kTypes[random_.integer(0, 4)]) + "\naxes=";
-    text += axis();
+    return "[reduce]\ntype=" + std::string(kTypes[random_.integer(0, 4)]) + "\n" + axes();
+  }
+
+  std::string layer_norm() {
+    return "[layer_norm]\n" + (chance(20) ? std::string("epsilon=0\n") : "") + axes();
+  }
+
+  std::string axes() {
+    std::string text = "axes=" + axis();
     if (chance(40)) text += "," + axis();
     return text + "\n";
   }
@@ -513,7 +520,8 @@ class CfgGenerator {
       case 13:
         return deconvolution();
       default:
-        return chance(50) ? join_along() : "[softmax]\naxis=" + axis() + "\n";
+        if (chance(40)) return join_along();
+        return chance(50) ? layer_norm() : "[softmax]\naxis=" + axis() + "\n";
     }
   }
 
