@@ -175,10 +175,9 @@ class Builder:
 
     def layer_norm(self, name: str, axes: Sequence[int], epsilon: float) -> str:
         """(x - mean) / sqrt(variance + epsilon) over axes."""
-        centred = self.emit("Sub", name, self.emit("ReduceMean", name, axes=tuple(axes)))
-        variance = self.emit("ReduceMean", self.emit("Mul", centred, centred), axes=tuple(axes))
-        deviation = self.emit("Sqrt", self.emit("Add", variance, self.scalar(epsilon)))
-        return self.emit("Div", centred, deviation)
+        if not 0 <= epsilon < math.inf:
+            raise self.source.unsupported(f"its epsilon is {epsilon:g}")
+        return self.emit("LayerNorm", name, axes=tuple(axes), epsilon=epsilon)
 
     def pool(
         self, op: str, name: str, attributes: Mapping[str, Attribute], *, ceil: bool, count_padding: bool

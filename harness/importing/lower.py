@@ -15,6 +15,7 @@ from harness.importing.sections import AXES, Chw, Sections, around, axis_places,
 from harness.importing.shapes import BINARY, REDUCTIONS, UNARY
 
 _WORDS = {"GeluTanh": "gelu_tanh", "Requantize": "linear"}
+_EPSILON = 1e-5  # that a [layer_norm] has without the key
 _FUNCTIONS = ("Abs", "Exp", "Neg", "Sqrt")  # with sections of their own
 _ELEMENTWISE = {"Max": "maximum", "Min": "minimum"}
 
@@ -258,18 +259,31 @@ def _softmax(s: Sections, node: Node) -> None:
     s.add("softmax", node, [s.place(node.inputs[0], view)], view, ("axis", AXES[place]))
 
 
-def _reduce(s: Sections, node: Node) -> None:
+def _along_axes(s: Sections, node: Node) -> tuple[Chw, list[int]]:
+    """The view of an input for an operation along several axes, and their places in it."""
     shape, axes = s.graph.shape(node.inputs[0]), node.integers("axes")
-    kind = node.op.removeprefix("Reduce").lower()
     places = axis_places(shape)
     axes = tuple(axis for axis in axes if shape[axis] != 1) or axes[:1]
     if places is not None and all(axis in places for axis in axes):
-        view, chosen = natural(shape), [places[axis] for axis in axes]
-    elif axes == tuple(range(axes[0], axes[-1] + 1)):
+        return natural(shape), [places[axis] for axis in axes]
+    if axes == tuple(range(axes[0], axes[-1] + 1)):
         before, after = math.prod(shape[: axes[0]]), math.prod(shape[axes[-1] + 1 :])
-        view, chosen = (before, math.prod(shape[axis] for axis in axes), after), [1]
-    else:
-        raise node.source.unsupported(f"a reduction over the axes {axes} of {shape}")
+        return (before, math.prod(shape[axis] for axis in axes), after), [1]
+    raise node.source.unsupported(f"the axes {axes} of {shape} together are not supported")
+
+
+def _layer_norm(s: Sections, node: Node) -> None:
+    view, chosen = _along_axes(s, node)
+    names = ",".join(AXES[place] for place in chosen)
+    keys: list[tuple[str, object]] = [("axes", names)]
+    if not math.isclose(node.number("epsilon"), _EPSILON, rel_tol=1e-6):
+        keys.append(("epsilon", node.number("epsilon")))
+    s.add("layer_norm", node, [s.place(node.inputs[0], view)], view, *keys)
+
+
+def _reduce(s: Sections, node: Node) -> None:
+    kind = node.op.removeprefix("Reduce").lower()
+    view, chosen = _along_axes(s, node)
     sizes = [1 if place in chosen else size for place, size in enumerate(view)]
     source, output = s.place(node.inputs[0], view), (sizes[0], sizes[1], sizes[2])
     if kind == "mean" and output == (view[0], 1, 1) and 0 not in chosen:
@@ -298,6 +312,7 @@ _RULES: Mapping[str, Callable[[Sections, Node], None]] = {
     **LAYERS,
     "Concat": _concat,
     "Expand": _expand,
+    "LayerNorm": _layer_norm,
     "MatMul": _matmul,
     "PRelu": _prelu,
     "Reshape": _reshape,

@@ -20,6 +20,7 @@ from harness.importing.passes.convolutions import fold_into_convolutions, matric
 from harness.importing.passes.fusing import clip_by_grids, fuse_activations
 from harness.importing.passes.grids import spread_grids
 from harness.importing.passes.identities import remove_identities, remove_repeated
+from harness.importing.passes.layer_norm import recognise_layer_norms
 from harness.importing.passes.powers import expand_functions
 from harness.importing.passes.transposes import move_transposes
 from harness.importing.sections import Sections
@@ -114,6 +115,7 @@ def simplify(graph: Graph) -> None:
     spread_grids(graph)
     recognise_activations(graph)
     expand_functions(graph)
+    recognise_layer_norms(graph)
     matrices_to_convolutions(graph)
     move_transposes(graph)
     fold_into_convolutions(graph)

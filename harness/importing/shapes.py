@@ -222,6 +222,11 @@ def _softmax(shapes: Shapes, attributes: Attributes) -> Shape:
     return shapes[0]
 
 
+def _layer_norm(shapes: Shapes, attributes: Attributes) -> Shape:
+    _check_axes(attributes["axes"], shapes[0])
+    return shapes[0]
+
+
 def _expand(shapes: Shapes, attributes: Attributes) -> Shape:
     wanted = tuple(attributes["shape"])
     return broadcast((shapes[0], wanted))
@@ -233,6 +238,7 @@ _RULES: Mapping[str, Callable[[Shapes, Attributes], Shape]] = {
     "Conv": _convolution,
     "ConvTranspose": _deconvolution,
     "Expand": _expand,
+    "LayerNorm": _layer_norm,
     "Linear": _linear,
     "MatMul": _matmul,
     "MaxPool": _pool,

@@ -275,6 +275,13 @@ def _reduce(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     return np.asarray(getattr(inputs[0], kind)(axis=axes, keepdims=True))
 
 
+def _layer_norm(section: Section, inputs: Images, numbers: Numbers) -> Floats:
+    axes = tuple(_AXES[word] for word in section.options["axes"].split(","))
+    x = inputs[0].astype(np.float64)
+    epsilon = float(section.options.get("epsilon", 1e-5))
+    return np.asarray((x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon))
+
+
 def _pad(section: Section, inputs: Images, numbers: Numbers) -> Floats:
     sides = [
         (section.integer(f"pad_{first}", 0), section.integer(f"pad_{last}", 0))
@@ -327,6 +334,7 @@ _KINDS: Mapping[str, Callable[[Section, Images, Numbers], Floats]] = {
     "prelu": lambda section, x, numbers: np.where(
         x[0] > 0, x[0], x[0] * numbers.take(x[0].shape[0]).reshape(-1, 1, 1)
     ),
+    "layer_norm": _layer_norm,
     "reduce": _reduce,
     "reshape": lambda section, x, numbers: x[0].reshape(_shape(section)),
     "resize": _resize,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from onnx_models import check, imported, kinds, model_of, node, random_input, run_imported
 
 RANDOM = np.random.default_rng(4)
@@ -213,4 +214,46 @@ def test_a_vision_transformer_block(tmp_path: Path) -> None:
     )
     found = check(model, tmp_path)
     assert kinds(found).count("convolutional") == 5
+    assert kinds(found).count("layer_norm") == 1
     assert [dict(section.keys).get("activation") for section in found.sections.found].count("gelu") == 1
+
+
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+@pytest.mark.parametrize("again", ["d", "e"])
+def test_layer_normalisation_that_is_spelt_out(square: str, again: str, tmp_path: Path) -> None:
+    """As exports before opset 17 write it, with one difference from the mean or with two equal ones."""
+    model = model_of(
+        [
+            node("ReduceMean", "x", "m", axes=[1]),
+            node("Sub", "x m", "d"),
+            *([node("Sub", "x m", "e")] if again == "e" else []),
+            node(square, f"{again} two" if square == "Pow" else f"d {again}", "s"),
+            node("ReduceMean", "s", "v", axes=[1]),
+            node("Add", "v tiny", "a"),
+            node("Sqrt", "a", "r"),
+            node("Div", "d r", "n"),
+            node("Mul", "n gain", "g"),
+            node("Add", "g offset"),
+        ],
+        (1, 6, 4, 5),
+        {"two": f32(2), "tiny": f32(1e-3), "gain": floats(6, 1, 1), "offset": floats(6, 1, 1)},
+    )
+    assert kinds(check(model, tmp_path)).count("layer_norm") == 1
+
+
+def test_other_quotients_are_no_layer_normalisation(tmp_path: Path) -> None:
+    """The mean of the squares lies along other axes than the mean."""
+    model = model_of(
+        [
+            node("ReduceMean", "x", "m", axes=[1]),
+            node("Sub", "x m", "d"),
+            node("Mul", "d d", "s"),
+            node("ReduceMean", "s", "v", axes=[1, 2]),
+            node("Add", "v tiny", "a"),
+            node("Sqrt", "a", "r"),
+            node("Div", "d r"),
+        ],
+        (1, 6, 4, 5),
+        {"tiny": f32(1e-3)},
+    )
+    assert "layer_norm" not in kinds(check(model, tmp_path))

@@ -91,6 +91,9 @@ ONE_OPERATOR = {
     "layer_norm": model_of(
         [node("LayerNormalization", "x s b", axis=-1)], (1, 6, 8), {"s": weights(8), "b": weights(8)}
     ),
+    "layer_norm_of_all_but_the_first": model_of(
+        [node("LayerNormalization", "x s", axis=1, epsilon=0.1)], (1, 4, 5, 6), {"s": weights(4, 5, 6)}
+    ),
     "group_norm": model_of(
         [node("GroupNormalization", "x s b", num_groups=2)],
         (1, 4, 5, 5),

@@ -14,7 +14,7 @@ from harness.importing.shapes import BINARY, REDUCTIONS, UNARY
 
 _MOST_STEPS = 200  # for each node
 _MOST_READERS = 256  # of a tensor whose readers are looked at again after a change
-_MOVABLE = UNARY | BINARY | REDUCTIONS | {"Concat", "Slice", "Pad", "Softmax"}
+_MOVABLE = UNARY | BINARY | REDUCTIONS | {"Concat", "LayerNorm", "Slice", "Pad", "Softmax"}
 
 
 def move_transposes(graph: Graph) -> None:
