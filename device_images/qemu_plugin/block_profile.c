@@ -5,7 +5,14 @@
 // The marks are system calls that do nothing: close() of file numbers that are never open.
 // kWarmCaches lets the caches fill, kStart begins the profile, kEnd ends it; `mpe bench --mark`
 // makes them, and with --profile also kLayerEnded + i when layer i has ended. Only the thread
-// that makes them is profiled. The caches are physically what the data says and no more: inclusive
+// that makes them is profiled.
+//
+// Without kWarmCaches the caches are empty at kStart, but the profile is that of a second run with
+// the same accesses: at kEnd, the misses of the first cache are replayed on the caches as the run
+// has left them. This takes half of the time of a run for warm caches. Runs of more than
+// kMostEvents misses are not replayed: what the caches hold at their beginning is nothing to them.
+//
+// The caches are physically what the data says and no more: inclusive
 // of nothing, least recently used, written back, allocated on writes; lines have 64 bytes.
 //
 // Arguments: out=FILE, and for every level of data cache, from the first on, cache=KIB/WAYS.
@@ -69,6 +76,7 @@ enum { kAllAccesses = 3, kUsesNoRegisters = 0 };
 enum { kWarmCaches = 7777776, kStart = 7777777, kEnd = 7777778 };
 enum { kLayerEnded = 7780000, kMaxLayers = 10000 };
 enum { kBlock = 1, kSegment = 2, kFinish = 3 };
+enum { kMostEvents = 8 << 20 };
 static const char kMagic[] = "MPEBLK01";
 
 // ---------------------------------------------------------------- what is counted
@@ -83,12 +91,28 @@ typedef struct {
 typedef struct Block {
   Counts counts;
   struct Block* next_run;  // of those that ran since the last mark
+  Counts* replayed;        // where a replay counts
   uint64_t address;
   int64_t number;  // in the file; -1: not there yet
   uint32_t length;
   uint32_t instructions[];
 } Block;
 
+// What ran between two marks.
+typedef struct Segment {
+  struct Segment* next;
+  uint64_t mark;
+  uint64_t written_back;
+  size_t events_end;  // of `events`
+  uint32_t count;
+  struct {
+    Block* block;
+    Counts counts;
+  } rows[];
+} Segment;
+
+static Segment* segments;
+static Segment** last_segment = &segments;
 static Block* ran;
 static enum { kOff, kWarming, kCounting } state = kOff;
 static unsigned int profiled_cpu;
@@ -102,12 +126,17 @@ typedef struct {
   uint64_t* lines;  // [set][way], the most recently used first: line number * 2 + dirty; ~0: empty
   uint64_t streams[kStreams];  // the last line of each recent stream of misses
   unsigned int oldest_stream;
+  uint32_t* filled;  // [set]: lines that a replay has brought, at most `ways`
 } Cache;
 
 static Cache caches[kMaxLevels];
 static int levels;
 
 static const uint64_t kNoLine = ~UINT64_C(0);
+
+static void empty(Cache* cache) {
+  memset(cache->lines, 0xff, (size_t)(cache->set_mask + 1) * cache->ways * sizeof *cache->lines);
+}
 
 // Makes a line the most recently used of its set. Returns whether it was there; if it was not, and
 // a dirty one had to make room, `*evicted` is that one's number.
@@ -155,32 +184,67 @@ static void write_back(int level, uint64_t line) {
   written_back++;
 }
 
-static void access_line(Counts* counts, uint64_t line, bool store) {
+// ---------------------------------------------------------------- misses that are replayed
+
+// A miss of the first cache.
+typedef struct {
+  Block* block;
+  uint64_t line;     // * 2 + whether it was a store
+  uint64_t evicted;  // a dirty line that left the cache, or kNoLine
+} Event;
+
+static bool recording;
+static Event* events;
+static size_t event_count;
+static size_t event_room;
+
+static void record(Block* block, uint64_t line, bool store, uint64_t evicted) {
+  if (!recording) return;
+  if (event_count == event_room) {
+    event_room = event_room == 0 ? 1 << 16 : 2 * event_room;
+    Event* more = event_room > kMostEvents ? NULL : realloc(events, event_room * sizeof *events);
+    recording = more != NULL;
+    if (!recording) return;
+    events = more;
+  }
+  events[event_count++] = (Event){block, line << 1 | (uint64_t)store, evicted};
+}
+
+// A line comes to the first cache, from which `evicted` has to leave.
+static void missed(Counts* counts, uint64_t line, uint64_t evicted) {
+  count_miss(counts, 0, line);
+  if (evicted != kNoLine) write_back(1, evicted);
+  for (int level = 1; level < levels; level++) {
+    if (touch(&caches[level], line, false, &evicted)) return;
+    count_miss(counts, level, line);
+    if (evicted != kNoLine) write_back(level + 1, evicted);
+  }
+}
+
+static void access_line(Block* block, uint64_t line, bool store) {
   // Most accesses are to the line that was used last.
   uint64_t* first = caches[0].lines + (line & caches[0].set_mask) * caches[0].ways;
   if (*first >> 1 == line) {
     *first |= (uint64_t)store;
     return;
   }
-  for (int level = 0; level < levels; level++) {
-    uint64_t evicted;
-    if (touch(&caches[level], line, store && level == 0, &evicted)) return;
-    count_miss(counts, level, line);
-    if (evicted != kNoLine) write_back(level + 1, evicted);
-  }
+  uint64_t evicted;
+  if (touch(&caches[0], line, store, &evicted)) return;
+  record(block, line, store, evicted);
+  missed(&block->counts, line, evicted);
 }
 
 static void memory_accessed(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t address,
                             void* data) {
   if (state == kOff || cpu != profiled_cpu) return;
-  Counts* counts = &((Block*)data)->counts;
-  counts->accesses++;
+  Block* block = data;
+  block->counts.accesses++;
   const bool store = qemu_plugin_mem_is_store(info);
   const uint64_t size = UINT64_C(1) << qemu_plugin_mem_size_shift(info);
   const uint64_t first = address >> kLineShift;
   const uint64_t last = (address + size - 1) >> kLineShift;
-  access_line(counts, first, store);
-  if (last != first) access_line(counts, last, store);
+  access_line(block, first, store);
+  if (last != first) access_line(block, last, store);
 }
 
 static void block_executed(unsigned int cpu, void* data) {
@@ -235,25 +299,88 @@ static void forget_counts(void) {
   written_back = 0;
 }
 
-static void write_segment(uint64_t mark) {
+static void end_segment(uint64_t mark) {
   uint32_t count = 0;
-  for (Block* block = ran; block != NULL; block = block->next_run) {
-    count++;
+  for (Block* block = ran; block != NULL; block = block->next_run) count++;
+  Segment* segment = malloc(sizeof *segment + count * sizeof segment->rows[0]);
+  if (segment == NULL) abort();
+  segment->next = NULL;
+  segment->mark = mark;
+  segment->written_back = written_back;
+  segment->events_end = event_count;
+  segment->count = count;
+  uint32_t row = 0;
+  for (Block* block = ran; block != NULL; block = block->next_run, row++) {
+    segment->rows[row].block = block;
+    segment->rows[row].counts = block->counts;
+  }
+  *last_segment = segment;
+  last_segment = &segment->next;
+  forget_counts();
+}
+
+// The first cache holds what the run has left there. Until as many lines have come to a set as it
+// has ways, they may be there already; from then on the set is as it was in the run.
+static void replay_event(const Event* event) {
+  Cache* first = &caches[0];
+  const uint64_t line = event->line >> 1;
+  uint64_t evicted = event->evicted;
+  uint32_t* filled = &first->filled[line & first->set_mask];
+  if (*filled < first->ways) {
+    ++*filled;
+    if (touch(first, line, (event->line & 1) != 0, &evicted)) return;
+  }
+  missed(event->block->replayed, line, evicted);
+}
+
+static void replay(void) {
+  const size_t sets = (size_t)caches[0].set_mask + 1;
+  caches[0].filled = calloc(sets, sizeof *caches[0].filled);
+  if (caches[0].filled == NULL) abort();
+  size_t place = 0;
+  for (Segment* segment = segments; segment != NULL; segment = segment->next) {
+    for (uint32_t i = 0; i < segment->count; i++) {
+      Counts* counts = &segment->rows[i].counts;
+      memset(counts->misses, 0, sizeof counts->misses);
+      memset(counts->streamed, 0, sizeof counts->streamed);
+      segment->rows[i].block->replayed = counts;
+    }
+    written_back = 0;
+    for (; place < segment->events_end; place++) replay_event(&events[place]);
+    segment->written_back = written_back;
+  }
+  free(caches[0].filled);
+}
+
+static void forget_segments(void) {
+  while (segments != NULL) {
+    Segment* segment = segments;
+    segments = segment->next;
+    free(segment);
+  }
+  last_segment = &segments;
+  free(events);
+  events = NULL;
+  event_count = event_room = 0;
+}
+
+static void write_segment(const Segment* segment) {
+  for (uint32_t i = 0; i < segment->count; i++) {
+    Block* block = segment->rows[i].block;
     if (block->number >= 0) continue;
     block->number = blocks_written++;
     write_record(kBlock, block->length);
     fwrite(&block->address, sizeof block->address, 1, file);
     fwrite(block->instructions, sizeof(uint32_t), block->length, file);
   }
-  write_record(kSegment, count);
-  fwrite(&mark, sizeof mark, 1, file);
-  fwrite(&written_back, sizeof written_back, 1, file);
-  for (const Block* block = ran; block != NULL; block = block->next_run) {
-    const uint64_t number = (uint64_t)block->number;
+  write_record(kSegment, segment->count);
+  fwrite(&segment->mark, sizeof segment->mark, 1, file);
+  fwrite(&segment->written_back, sizeof segment->written_back, 1, file);
+  for (uint32_t i = 0; i < segment->count; i++) {
+    const uint64_t number = (uint64_t)segment->rows[i].block->number;
     fwrite(&number, sizeof number, 1, file);
-    fwrite(&block->counts, sizeof block->counts, 1, file);
+    fwrite(&segment->rows[i].counts, sizeof segment->rows[i].counts, 1, file);
   }
-  forget_counts();
 }
 
 static void fail(const char* what) {
@@ -262,7 +389,7 @@ static void fail(const char* what) {
   qemu_plugin_outs("\n");
 }
 
-static void begin(void) {
+static void begin(bool warm) {
   // A program that starts anew is profiled anew: the last profile counts.
   if (file != NULL) fclose(file);
   file = fopen(path, "wb");
@@ -271,10 +398,21 @@ static void begin(void) {
     return;
   }
   forget_counts();
+  forget_segments();
+  recording = !warm && levels > 0;
+  if (recording) {
+    for (int level = 0; level < levels; level++) empty(&caches[level]);
+  }
   fwrite(kMagic, strlen(kMagic), 1, file);
 }
 
 static void finish(void) {
+  if (recording) replay();
+  recording = false;
+  for (const Segment* segment = segments; segment != NULL; segment = segment->next) {
+    write_segment(segment);
+  }
+  forget_segments();
   write_record(kFinish, 0);
   const bool failed = ferror(file) != 0;
   if (fclose(file) != 0 || failed) {
@@ -292,11 +430,11 @@ static void system_called(qemu_plugin_id_t id, unsigned int cpu, int64_t number,
   const uint32_t mark = (uint32_t)a1;
   if (mark == kWarmCaches || mark == kStart) {
     profiled_cpu = cpu;
+    if (mark == kStart) begin(state == kWarming);
     state = mark == kStart ? kCounting : kWarming;
-    if (mark == kStart) begin();
   } else if (state == kCounting && file != NULL && cpu == profiled_cpu &&
              (mark == kEnd || (mark >= kLayerEnded && mark < kLayerEnded + kMaxLayers))) {
-    write_segment(mark);
+    end_segment(mark);
     if (mark == kEnd) {
       state = kOff;
       finish();
@@ -315,10 +453,9 @@ static bool add_cache(const char* text) {
   Cache* cache = &caches[levels++];
   cache->ways = ways;
   cache->set_mask = sets - 1;
-  const size_t bytes = (size_t)(sets * ways) * sizeof *cache->lines;
-  cache->lines = malloc(bytes);
+  cache->lines = malloc((size_t)(sets * ways) * sizeof *cache->lines);
   if (cache->lines == NULL) return false;
-  memset(cache->lines, 0xff, bytes);
+  empty(cache);
   return true;
 }
 

@@ -67,7 +67,7 @@ class Bench {
 
   Samples measure() {
     using Clock = std::chrono::steady_clock;
-    if (arguments_.mark) close(kWarmupBegins);
+    if (arguments_.mark && arguments_.warmup > 0) close(kWarmupBegins);
     for (int i = 0; i < arguments_.warmup; ++i) session_.run(image_);
 
     std::function<void(int)> mark_of_layer;

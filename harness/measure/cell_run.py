@@ -74,7 +74,7 @@ def measure(
     with ThreadPoolExecutor(1) if board.emulated else nullcontext() as beside:
         predicting = None
         if beside:
-            marked = execution.marked_bench(warmup=1, profile=True)
+            marked = execution.marked_bench(profile=True)
             profiled = profile_command(board, marked, cell.protocol.timeout) if marked else None
             profile = profiled[0] if profiled else None
             context = copy_context()
@@ -107,7 +107,7 @@ def deployed(board: Board, cell: Cell, files: Files, multiply_adds: int = 0) -> 
 def _counted(board: Board, execution: Execution, result: CellResult, timeout: float) -> CellResult:
     """Adds the instructions of one inference under an emulator, which may lack the board's best instruction
     set; or the reason why they are unknown."""
-    command = execution.marked_bench(warmup=0, profile=False)
+    command = execution.marked_bench(profile=False)
     if board.instruction_counter is None or command is None:
         return result
     try:

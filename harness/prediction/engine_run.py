@@ -135,7 +135,7 @@ def _profiled(board: EmulatedBoard, inference: Inference, engine: Path) -> Profi
         workload=Workload(),
         options=replace(inference.options, calibration=paths.get("calibration")),
     )
-    command = execution.marked_bench(warmup=1, profile=True)
+    command = execution.marked_bench(profile=True)
     profiled = profile_command(board, command, _TIMEOUT_SECONDS)
     if profiled is None:
         raise BuildError(f"{board.target.name}: the profiler is not available on its emulated board")

@@ -118,9 +118,10 @@ class Execution(ABC):
     def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
         """Measures at least `runs` inferences that take at least `min_seconds`, in one process."""
 
-    def marked_bench(self, *, warmup: int, profile: bool) -> Command[BenchResult] | None:
+    def marked_bench(self, *, profile: bool) -> Command[BenchResult] | None:
         """Runs one inference on one thread, between the marks that a board's profiler and instruction counter
-        look for."""
+        look for. Those before it are needed only if the first inference does more than later ones: the
+        profiler fills the caches itself."""
         return None
 
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:

@@ -109,14 +109,14 @@ class EngineExecution(Execution):
         )
         return self._bench(argv, asked, f"mpe bench on {self.board}")
 
-    def marked_bench(self, *, warmup: int, profile: bool) -> Command[BenchResult]:
+    def marked_bench(self, *, profile: bool) -> Command[BenchResult]:
         # One thread: waiting threads spin, which adds a random number of instructions.
         argv = bench_arguments(
             self.paths["program"],
             cfg=self.paths["cfg"],
             weights=self.paths["weights"],
             options=replace(self.options, threads=1),
-            warmup=warmup,
+            warmup=0,
             runs=1,
             profile=profile,
             mark=True,

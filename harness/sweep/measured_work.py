@@ -85,7 +85,7 @@ def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
         calibration=inputs.calibration(cell.variant),
         libraries=runtime.libraries(cell.target, cell.options),
     )
-    command = deployed(board, cell, files).marked_bench(warmup=1, profile=True)
+    command = deployed(board, cell, files).marked_bench(profile=True)
     profiled = profile_command(board, command, cell.protocol.timeout) if command else None
     if profiled is None:
         from harness.qemu.profiler import profiling_missing

@@ -3,6 +3,8 @@
 //   marked N      runs a loop of N rounds between the marks that `mpe bench --mark` makes
 //   marked rN     twice reads a byte of every cache line in N KiB, first warming the caches
 //   marked wN     the same, writing
+//   marked RN     once reads a byte of every cache line in N KiB, without warming the caches
+//   marked WN     the same, writing
 //   marked lN     like N, in two layers, of N rounds and of 2 N
 //   marked dot    executes a dot product, which the Cortex-A72 does not have
 
@@ -42,14 +44,17 @@ static void walk(long bytes, char write) {
 }
 
 __attribute__((used)) static void run(const char* word) {
+  const char kind = word[0] | 0x20;  // in lower case
   if (word[0] == 'd') {
     __asm__ volatile(".inst 0x4e829420" ::: "v0");  // sdot v0.4s, v1.16b, v2.16b
-  } else if (word[0] == 'r' || word[0] == 'w') {
+  } else if (kind == 'r' || kind == 'w') {
     const long bytes = number(word + 1) << 10;
-    call(kClose, kWarmCaches, 0, 0);
-    walk(bytes, word[0] == 'w');
+    if (word[0] == kind) {
+      call(kClose, kWarmCaches, 0, 0);
+      walk(bytes, kind == 'w');
+    }
     call(kClose, kStart, 0, 0);
-    walk(bytes, word[0] == 'w');
+    walk(bytes, kind == 'w');
     call(kClose, kEnd, 0, 0);
   } else {
     const char layers = word[0] == 'l';
