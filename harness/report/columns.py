@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from harness.report import table
 from harness.report.comparison import BASELINE, TOO_FEW_ROUNDS
 from harness.report.notes import COUNTED_BY_EMULATOR, MARK, THROTTLED
 from harness.report.pareto import MIB
 from harness.report.result import Row
+from harness.report.table import NOTHING, figure
 
-NOTHING = "–"  # noqa: RUF001 - a dash for missing figures
+Column = table.Column[Row]
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A heading, and the text of a row below it."""
-
-    heading: str
-    text: Callable[[Row], str]
-    number: bool = True
-    detail: bool = False  # in Markdown and HTML only
-    spare: int = 0  # narrow terminals drop the largest first; 0: never
-
-
-def figure(value: float | None, unit: float = 1) -> str:
-    """Three significant digits, no exponent."""
-    if value is None:
-        return NOTHING
-    scaled = value / unit
-    digits = 0 if abs(scaled) >= 100 else 1 if abs(scaled) >= 10 else 2
-    return f"{scaled:,.{digits}f}"
 
 
 def _fps(row: Row) -> str:

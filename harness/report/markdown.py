@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.report.tables import Table, tables
+from harness.report.table import R, Table
+from harness.report.tables import tables
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
@@ -14,25 +15,27 @@ if TYPE_CHECKING:
 
 def markdown(report: Report) -> str:
     """The report's tables, in GitHub's dialect."""
-    parts = [f"# {_escape(report.sweep)}", *map(_table, tables(report)), "## Machine"]
+    parts = [f"# {escaped(report.sweep)}", *map(markdown_table, tables(report)), "## Machine"]
     parts.append(
-        "\n".join(f"- {_escape(name)}: {_escape(value)}" for name, value in report.environment.items())
+        "\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in report.environment.items())
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _table(table: Table) -> str:
+def markdown_table(table: Table[R]) -> str:
+    """A table with its title and notes."""
     rules = ["---:" if column.number else ":---" for column in table.columns]
-    lines = [_line([_escape(column.heading) for column in table.columns]), _line(rules)]
-    lines += [_line([_escape(text) for text in table.cells(row)]) for row in table.rows]
-    notes = "\n".join(f"- {_escape(note)}" for note in table.notes)
-    common = f"{_escape(table.common)}\n\n" if table.common else ""
-    return f"## {_escape(table.title)}\n\n{common}" + "\n".join(lines) + f"\n\n{notes}"
+    lines = [_line([escaped(column.heading) for column in table.columns]), _line(rules)]
+    lines += [_line([escaped(text) for text in table.cells(row)]) for row in table.rows]
+    notes = "\n".join(f"- {escaped(note)}" for note in table.notes)
+    common = f"{escaped(table.common)}\n\n" if table.common else ""
+    return f"## {escaped(table.title)}\n\n{common}" + "\n".join(lines) + f"\n\n{notes}"
 
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text without markup."""
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", one_paragraph(text))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from harness.config.sweep import Build
-from harness.report import columns
-from harness.report.columns import NOTHING, Column, figure
+from harness.report import columns, table
+from harness.report.columns import Column
 from harness.report.notes import (
     cause_notes,
     comparison_notes,
@@ -16,26 +15,12 @@ from harness.report.notes import (
     percentile_notes,
 )
 from harness.report.result import Report, Row, group_of
+from harness.report.table import NOTHING, figure
 
 __all__ = ["NOTHING", "Column", "Table", "figure", "tables"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A title, columns and rows; `common` has the values that all rows share, `notes` the sentences below."""
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    common: str = ""
-    notes: Sequence[str] = field(default_factory=list)
-
-    def cells(self, row: Row) -> list[str]:
-        return [column.text(row) for column in self.columns]
-
-    def brief(self) -> Table:
-        """Without details."""
-        return replace(self, columns=[column for column in self.columns if not column.detail])
+Table = table.Table[Row]
 
 
 def tables(report: Report) -> list[Table]:
@@ -69,6 +54,7 @@ def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
             *columns.ending(rows),
         ],
         rows=rows,
+        style=_style,
         notes=[
             *notes,
             *instruction_notes(rows),
@@ -94,6 +80,12 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
             *columns.ending(rows),
         ],
         rows=rows,
+        style=_style,
         common=common,
         notes=[*general_notes(rows), *comparison_notes(rows), *percentile_notes(rows), *cause_notes(rows)],
     )
+
+
+def _style(row: Row) -> str | None:
+    styles = {"failed": "red", "skipped": "dim", "pending": "dim"}
+    return "bold" if row.pareto_optimal else styles.get(row.status)

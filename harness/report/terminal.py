@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.report.tables import Column, Table, tables
+from harness.report.table import Column, R, Table
+from harness.report.tables import tables
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from harness.report.result import Report, Row
+    from harness.report.result import Report
 
 
 _GAP = 2  # between columns, one of them the box's
@@ -23,31 +26,42 @@ _GAP = 2  # between columns, one of them the box's
 def print_report(report: Report) -> None:
     """Prints all tables, without details, to standard output."""
     terminal = console.stdout()
-    for table in (table.brief() for table in tables(report)):
-        shown, without = fitted(table, terminal.width)
-        terminal.print(_text(table.title), style="italic")
-        if table.common:
-            terminal.print(_text(table.common), style="dim")
-        terminal.print(_rich(shown, terminal.width))
-        notes = list(table.notes)
-        if without:
-            names = ", ".join(column.heading for column in without)
-            notes.append(f"Columns that do not fit here: {names}. Markdown, HTML and --json have all.")
-        for note in notes:
-            for line in _text(note).wrap(terminal, max(terminal.width - 2, 20)):
-                line.rstrip()
-                terminal.print("  ", line, sep="", style="dim")
-        terminal.print()
+    for table in tables(report):
+        print_table(terminal, table)
 
 
-def fitted(table: Table, width: int) -> tuple[Table, list[Column]]:
+def print_table(terminal: Console, table: Table[R], elsewhere: str = "Markdown, HTML and --json") -> None:
+    """Prints a table without details. `elsewhere` names the formats that have all columns."""
+    brief = table.brief()
+    shown, without = fitted(brief, terminal.width)
+    terminal.print(_text(brief.title), style="italic")
+    if brief.common:
+        terminal.print(_text(brief.common), style="dim")
+    terminal.print(_rich(shown, terminal.width))
+    notes = list(brief.notes)
+    if without:
+        names = ", ".join(column.heading for column in without)
+        notes.append(f"Columns that do not fit here: {names}. {elsewhere} have all.")
+    print_notes(terminal, notes)
+    terminal.print()
+
+
+def print_notes(terminal: Console, notes: Sequence[str]) -> None:
+    """Prints sentences, indented."""
+    for note in notes:
+        for line in _text(note).wrap(terminal, max(terminal.width - 2, 20)):
+            line.rstrip()
+            terminal.print("  ", line, sep="", style="dim")
+
+
+def fitted(table: Table[R], width: int) -> tuple[Table[R], list[Column[R]]]:
     """The table with folded headings and without the least important columns, as far as needed for this width
     in characters; and the columns that were left out."""
     columns = list(table.columns)
     if _width(table) <= width:
         return table, []
     narrow = {id(column): replace(column, heading=_folded(column, table)) for column in columns}
-    without: list[Column] = []
+    without: list[Column[R]] = []
     while True:
         shown = replace(table, columns=[narrow[id(column)] for column in columns])
         spare = [column for column in columns if column.spare]
@@ -57,7 +71,7 @@ def fitted(table: Table, width: int) -> tuple[Table, list[Column]]:
         columns.remove(without[-1])
 
 
-def _width(table: Table) -> int:
+def _width(table: Table[R]) -> int:
     from rich.cells import cell_len
 
     widths = [
@@ -67,7 +81,7 @@ def _width(table: Table) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _folded(column: Column, table: Table) -> str:
+def _folded(column: Column[R], table: Table[R]) -> str:
     """A heading folded to the width of its column, if its words allow."""
     from rich.cells import cell_len
 
@@ -76,11 +90,11 @@ def _folded(column: Column, table: Table) -> str:
     return "\n".join(textwrap.wrap(column.heading, width, break_on_hyphens=False))
 
 
-def _texts(column: Column, table: Table) -> list[str]:
+def _texts(column: Column[R], table: Table[R]) -> list[str]:
     return [one_paragraph(column.text(row)) for row in table.rows]
 
 
-def _rich(table: Table, width: int) -> RichTable:
+def _rich(table: Table[R], width: int) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
 
@@ -96,13 +110,8 @@ def _rich(table: Table, width: int) -> RichTable:
             overflow="fold",
         )
     for row in table.rows:
-        found.add_row(*map(_text, table.cells(row)), style=_style(row))
+        found.add_row(*map(_text, table.cells(row)), style=table.style(row))
     return found
-
-
-def _style(row: Row) -> str | None:
-    styles = {"failed": "red", "skipped": "dim", "pending": "dim"}
-    return "bold" if row.pareto_optimal else styles.get(row.status)
 
 
 def _text(text: str) -> Text:
