@@ -21,3 +21,8 @@ def processes(generator: np.random.Generator, rounds: int, count: int, offsets: 
     fraction, and each varies by 0.5 %."""
     levels = 100 * (1 + generator.normal(0, offsets, (rounds, 1)))
     return levels * (1 + generator.normal(0, 0.005, (rounds, count)))
+
+
+def with_outliers(generator: np.random.Generator, samples: np.ndarray) -> np.ndarray:
+    """The samples, 2 % of them half as long again."""
+    return samples * np.where(generator.random(samples.shape) < 0.02, 1.5, 1.0)
