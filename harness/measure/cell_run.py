@@ -60,6 +60,7 @@ def measure(
         peak_rss_bytes=max(bench.peak_rss_bytes or 0 for bench in benches) or None,
         conversion_ms=sum(layer.conversion_ns for layer in layers) / 1e6,
         rounds=[len(each.samples) for each in rounds],
+        warmup=cell.protocol.warmup,
         board=board.name,
         throttled=conditions.throttled if conditions else None,
         attempts=max((run.attempts for run in watched), default=None),

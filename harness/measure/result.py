@@ -41,6 +41,7 @@ class CellResult:
     p90_ms: float | None = None
     p99_ms: float | None = None
     rounds: Sequence[int] | None = None  # number of samples of each process; None: one process
+    warmup: int | None = None  # inferences before the samples of each process
     board: str | None = None  # the name of the device
     throttled: bool | None = None
     attempts: int | None = None  # runs until one was not throttled; the maximum over all rounds
