@@ -21,7 +21,7 @@ from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, O
 from harness.measure.spec import CellSpec
 from harness.runtimes.base import LayerResult
 from harness.store.errors import damaged, no_store, store_errors
-from harness.store.records import PlannedCell, Table
+from harness.store.records import PlannedCell, StoredRun, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns
 
 _KEYS = {"cell": str, "accuracy": str | None}
@@ -150,6 +150,17 @@ class StoreReader:
             {"id": int, "sweep": str},
         )
         return (rows[0][0], rows[0][1]) if rows else None
+
+    def runs(self) -> list[StoredRun]:
+        """All runs that got as far as a plan, the earliest first."""
+        kinds = {"id": int, "sweep": str, "started": float}
+        query = "SELECT id, sweep, started FROM runs WHERE id IN (SELECT run FROM plan) ORDER BY id"
+        return [StoredRun(id=run, sweep=sweep, started=at) for run, sweep, at in self._rows(query, (), kinds)]
+
+    def measured_in(self, key: str) -> int | None:
+        """The run that a cell's result is from; None: it has no result."""
+        rows = self._rows("SELECT run FROM cells WHERE key = ?", (key,), {"run": int})
+        return rows[0][0] if rows else None
 
     def planned(self, run: int) -> list[PlannedCell]:
         """The cells of a run."""

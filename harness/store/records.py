@@ -26,3 +26,12 @@ class PlannedCell:
     spec: CellSpec
     key: str
     accuracy_key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """An earlier execution of a sweep."""
+
+    id: int
+    sweep: str
+    started: float  # seconds since 1970
