@@ -23,6 +23,7 @@ COMMANDS = {
     "image": "build the arm64 image of a target",
     "run": "run a sweep",
     "report": "show the results of a sweep again",
+    "compare": "compare two runs and find regressions",
     "predict": "predict a board's speed from an emulated run",
     "eval": "measure accuracy on the host",
     "detect": "detect objects in pictures",

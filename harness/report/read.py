@@ -103,13 +103,17 @@ def _millijoules(result: CellResult) -> float | None:
     return 1e3 * conditions.energy_joules / conditions.energy_seconds / fps
 
 
+def in_rounds(samples: Sequence[int], lengths: Sequence[int] | None) -> list[list[int]]:
+    """The samples of each round; `lengths` are the numbers of their samples, which older stores lack."""
+    after = iter(samples)
+    return [part for length in lengths or [len(samples)] if (part := list(islice(after, length)))]
+
+
 def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[str, Any]:
-    """The intervals, drift and outliers of a cell's times; `lengths` are those of its rounds, which older
-    stores lack."""
+    """The intervals, drift and outliers of a cell's times."""
     if not samples:
         return {}
-    after = iter(samples)
-    rounds = [part for length in lengths or [len(samples)] if (part := list(islice(after, length)))]
+    rounds = in_rounds(samples, lengths)
     intervals = zip(_PERCENTS, percentile_intervals(rounds, _PERCENTS), strict=True)
     trend = drift(rounds)
     time = mean_time(rounds)

@@ -104,6 +104,18 @@ def test_results_are_reported_where_nothing_can_be_written(
     assert contents(folder) == before
 
 
+def test_results_are_compared_where_nothing_can_be_written(
+    results: Path, read_only: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = read_only(results)
+    before = contents(folder)
+    assert cli.main(["compare", str(folder), str(results), "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (cell["outcome"], cell["ratio"]) == ("not tested", 1)
+    assert cell["reason"] == "too few rounds: 1, at least 3 are needed"
+    assert contents(folder) == before
+
+
 def test_results_in_the_log_of_a_killed_run_are_read_from_a_read_only_folder(
     results: Path, read_only: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

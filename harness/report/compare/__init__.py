@@ -1,0 +1,1 @@
+"""What changed between two runs: which cells became slower or faster, and which results differ."""
