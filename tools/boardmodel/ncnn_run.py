@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from harness.boards.base import Board
     from tools.boardmodel.published import PublishedBoard
 
-# A Python program runs on the board: the image with Python 3.11, and its C library.
-IMAGE, GLIBC = "python", "2.36"
+# A Python program runs on the board: an image with Python 3.11, and its C library.
+IMAGE, GLIBC = "pi4", "2.36"
 PYTHON = "/usr/bin/python3"
 TIMEOUT = 3600.0
 _UNPACK_TIMEOUT = 300.0
