@@ -38,6 +38,7 @@ class PostProcess:
 class ImportDescription:
     """The outputs of an imported model."""
 
+    names: tuple[str, ...]  # in the model's own file
     shapes: tuple[Shape, ...]  # without the batch
     post_process: PostProcess | None = None
 
@@ -50,6 +51,7 @@ def import_description(cfg: Path) -> ImportDescription | None:
     data = read_json(file, limit=_LARGEST_FILE, what="the description of an import")
     try:
         return ImportDescription(
+            names=tuple(str(output.get("name", "")) for output in data["outputs"]),
             shapes=tuple(_without_batch(output["shape"]) for output in data["outputs"]),
             post_process=next(
                 (_post_process(cut) for cut in data["cut"] if cut["operator"] == _POST_PROCESS), None

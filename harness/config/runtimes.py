@@ -4,4 +4,5 @@ from __future__ import annotations
 
 RUNTIMES = {  # name: module and class, imported when a sweep uses it
     "engine": "harness.runtimes.engine_runtime:EngineRuntime",
+    "onnxruntime": "harness.runtimes.onnxruntime_runtime:OnnxRuntime",
 }

@@ -58,6 +58,7 @@ def measure(
         isa=last.isa,
         instructions=last.instructions,
         peak_rss_bytes=max(bench.peak_rss_bytes or 0 for bench in benches) or None,
+        interpreter_rss_bytes=last.interpreter_rss_bytes,
         conversion_ms=sum(layer.conversion_ns for layer in layers) / 1e6,
         rounds=[len(each.samples) for each in rounds],
         warmup=cell.protocol.warmup,
@@ -92,8 +93,9 @@ def measure(
 def deployed(board: Board, cell: Cell, files: Files, multiply_adds: int = 0) -> Execution:
     """Brings a cell's files to a board."""
     runtime = find_runtime(cell.runtime)
+    wanted = runtime.deployed_files(files, board)
     with boards_fault(but=ConfigurationError):  # about a file on this machine
-        paths = board.deploy(runtime.deployed_files(files))
+        paths = board.deploy(wanted)
     with boards_fault():
         environment = library_path(paths[library.name] for library in files.libraries)
     workload = Workload(

@@ -49,6 +49,7 @@ class CellResult:
     conditions: CellConditions | None = None
     wall_seconds: float | None = None  # all turns of the cell together
     peak_rss_bytes: int | None = None
+    interpreter_rss_bytes: int | None = None  # of these, the interpreter's before it loads the runtime
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     isa: str | None = None

@@ -20,8 +20,12 @@ from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import Options
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from harness.boards.base import Board
     from harness.config.darknet_cfg import DarknetCfg
+    from harness.config.file_kind import Kind
     from harness.config.sweep import Build
     from harness.config.targets import Target
     from harness.errors import HarnessError
@@ -52,6 +56,15 @@ class Files:
     calibration: Path | None = None
     samples: Path | None = None  # images as .npy, for the digests
     libraries: Sequence[Path] = ()  # loaded by the program
+    model: Path | None = None  # executed in place of cfg and weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFile:
+    """A file that a runtime executes in place of a cfg and its weights."""
+
+    path: Path
+    outputs: Mapping[int, str]  # the names of its outputs, by the layers of the cfg that compute the same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +101,7 @@ class BenchResult:
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     peak_rss_bytes: int | None = None
+    interpreter_rss_bytes: int | None = None  # of these: the interpreter's before it loads the runtime
     instructions: int | None = None  # of one inference
     threads: int | None = None
     isa: str | None = None
@@ -136,6 +150,13 @@ class Execution(ABC):
 class Runtime(ABC):
     """Executes models on boards."""
 
+    formats: Sequence[Kind] = ()  # of model files that it executes; none: it executes cfg and weights
+
+    @property
+    def version(self) -> str:
+        """Its version; "" if it has that of harness."""
+        return ""
+
     @abstractmethod
     def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
         """Builds or finds the program for a target, able to run `algorithms`. Raises HarnessError."""
@@ -148,8 +169,9 @@ class Runtime(ABC):
         """The hash of these libraries, without making them; "" without libraries."""
         return ""
 
-    def deployed_files(self, files: Files) -> Mapping[str, Path]:
-        """The files to deploy, by the names with which `execution` gets their paths on the board."""
+    def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
+        """The files to deploy, by the names with which `execution` gets their paths on the board. Raises
+        HarnessError if the board cannot execute them."""
         named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
         return named | {library.name: library for library in files.libraries}
 
@@ -158,6 +180,13 @@ class Runtime(ABC):
         self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
     ) -> Execution:
         """A workload with these deployed files. Raises HarnessError if the board cannot execute it."""
+
+    def outputs(
+        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int
+    ) -> Mapping[int, npt.NDArray[np.float32]]:
+        """The outputs of images [n, channels, height, width], computed on this machine: [n, ...] by layer.
+        Only for runtimes with `formats`."""
+        raise NotImplementedError
 
 
 @cache

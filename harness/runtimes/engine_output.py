@@ -44,7 +44,7 @@ class ImplausibleResultError(CellsFailedError):
     def __init__(self, command: str, what: str) -> None:
         super().__init__(
             f"implausible result: {command}: {what}",
-            hint="Check the board's storage and memory, and which program runs there as the engine.",
+            hint="Check the board's storage and memory, and which program runs there.",
         )
 
 
@@ -104,8 +104,8 @@ def read_bench(text: str, asked: Asked, command: str, *, seconds: float = math.i
 
     Raises ImplausibleResultError.
     """
-    bench = _decoded(text, _BENCH, command)
-    wrong = _wrong_samples(bench.samples_ns, asked, seconds) or _wrong_layers(bench, asked.layers)
+    bench = decoded(text, _BENCH, command)
+    wrong = wrong_samples(bench.samples_ns, asked, seconds) or _wrong_layers(bench, asked.layers)
     if bench.threads > asked.threads:
         wrong = wrong or f"threads is {bench.threads}, but {asked.threads} were asked for"
     if wrong:
@@ -127,14 +127,14 @@ def read_digests(text: str, images: int | None, command: str) -> list[str]:
 
     Raises ImplausibleResultError.
     """
-    digests = _decoded(text, _DIGESTS, command).digests
+    digests = decoded(text, _DIGESTS, command).digests
     if not digests or (images is not None and len(digests) != images):
         raise ImplausibleResultError(command, f"{len(digests)} digests of {images or 'some'} images")
     return digests
 
 
-def _decoded(text: str, decoder: msgspec.json.Decoder[Printed], command: str) -> Printed:
-    """Raises ImplausibleResultError."""
+def decoded(text: str, decoder: msgspec.json.Decoder[Printed], command: str) -> Printed:
+    """The values of a program's JSON document. Raises ImplausibleResultError."""
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -150,7 +150,7 @@ def _decoded(text: str, decoder: msgspec.json.Decoder[Printed], command: str) ->
     raise ImplausibleResultError(command, cut)
 
 
-def _wrong_samples(samples: Sequence[int], asked: Asked, seconds: float) -> str:
+def wrong_samples(samples: Sequence[int], asked: Asked, seconds: float) -> str:
     """The first error; "" without one."""
     count, measured, shortest = len(samples), sum(samples) / 1e9, min(samples)
     if shortest < asked.shortest_ns:
@@ -158,7 +158,7 @@ def _wrong_samples(samples: Sequence[int], asked: Asked, seconds: float) -> str:
         return f"samples_ns[{place}] is {shortest}: no inference is faster than {asked.shortest_ns} ns"
     if count < asked.runs:
         return f"{count} samples, but {asked.runs} runs were asked for"
-    # The engine stops after the first run that fulfils both, so all but the last two are within the time.
+    # A program stops after the first run that fulfils both, so all but the last two are within the time.
     if count > asked.runs and sum(samples[:-2]) / 1e9 > asked.min_seconds:
         return f"{count} samples, but {asked.runs} runs in {asked.min_seconds:g} s were asked for"
     if measured > _CLOCK_RATIO * seconds + _SLACK_SECONDS:

@@ -16,10 +16,11 @@ from harness.file_digest import file_digest
 from harness.files import write_atomically
 from harness.measure import fingerprint
 from harness.measure.result import EvaluationOutcome, Outcome
-from harness.runtimes.base import Program
+from harness.runtimes.base import ModelFile, Program, find_runtime
 from harness.runtimes.engine import HostEngine
 from harness.store.store import Store
 from harness.sweep import evaluation
+from harness.sweep.model_file import model_file
 from harness.sweep.worker import Job, at_once
 
 
@@ -35,6 +36,7 @@ class SweepInputs:
         self.file_hash = cache(file_digest)
         self.dataset_hash = cache(fingerprint.of_dataset)
         self.cfg = cache(self._write_cfg)
+        self.model_file = cache(self._find_model_file)
         self._warned: set[str] = set()
         self._info = cache(self.host.info)
         self._multiply_adds = cache(self._count_multiply_adds)
@@ -91,6 +93,19 @@ class SweepInputs:
         if not path.is_file() or path.read_bytes() != data:
             write_atomically(path, data)
         return path
+
+    def _find_model_file(self, runtime: str, variant: Variant) -> ModelFile | None:
+        """The file that a runtime executes for a variant; None if it executes cfg and weights. Raises
+        HarnessError if there is none."""
+        return model_file(find_runtime(runtime), runtime, variant)
+
+    def executed_hash(self, runtime: str, variant: Variant) -> str:
+        """The hash of what a runtime executes besides the cfg: the weights, or a model's own file."""
+        try:
+            found = self.model_file(runtime, variant)
+        except HarnessError:
+            return ""
+        return self.file_hash(found.path if found else variant.model.weights)
 
     def calibration(self, variant: Variant) -> Path | None:
         """The calibration file of a variant. Raises HarnessError if its ranges could not be recorded."""

@@ -45,8 +45,8 @@ def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ..
 
 
 def interleave(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[list[Keyed]]:
-    """Groups the cells that take turns on a board: those that differ only in their policy and have several
-    rounds. Drift of the board then affects all of them alike, which makes them comparable.
+    """Groups the cells that take turns on a board: those that differ only in policy and runtime, and have
+    several rounds. Drift of the board then affects all of them alike, which makes them comparable.
 
     A group has at most MOST_TOGETHER cells, so that a lost board costs the rounds of a few cells. If some of
     a target's boards would have nothing to do (`boards`: their number, by target), groups get smaller, down
@@ -54,7 +54,7 @@ def interleave(pending: Mapping[str, Cell], boards: Mapping[str, int]) -> list[l
     """
     together: dict[object, list[Keyed]] = {}
     for key, cell in pending.items():
-        where = (cell.target, cell.runtime, cell.build, cell.threads, cell.options, cell.step)
+        where = (cell.target, cell.build, cell.threads, cell.options, cell.step)
         alike = (cell.model.name, where) if cell.protocol.rounds > 1 else key
         together.setdefault(alike, []).append((key, cell))
     of_target: dict[str, list[_Group]] = {}

@@ -188,7 +188,7 @@ class _Execution:
             cell,
             Inputs(
                 engine=program.sha256 if isinstance(program, Program) else "",
-                weights=self.inputs.file_hash(cell.model.weights),
+                weights=self.inputs.executed_hash(cell.runtime, cell.variant),
                 calibration=self.inputs.calibration_hash(cell.variant),
                 libraries=find_runtime(cell.runtime).libraries_sha256(cell.target, cell.options),
                 samples=self.inputs.samples_hash(cell.model),
@@ -226,9 +226,8 @@ class _Execution:
         """Stores why some cells cannot be measured, and returns their keys. Keeps earlier results."""
         impossible = set()
         for cell, key in zip(self.cells, keys, strict=True):
-            program = programs.get((cell.runtime, cell.target.name, cell.build))
-            if isinstance(program, HarnessError):
-                outcome = Outcome(status="failed", error=str(program))
+            if error := self._why_not(cell, programs):
+                outcome = Outcome(status="failed", error=str(error))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:
                 outcome = Outcome(status="skipped", error=f"emulation is not available: {self.missing}")
             else:
@@ -237,6 +236,17 @@ class _Execution:
             if self.store.status("cells", key) != "done":
                 self.store.complete_cell(self.run, key, outcome)
         return impossible
+
+    def _why_not(self, cell: Cell, programs: Programs) -> HarnessError | None:
+        """Why a cell cannot be run on any board: its program, or the file for its runtime, was not made."""
+        program = programs.get((cell.runtime, cell.target.name, cell.build))
+        if isinstance(program, HarnessError):
+            return program
+        try:
+            self.inputs.model_file(cell.runtime, cell.variant)
+        except HarnessError as error:
+            return error
+        return None
 
     def _unsettled(self, table: Table, items: Mapping[str, Item]) -> dict[str, Item]:
         """The items that are not settled in this run, by their keys."""
@@ -351,6 +361,7 @@ class _Execution:
         assert isinstance(program, Program)
 
         def perform() -> Work:
+            model = self.inputs.model_file(cell.runtime, cell.variant)
             files = Files(
                 program=program.path,
                 cfg=self.inputs.cfg(cell.variant),
@@ -358,6 +369,7 @@ class _Execution:
                 calibration=self.inputs.calibration(cell.variant),
                 samples=self.inputs.samples(cell.model) if self.sweep.emulated.images else None,
                 libraries=find_runtime(cell.runtime).libraries(cell.target, cell.options),
+                model=model.path if model else None,
             )
             expected = self.inputs.digests(cell.variant, cell.options) if files.samples else ()
             multiply_adds = self.inputs.multiply_adds(cell.model)

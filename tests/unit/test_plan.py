@@ -71,6 +71,13 @@ def test_boards_of_another_target_change_nothing(cell: Cell) -> None:
     assert [len(task) for task in interleave(pending, {"pi4": 3, "pi5": 1})] == [2, 2, 2, 6]
 
 
+def test_runtimes_take_turns(cell: Cell) -> None:
+    pending = {name: replace(cell, runtime=name) for name in ("engine", "onnxruntime")}
+    assert [[key for key, _ in task] for task in interleave(pending, {"pi4": 1})] == [
+        ["engine", "onnxruntime"]
+    ]
+
+
 def test_cells_with_one_round_do_not_take_turns(cell: Cell) -> None:
     alone = replace(cell, protocol=replace(cell.protocol, rounds=1))
     assert [len(task) for task in interleave(dict.fromkeys("abc", alone), {})] == [1, 1, 1]

@@ -9,12 +9,15 @@ import pytest
 from networks import write_sweep
 
 from harness import cli
+from harness.config.policy import BUILT_IN, applied
 from harness.config.runtimes import RUNTIMES
+from harness.config.sweep import Model, Variant
 from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
-from harness.runtimes.base import Program, Runtime, find_runtime
+from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
 from harness.sweep.inputs import SweepInputs
+from harness.sweep.model_file import model_file
 
 SWEEP = (
     "models: [{name: net, cfg: net.cfg, weights: net.weights}]\n"
@@ -55,3 +58,34 @@ def test_a_runtime_that_only_prints_takes_one_file_and_one_line(
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     (layer,) = cell["layers"]
     assert (layer["precision"], layer["executed"], layer["isa"]) == ("int8", "fp32", "paper")
+
+
+def variant(model: str, policy: str, *, source: Path | None, cfg: Path) -> Variant:
+    made = Model(name=model, cfg=cfg, weights=cfg, source=source)
+    return Variant(model=made, policy=policy, cfg=applied(BUILT_IN[policy], made.network))
+
+
+def test_a_runtime_executes_the_models_own_file_or_names_what_is_missing(tmp_path: Path) -> None:
+    cfg = tmp_path / "net.cfg"
+    layer = "[convolutional]\nname={}\nfilters=1\nsize=1\n"
+    cfg.write_text(
+        "[net]\nwidth=8\nheight=8\nchannels=3\noutputs=a,b\n" + layer.format("a") + layer.format("b")
+    )
+    outputs = [{"name": name, "shape": [1, 1, 8, 8]} for name in ("out a", "out b")]
+    (tmp_path / "net.import.json").write_text(json.dumps({"outputs": outputs, "cut": []}))
+    onnx = tmp_path / "net.onnx"
+    onnx.write_bytes(bytes.fromhex("08 07 12 07") + b"pytorch")
+    runtime = find_runtime("onnxruntime")
+    for policy in ("fp32", "as-is"):
+        own = variant("net", policy, source=onnx, cfg=cfg)
+        found = model_file(runtime, "onnxruntime", own)
+        assert found == ModelFile(path=onnx, outputs={0: "out a", 1: "out b"})
+        assert model_file(EngineRuntime(), "engine", own) is None
+    for policy in ("fp16", "int8"):
+        with pytest.raises(ConfigurationError, match=f"own file; policy {policy} needs an export"):
+            model_file(runtime, "onnxruntime", variant("net", policy, source=onnx, cfg=cfg))
+    with pytest.raises(ConfigurationError, match="net is a Darknet cfg and needs an export"):
+        model_file(runtime, "onnxruntime", variant("net", "fp32", source=None, cfg=cfg))
+    onnx.write_bytes(b"\x1c\0\0\0TFL3")
+    with pytest.raises(ConfigurationError, match=r"runs an ONNX model; net.onnx is a TensorFlow Lite model"):
+        model_file(runtime, "onnxruntime", variant("net", "fp32", source=onnx, cfg=cfg))

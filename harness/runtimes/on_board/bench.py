@@ -1,0 +1,107 @@
+"""The protocol of a measurement, the same for all runtimes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .tensors import random_inputs, shapes_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+# What a profiler from outside looks for.
+WARM_CACHES, START, END = 7777776, 7777777, 7777778
+_WORKING = 0.02  # of the samples' time, from which on a thread counts
+_PROFILED_RUNS = 5
+
+
+def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict[str, object]:
+    """Measures a model. A sample is a call: it hands over the inputs and fetches the outputs. `interpreter`:
+    the bytes that Python and NumPy need alone."""
+    session = runtime.load(arguments.model, threads=arguments.threads, options=arguments.option)
+    shapes = shapes_of(session.inputs, arguments.picture)
+    session.resize(shapes)
+    inputs = random_inputs(session.inputs, shapes)
+    if arguments.mark:
+        samples, threads = marked(lambda: session.run(inputs), arguments.warmup), 1
+    else:
+        samples, threads = measured(
+            lambda: session.run(inputs), arguments.warmup, arguments.runs, arguments.min_seconds
+        )
+    document = {
+        "version": runtime.version(),
+        "samples_ns": samples,
+        "threads": threads,
+        "interpreter_rss_bytes": interpreter,
+        "peak_rss_bytes": status_bytes("VmHWM"),
+        "layers": [],
+    }
+    if arguments.profile:
+        # A session of its own: it is slower, and needs memory.
+        document["layers"] = runtime.profile(
+            arguments.model, arguments.threads, inputs, _PROFILED_RUNS, arguments.profile
+        )
+    return document
+
+
+def measured(run: Callable[[], object], warmup: int, runs: int, min_seconds: float) -> tuple[list[int], int]:
+    """At least `runs` samples in nanoseconds that take at least `min_seconds`, and the number of threads that
+    worked."""
+    for _ in range(warmup):
+        run()
+    before = thread_times()
+    samples: list[int] = []
+    left = min_seconds * 1e9
+    while len(samples) < runs or left > 0:
+        begin = time.perf_counter_ns()
+        run()
+        samples.append(time.perf_counter_ns() - begin)
+        left -= samples[-1]
+    return samples, working_threads(before, thread_times(), sum(samples))
+
+
+def marked(run: Callable[[], object], warmup: int) -> list[int]:
+    """One sample between the marks of a profiler."""
+    mark(WARM_CACHES)
+    for _ in range(warmup):
+        run()
+    begin = time.perf_counter_ns()
+    mark(START)
+    run()
+    mark(END)
+    return [time.perf_counter_ns() - begin]
+
+
+def mark(number: int) -> None:
+    """A system call without effect."""
+    with contextlib.suppress(OSError):
+        os.close(number)
+
+
+def thread_times() -> dict[str, int]:
+    """Nanoseconds on a core, by thread; empty if the system does not tell."""
+    found = {}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for thread in Path("/proc/self/task").iterdir():
+            found[thread.name] = int((thread / "schedstat").read_text().split()[0])
+    return found
+
+
+def working_threads(before: dict[str, int], after: dict[str, int], elapsed: int) -> int:
+    """How many threads worked in between; at least this one."""
+    least = _WORKING * elapsed
+    return max(1, sum(time - before.get(thread, 0) > least for thread, time in after.items()))
+
+
+def status_bytes(key: str) -> int:
+    """A size from the process's status; 0 if it is unknown."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
+            if line.startswith(f"{key}:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,109 @@
+"""The program for runtimes that are Python packages, and the interpreter of a board that executes it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Meta
+
+from harness.errors import HarnessError, TargetMismatchError
+from harness.files import write_atomically
+from harness.sdk.layout import sdk_directory
+from harness.sdk.packages import Python, add_file
+from harness.text import brief
+
+if TYPE_CHECKING:
+    from harness.boards.base import Board
+
+# Neither variables nor packages of the system or the user, and no files with bytecode.
+ISOLATED = ("-I", "-S", "-B")
+
+_FOLDER = Path(__file__).with_name("on_board")
+_PROBE_SECONDS = 60.0
+# Also for the oldest Python 3.
+_PROBE = """
+import json, os, platform, struct, sys
+try:
+    libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+except (OSError, ValueError):
+    libc = ""
+print(json.dumps({
+    "executable": sys.executable, "version": "%d.%d" % sys.version_info[:2],
+    "implementation": platform.python_implementation(), "machine": platform.machine(),
+    "bits": 8 * struct.calcsize("P"), "libc": libc}))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Probe:
+    executable: Annotated[str, Meta(pattern=r"\A/[^\0]*\Z", max_length=4096)]
+    version: Annotated[str, Meta(pattern=r"\A[0-9]{1,3}\.[0-9]{1,3}\Z")]
+    implementation: Annotated[str, Meta(max_length=64)]
+    machine: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_]{1,32}\Z")]
+    bits: int
+    libc: Annotated[str, Meta(pattern=r"\A(glibc [0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?)?\Z")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardPython:
+    """A board's Python."""
+
+    executable: str
+    python: Python
+
+
+_known: WeakKeyDictionary[Board, BoardPython] = WeakKeyDictionary()
+
+
+@cache
+def program_file() -> Path:
+    """The program in the cache: one archive, which Python executes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(_FOLDER.glob("*.py")):
+            add_file(archive, path, path.name if path.name == "__main__.py" else f"on_board/{path.name}")
+    content = buffer.getvalue()
+    path = sdk_directory() / f"program-{hashlib.sha256(content).hexdigest()[:12]}.pyz"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    return path
+
+
+def python_of(board: Board) -> BoardPython:
+    """The Python of a board, which is asked once. Raises TargetMismatchError if it has none for wheels."""
+    if board not in _known:
+        _known[board] = _asked(board)
+    return _known[board]
+
+
+def _asked(board: Board) -> BoardPython:
+    command = sys.executable if board.target.is_host else "python3"
+    completed = board.run([command, *ISOLATED, "-c", _PROBE], timeout=_PROBE_SECONDS)
+    if completed.status != 0:
+        raise TargetMismatchError(
+            f"{board.name} has no Python 3: {brief(completed.stderr) or f'status {completed.status}'}",
+            hint="Install python3 on the board, for example with apt-get install python3.",
+        )
+    try:
+        found = msgspec.json.decode(completed.stdout, type=_Probe)
+    except msgspec.MsgspecError as error:
+        raise HarnessError(f"{board.name}: implausible answer of its Python: {error}") from None
+    if found.implementation != "CPython" or found.bits != 64:
+        raise TargetMismatchError(
+            f"{board.name} has {found.implementation} {found.version} with {found.bits} bits; "
+            "wheels are for CPython with 64"
+        )
+    return BoardPython(
+        executable=found.executable,
+        python=Python(version=found.version, machine=found.machine, glibc=found.libc.removeprefix("glibc ")),
+    )

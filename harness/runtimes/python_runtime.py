@@ -1,0 +1,193 @@
+"""Runtimes that are Python packages: they execute a model's own file with the board's Python.
+
+Each has a class with its name and formats, a module in on_board/, and pinned wheels in toolchains/runtimes/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness.config.core_list import parse_cores
+from harness.config.targets import load_target
+from harness.errors import ConfigurationError, HarnessError
+from harness.file_digest import file_digest
+from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
+from harness.runtimes.engine_output import Asked
+from harness.runtimes.python_output import check_outputs, failure, read_bench
+from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_of
+from harness.sdk.packages import UNPACKED, Packages, archive_for, packages_sha256, read_packages
+from harness.temporary import temporary_folder
+from harness.text import brief
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from harness.boards.base import Board
+    from harness.config.sweep import Build, Options
+    from harness.config.targets import Target
+    from harness.runtimes.base import Files
+
+_UNPACK_SECONDS = 600.0
+_OUTPUTS_SECONDS = 3600.0
+
+
+class PythonRuntime(Runtime):
+    """A runtime whose packages are pinned in toolchains/runtimes/NAME.yaml."""
+
+    name: ClassVar[str]
+    session: ClassVar[str]  # the module in the program
+    has_profile: ClassVar[bool] = False  # whether it tells the times of operators
+    options: ClassVar[Collection[str]] = ("cores",)  # of a sweep's options, those that it takes
+
+    @cached_property
+    def packages(self) -> Packages:
+        return read_packages(self.name)
+
+    @property
+    def version(self) -> str:
+        return self.packages.version
+
+    def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
+        """The program. Its hash covers all pins; a board's packages are fetched once its Python is known."""
+        program = program_file()
+        if target.is_host:
+            self._host_archive()
+        both = f"{file_digest(program)} {packages_sha256(self.name)}"
+        return Program(path=program, sha256=hashlib.sha256(both.encode()).hexdigest())
+
+    def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
+        assert files.model is not None
+        archive = archive_for(self.packages, python_of(board).python)
+        return {"program": files.program, "packages": archive, "model": files.model}
+
+    def execution(
+        self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
+    ) -> Execution:
+        self._check(workload.options)
+        python = python_of(board)
+        _unpack(board, python, paths)
+        return PythonExecution(
+            runtime=self, python=python.executable, board=board, paths=paths, workload=workload
+        )
+
+    def outputs(
+        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int
+    ) -> Mapping[int, npt.NDArray[np.float32]]:
+        from harness.boards.host import HostBoard
+
+        with temporary_folder("outputs") as folder, HostBoard(load_target("host")) as board:
+            inputs = folder / "inputs.npy"
+            np.save(inputs, np.ascontiguousarray(images, np.float32), allow_pickle=False)
+            words = ["outputs", *self.arguments(self._host_paths(model.path), threads=threads)]
+            words += [f"--output={name}" for name in model.outputs.values()]
+            words += ["--inputs", str(inputs), "--folder", str(folder)]
+            python = python_of(board)
+            command = f"{self.name} on {board.name}"
+            argv = [python.executable, *ISOLATED, str(program_file()), *words]
+            completed = board.run(argv, timeout=_OUTPUTS_SECONDS)
+            if completed.status != 0:
+                raise failure(completed.status, completed.stderr, command=command)
+            check_outputs(completed.stdout, len(images), self.version, command)
+            return {
+                layer: np.load(folder / f"{place}.npy", allow_pickle=False)
+                for place, layer in enumerate(model.outputs)
+            }
+
+    def arguments(self, paths: Mapping[str, str], *, threads: int, options: Sequence[str] = ()) -> list[str]:
+        """What all commands of the program have in common."""
+        return [
+            *("--packages", paths["packages"] + UNPACKED, "--session", self.session),
+            *("--model", paths["model"], "--threads", str(threads)),
+            *(word for option in options for word in ("--option", option)),
+        ]
+
+    def _host_archive(self) -> Path:
+        from harness.boards.host import HostBoard
+
+        with HostBoard(load_target("host")) as board:
+            return archive_for(self.packages, python_of(board).python)
+
+    def _host_paths(self, model: Path) -> Mapping[str, str]:
+        return {"packages": str(self._host_archive()), "model": str(model.resolve())}
+
+    def _check(self, options: Options) -> None:
+        """Raises ConfigurationError for an option of another runtime."""
+        for name, value in vars(options).items():
+            if value is not None and name not in self.options:
+                raise ConfigurationError(f"{self.name} has no option {name}: it is one of the engine's")
+
+
+def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None:
+    """Unpacks the packages beside their archive, unless they are there."""
+    folder = paths["packages"] + UNPACKED
+    if board.run(["test", "-d", folder], timeout=_UNPACK_SECONDS).status == 0:
+        return
+    words = ["unpack", paths["packages"], folder, board.scratch("packages")]
+    completed = board.run([python.executable, *ISOLATED, paths["program"], *words], timeout=_UNPACK_SECONDS)
+    if completed.status != 0:
+        raise HarnessError(
+            f"{board.name}: the runtime's packages cannot be unpacked: {brief(completed.stderr)}",
+            hint="Check the board's free space (df).",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonExecution(Execution):
+    """A model's file that a Python runtime executes on a board."""
+
+    runtime: PythonRuntime
+    python: str
+    board: Board
+    paths: Mapping[str, str]
+    workload: Workload
+
+    @property
+    def cores(self) -> Collection[int]:
+        chosen = self.workload.options.cores
+        return parse_cores(chosen)[: self.workload.threads] if chosen else range(self.workload.threads)
+
+    def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
+        asked = Asked(
+            runs=runs,
+            min_seconds=min_seconds,
+            threads=self.workload.threads,
+            multiply_adds=self.workload.multiply_adds,
+        )
+        words = ["--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)]
+        if (
+            self.runtime.has_profile and not self.board.emulated
+        ):  # an emulator's times say nothing of a board's
+            words += ["--profile", self.board.scratch("operators")]
+        return self._command(words, asked, self.workload.threads)
+
+    def marked_bench(self, *, profile: bool) -> Command[BenchResult]:
+        # The first inference allocates memory, which later ones do not.
+        words = ["--warmup", "1", "--runs", "1", "--min-seconds", "0", "--mark"]
+        return self._command(words, Asked(runs=1), 1)
+
+    def _command(self, words: Sequence[str], asked: Asked, threads: int) -> Command[BenchResult]:
+        name = f"{self.runtime.name} on {self.board.name}"
+        network = self.workload.network
+        assert network is not None
+        picture = ",".join(map(str, network.input_size))
+        common = self.runtime.arguments(self.paths, threads=threads)
+        cores = ["--cores", ",".join(map(str, self.cores))] if self.workload.options.cores else []
+        return Command(
+            name=name,
+            argv=[
+                *(self.python, *ISOLATED, self.paths["program"], "bench", *common, *cores),
+                *("--picture", picture, *words),
+            ],
+            read=lambda printed, seconds: read_bench(
+                printed, asked, self.runtime.version, name, seconds=seconds
+            ),
+            failure=partial(failure, command=name),
+            most_output=asked.most_output,
+        )

@@ -1,0 +1,355 @@
+"""Runtimes that are Python packages: the program for boards, with a fake runtime in this machine's Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fake_session
+import numpy as np
+import pytest
+from fake_boards import FakeBoard
+
+from harness.boards.base import Completed, RunTimeoutError
+from harness.boards.host import HostBoard
+from harness.config.core_list import parse_cores
+from harness.config.darknet_cfg import parse_cfg
+from harness.config.runtimes import RUNTIMES
+from harness.config.sweep import Build, Options
+from harness.config.targets import load_target
+from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.runtimes import python_runtime
+from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Workload, find_runtime
+from harness.runtimes.engine_output import ImplausibleResultError
+from harness.runtimes.on_board import bench as protocol
+from harness.runtimes.on_board.tensors import Tensor, layout, shapes_of
+from harness.runtimes.python_output import failure
+from harness.runtimes.python_program import ISOLATED, program_file, python_of
+from harness.runtimes.python_runtime import PythonRuntime
+from harness.sdk.packages import UNPACKED, Packages, Python, read_packages
+
+SHARED = [name for name in RUNTIMES if isinstance(find_runtime(name), PythonRuntime)]
+NETWORK = parse_cfg("[net]\nwidth=5\nheight=4\nchannels=3\n[convolutional]\nfilters=1\nsize=1\n", "net.cfg")
+WORKLOAD = Workload(network=NETWORK)
+
+
+class FakeRuntime(PythonRuntime):
+    name = "fake"
+    session = "fake_session"
+    packages = Packages(version="1.2.3", wheels=())
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    program_file.cache_clear()
+    yield
+    program_file.cache_clear()
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
+    """Its packages are the fake session and this environment's NumPy."""
+    archive = tmp_path / "packages.zip"
+    archive.write_bytes(b"")
+    folder = tmp_path / f"packages.zip{UNPACKED}"
+    folder.mkdir()
+    (folder / "fake_session.py").symlink_to(str(fake_session.__file__))
+    numpy = Path(np.__file__).parent
+    for path in (numpy, numpy.with_name("numpy.libs")):
+        if path.exists():
+            (folder / path.name).symlink_to(path)
+    monkeypatch.setattr(python_runtime, "archive_for", lambda *_: archive)
+    monkeypatch.setattr(python_runtime, "packages_sha256", lambda _: "pins")
+    return FakeRuntime()
+
+
+@pytest.fixture
+def board() -> Iterator[HostBoard]:
+    with HostBoard(load_target("host")) as opened:
+        yield opened
+
+
+def execution(
+    runtime: FakeRuntime,
+    board: HostBoard,
+    folder: Path,
+    model: Mapping[str, Any],
+    workload: Workload = WORKLOAD,
+) -> Execution:
+    file = folder / "net.fake"
+    file.write_text(repr(dict(model)))
+    program = runtime.prepare(board.target, Build()).path
+    files = Files(program=program, cfg=file, weights=file, model=file)
+    return runtime.execution(board, board.deploy(runtime.deployed_files(files, board)), {}, workload)
+
+
+def run(runtime: FakeRuntime, board: HostBoard, folder: Path, **model: Any) -> BenchResult:
+    command = execution(runtime, board, folder, model).bench(warmup=2, runs=5, min_seconds=0.05)
+    completed = board.run(command.argv, timeout=60)
+    if completed.status != 0:
+        raise command.failure(completed.status, completed.stderr)
+    return command.read(completed.stdout, 60.0)
+
+
+def test_it_measures_until_runs_and_seconds_are_reached(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
+) -> None:
+    result = run(runtime, board, tmp_path, sleep=0.002)
+    assert len(result.samples_ns) >= 5
+    assert sum(result.samples_ns) >= 0.05e9 > sum(result.samples_ns[:-1])
+    assert min(result.samples_ns) >= 0.002e9
+    assert result.threads == 1
+    assert 1 << 20 < (result.interpreter_rss_bytes or 0) <= (result.peak_rss_bytes or 0) < 1 << 30
+
+
+def test_it_leaves_nothing_behind(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
+    run(runtime, board, tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    run(runtime, board, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_more_threads_than_asked_for_are_implausible(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
+) -> None:
+    with pytest.raises(ImplausibleResultError, match=r"[23] threads worked, but 1 were asked for"):
+        run(runtime, board, tmp_path, helpers=2, sleep=0.02)
+
+
+def test_an_exception_of_the_runtime_is_the_cause(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        HarnessError, match="fake on host: ended with status 1: RuntimeError: no such operator"
+    ):
+        run(runtime, board, tmp_path, **{"raise": "no such operator"})
+
+
+def test_a_crash_is_named(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="fake on host: ended by SIGABRT"):
+        run(runtime, board, tmp_path, abort=True)
+
+
+def test_a_runtime_that_hangs_is_ended(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
+    command = execution(runtime, board, tmp_path, {"sleep": 60}).bench(warmup=0, runs=1, min_seconds=0)
+    with pytest.raises(RunTimeoutError):
+        board.run(command.argv, timeout=0.5)
+
+
+def test_an_input_that_does_not_fit_the_network_is_an_error(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
+) -> None:
+    with pytest.raises(HarnessError, match=r"the input in has the shape \(1, 3, 9, 9\)"):
+        run(runtime, board, tmp_path, shape=(1, 3, 9, 9))
+
+
+def test_cores_are_the_chosen_ones_and_other_options_are_refused(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
+) -> None:
+    chosen = replace(WORKLOAD, options=Options(cores="0"))
+    command = execution(runtime, board, tmp_path, {}, chosen).bench(warmup=0, runs=1, min_seconds=0)
+    assert command.argv[command.argv.index("--cores") + 1] == "0" == ",".join(map(str, parse_cores("0")))
+    assert board.run(command.argv, timeout=60).status == 0
+    with pytest.raises(ConfigurationError, match="fake has no option isa"):
+        execution(runtime, board, tmp_path, {}, replace(WORKLOAD, options=Options(isa="neon")))
+
+
+PRINTED = {
+    "version": "1.2.3",
+    "samples_ns": [1_000_000] * 3,
+    "threads": 1,
+    "interpreter_rss_bytes": 10,
+    "peak_rss_bytes": 20,
+    "layers": [{"type": "Conv", "computed": "uint8", "provider": "CPU", "ns": 5}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"samples_ns": []}, "samples_ns"),
+        ({"samples_ns": [1_000_000] * 2}, "2 samples, but 3 runs"),
+        ({"samples_ns": [1, 1, 1]}, "no inference is faster"),
+        ({"samples_ns": "fast"}, "samples_ns"),
+        ({"version": "9.9.9"}, "version is 9.9.9, and 1.2.3 was deployed"),
+        ({"version": "\x1b[2J"}, "version"),
+        ({"threads": 2}, "2 threads worked"),
+        ({"interpreter_rss_bytes": 30}, "more memory than the whole process"),
+        ({"peak_rss_bytes": -1}, "peak_rss_bytes"),
+        ({"layers": [{"type": "a b", "computed": "", "provider": "", "ns": 1}]}, "type"),
+    ],
+)
+def test_nonsense_is_implausible(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    command = execution(runtime, board, tmp_path, {}).bench(warmup=0, runs=3, min_seconds=0)
+    assert command.read(json.dumps(PRINTED), 1.0).layers[0].executed == "int8"
+    with pytest.raises(ImplausibleResultError, match=message):
+        command.read(json.dumps(PRINTED | changed), 1.0)
+    with pytest.raises(ImplausibleResultError, match="not JSON"):
+        command.read("Segmentation fault", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [
+        ({"shape": (1, 3, 4, 5)}, 1),
+        ({"shape": (0, 4, 5, 3)}, 1),  # channels last
+        ({"shape": (60,)}, 1),
+        (
+            {"shape": (1, 4, 5, 3), "dtype": "int8", "grid": (0.5, -3)},
+            0.5,
+        ),  # one more of the int8 is half more
+    ],
+)
+def test_outputs_are_real_numbers_of_each_image(
+    runtime: FakeRuntime, tmp_path: Path, model: dict[str, Any], step: float
+) -> None:
+    file = tmp_path / "net.fake"
+    file.write_text(repr(model))
+    images = np.random.default_rng(1).integers(-8, 8, (2, 3, 4, 5)).astype(np.float32)
+    found = runtime.outputs(ModelFile(path=file, outputs={7: "a", 9: "--b"}), images, threads=2)
+    assert list(found) == [7, 9]
+    last = model["shape"][1:] == (4, 5, 3)
+    expected = (images.transpose(0, 2, 3, 1) if last else images) + step
+    assert found[7].dtype == np.float32
+    np.testing.assert_array_equal(found[7].reshape(-1), expected.reshape(-1))
+    np.testing.assert_array_equal(found[7], found[9])
+
+
+def test_marks_surround_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+    monkeypatch.setattr(protocol, "mark", events.append)
+    protocol.marked(lambda: events.append("run"), 2)
+    assert events == [7777776, "run", "run", 7777777, "run", 7777778]
+
+
+def test_a_marked_run_has_one_thread(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
+    command = execution(runtime, board, tmp_path, {}, replace(WORKLOAD, threads=4)).marked_bench(profile=True)
+    assert command is not None
+    assert command.argv[command.argv.index("--threads") + 1] == "1"
+    completed = board.run(command.argv, timeout=60)
+    assert len(command.read(completed.stdout, 60.0).samples_ns) == 1
+
+
+def test_packages_are_unpacked_whole_or_not_at_all(
+    board: HostBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import zipfile
+
+    archive = tmp_path / "packages.zip"
+    program = str(program_file())
+
+    def unpack() -> Completed:
+        words = ["unpack", str(archive), f"{archive}{UNPACKED}", str(tmp_path / "part")]
+        return board.run([sys.executable, *ISOLATED, program, *words], timeout=60)
+
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("module.py", "x = 1\n" * 1000)
+    damaged = archive.read_bytes()
+    archive.write_bytes(damaged[:60] + b"!!!!" + damaged[64:])
+    assert unpack().status == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "packages.zip"]
+    archive.write_bytes(damaged)
+    for _ in range(2):  # another session may have been faster
+        assert unpack().status == 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "cache",
+            "packages.zip",
+            "packages.zip.unpacked",
+        ]
+    assert (tmp_path / f"packages.zip{UNPACKED}" / "module.py").read_text() == "x = 1\n" * 1000
+
+
+class AnsweringBoard(FakeBoard):
+    def __init__(self, answer: Completed) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def run(self, *_: object, **__: object) -> Completed:
+        return self.answer
+
+
+ANSWER = {
+    "executable": "/usr/bin/python3",
+    "version": "3.11",
+    "implementation": "CPython",
+    "machine": "aarch64",
+    "bits": 64,
+    "libc": "glibc 2.36",
+}
+
+
+def test_a_board_names_its_python() -> None:
+    def answered(**changed: object) -> AnsweringBoard:
+        return AnsweringBoard(Completed(status=0, stdout=json.dumps(ANSWER | changed), stderr=""))
+
+    found = python_of(answered())
+    assert found.python == Python(version="3.11", machine="aarch64", glibc="2.36")
+    with pytest.raises(TargetMismatchError, match="has no Python 3: sh: python3: not found"):
+        python_of(AnsweringBoard(Completed(status=127, stdout="", stderr="sh: python3: not found")))
+    with pytest.raises(TargetMismatchError, match=r"has CPython 3\.11 with 32 bits"):
+        python_of(answered(bits=32))
+    with pytest.raises(TargetMismatchError, match=r"has PyPy 3\.11"):
+        python_of(answered(implementation="PyPy"))
+    with pytest.raises(HarnessError, match="implausible answer"):
+        python_of(answered(executable="python3\n"))
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
+    packages = read_packages(name)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (
+        Python(version=version, machine="x86_64", glibc="2.36"),
+        Python(version="3.11", machine="aarch64", glibc="2.36"),
+        Python(version="3.13", machine="aarch64", glibc="2.41"),
+    ):
+        runtime, numpy = packages.fitting(python)
+        assert (runtime.version, numpy.package) == (packages.version, "numpy")
+    with pytest.raises(TargetMismatchError, match=r"no pinned wheel for Python 3\.6 on aarch64"):
+        packages.fitting(Python(version="3.6", machine="aarch64", glibc="2.27"))
+    for glibc in ("2.17", ""):
+        with pytest.raises(TargetMismatchError, match=r"needs glibc 2\.2"):
+            packages.fitting(Python(version="3.11", machine="aarch64", glibc=glibc))
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        ((1, 3, 4, 5), ((1, 3, 4, 5), False)),
+        ((0, 3, 0, 0), ((1, 3, 4, 5), False)),
+        ((-1, -1, -1, 3), ((1, 4, 5, 3), True)),
+        ((1, 60), ((1, 60), False)),
+        ((1, 5, 12), ((1, 5, 12), False)),
+        ((2, 3, 4, 5), ((2, 3, 4, 5), False)),
+        ((1, 5, 4, 3), None),
+        ((1, 61), None),
+        ((1, 0), None),
+    ],
+)
+def test_pictures_are_laid_out_as_the_input(shape: tuple[int, ...], found: object) -> None:
+    tensor = Tensor(name="in", shape=shape, dtype=np.dtype("float32"))
+    if found is None:
+        with pytest.raises(ValueError, match="the input in has the shape"):
+            layout(tensor, (3, 4, 5))
+    else:
+        assert layout(tensor, (3, 4, 5)) == found
+
+
+def test_further_inputs_need_fixed_sizes() -> None:
+    picture = Tensor(name="in", shape=(1, 3, 0, 0), dtype=np.dtype("float32"))
+    more = picture._replace(name="more", shape=(0, 7))
+    assert shapes_of([more, picture], (3, 4, 5)) == [(1, 7), (1, 3, 4, 5)]
+    with pytest.raises(ValueError, match="the size of the input more is not fixed"):
+        shapes_of([more._replace(shape=(1, 0)), picture], (3, 4, 5))
+
+
+def test_an_error_of_the_interpreter_itself_is_told() -> None:
+    assert "No space left" in str(failure(1, "Traceback\nOSError: No space left on device", command="x"))

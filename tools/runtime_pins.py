@@ -1,0 +1,60 @@
+"""Pins the wheels of a runtime in toolchains/runtimes/: those of the newest version, or of a given one.
+
+python -m tools.runtime_pins onnxruntime [VERSION]
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.file_digest import file_digest
+from harness.sdk.packages import packages_file
+from harness.temporary import temporary_folder
+
+PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert"}
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+MACHINES = ("x86_64", "aarch64")
+_GLIBCS = (17, 24, 26, 27, 28, 31, 34)  # 2.x of the tags that wheels have
+_WHEEL = re.compile(r"[^-]+-(?P<version>[^-]+)-[^-]+-[^-]+-(?P<platform>manylinux_[0-9]+_[0-9]+_[a-z0-9_]+)")
+
+
+def pin(package: str, version: str, python: str, machine: str) -> tuple[str, str] | None:
+    """The wheel's version and a line with its pin; None if there is no such wheel."""
+    with temporary_folder("pin") as folder:
+        words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        words += ["--python-version", python, "--dest", str(folder)]
+        words += [f"--platform=manylinux_2_{glibc}_{machine}" for glibc in _GLIBCS]
+        subprocess.run([*words, f"{package}=={version}" if version else package], check=False)
+        wheel = next(folder.glob("*.whl"), None)
+        found = _WHEEL.match(wheel.name) if wheel else None
+        if wheel is None or found is None:
+            return None
+        line = (
+            f'  - {{package: {package}, version: {found["version"]}, python: "{python}", '
+            f"platform: {found['platform']}, sha256: {file_digest(wheel)}}}\n"
+        )
+        return found["version"], line
+
+
+def main(runtime: str, version: str = "") -> None:
+    """Rewrites the file of a runtime."""
+    path: Path = packages_file(runtime)
+    lines = []
+    for python in PYTHONS:
+        for machine in MACHINES:
+            found = pin(PACKAGES[runtime], version, python, machine)
+            numpy = pin("numpy", "", python, machine) if found else None
+            if found and numpy:
+                version = version or found[0]
+                lines += [found[1], numpy[1]]
+    if not lines:
+        sys.exit(f"{PACKAGES[runtime]} {version}: no wheels")
+    head = path.read_text(encoding="utf-8").partition("version:")[0]
+    path.write_text(f'{head}version: "{version}"\nwheels:\n{"".join(lines)}', encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
