@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.accuracy.boxes import Floats
+from harness.accuracy.executor import Executor
 from harness.accuracy.model import Model
 from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.preprocess import prepare_chunks
-from harness.runtimes.engine import EngineOptions, HostEngine
+from harness.runtimes.engine import EngineOptions
 
 
 def outputs_of_pictures(
-    engine: HostEngine, model: Model, paths: Iterable[Path], *, rules: PictureRules, options: EngineOptions
+    engine: Executor, model: Model, paths: Iterable[Path], *, rules: PictureRules, options: EngineOptions
 ) -> Iterator[list[Floats]]:
     """The network's own outputs for every picture, in order."""
     chunk = engine.images_per_chunk(model.cfg)

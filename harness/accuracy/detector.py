@@ -1,4 +1,4 @@
-"""Pictures through a detector: preprocessing, engine, decoding and suppression."""
+"""Pictures through a detector: preprocessing, network, decoding and suppression."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from harness.accuracy.boxes import Detections
+from harness.accuracy.executor import Executor
 from harness.accuracy.model import Model
 from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.preprocess import Sample, prepare_chunks
 from harness.accuracy.reading import BoxReading
-from harness.runtimes.engine import EngineOptions, HostEngine
+from harness.runtimes.engine import EngineOptions
 
 
 def detect(
-    engine: HostEngine,
+    engine: Executor,
     model: Model,
     paths: Iterable[Path],
     *,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.accuracy.dataset import read_dataset, read_pictures
+from harness.accuracy.executor import Executor
 from harness.accuracy.heads import read_outputs
 from harness.accuracy.model import known_reading, load_model
 from harness.accuracy.names import class_names, read_names
@@ -40,6 +41,7 @@ def evaluate(
     resample: bool = False,
     per_class: bool = False,
     origin: Path | None = None,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
@@ -48,8 +50,9 @@ def evaluate(
     calibration. `names` is the list of WordNet ids for pictures named by id. `agreement` adds the key of that
     name (a second run, in fp32) and needs no labels. `per_class` adds `classes`, and `sizes` of boxes, with
     changes from fp32. `resample` adds `resampled`: the main score of pictures drawn with replacement
-    (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. Raises
-    ConfigurationError on bad input, with file and line.
+    (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. `executor`
+    computes the outputs in place of the engine, which then only computes fp32's. Raises ConfigurationError on
+    bad input, with file and line.
     """
     model = load_model(engine, cfg, weights, origin=origin)
     chosen = options or EngineOptions()
@@ -76,6 +79,7 @@ def evaluate(
             result["calibration_overlap"] = common
     run = Run(
         engine=engine,
+        executor=executor or engine,
         model=model,
         data=data,
         rules=rules,

@@ -41,6 +41,7 @@ class ImportDescription:
     names: tuple[str, ...]  # in the model's own file
     shapes: tuple[Shape, ...]  # without the batch
     post_process: PostProcess | None = None
+    cut: tuple[str, ...] = ()  # the operators that the network ends before
 
 
 def import_description(cfg: Path) -> ImportDescription | None:
@@ -53,6 +54,7 @@ def import_description(cfg: Path) -> ImportDescription | None:
         return ImportDescription(
             names=tuple(str(output.get("name", "")) for output in data["outputs"]),
             shapes=tuple(_without_batch(output["shape"]) for output in data["outputs"]),
+            cut=tuple(str(cut["operator"]) for cut in data["cut"]),
             post_process=next(
                 (_post_process(cut) for cut in data["cut"] if cut["operator"] == _POST_PROCESS), None
             ),

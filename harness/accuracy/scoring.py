@@ -16,6 +16,7 @@ from harness.accuracy.boxes import Detections, Floats
 from harness.accuracy.breakdown import BoxScore, breakdown
 from harness.accuracy.classify import outputs_of_pictures, top, top_accuracy
 from harness.accuracy.detector import detect
+from harness.accuracy.executor import Executor
 from harness.accuracy.mean_ap import coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32
 from harness.accuracy.output_agreement import compare_outputs
@@ -34,7 +35,8 @@ Resample = Callable[[Counts], tuple[str, npt.NDArray[np.float64]]]
 class Run:
     """What is evaluated, and what is asked beside the scores."""
 
-    engine: HostEngine
+    engine: HostEngine  # the reference in fp32
+    executor: Executor  # of the model
     model: Model
     data: Dataset
     rules: PictureRules
@@ -54,13 +56,13 @@ class Scored:
 
 def score_boxes(run: Run, reading: BoxReading) -> Scored:
     """A detector's mAP. Raises ConfigurationError if the data set has no box."""
-    found, sizes = _detections(run, run.model, reading, "evaluating")
+    found, sizes = _detections(run, run.executor, run.model, reading, "evaluating")
     values: dict[str, Any] = {}
     resampled: Resample | None = None
     expected = found
     if run.model.mixed and (run.agreement or run.per_class):
         with in_fp32(run.model) as reference:
-            expected, _ = _detections(run, reference, reading, "evaluating fp32")
+            expected, _ = _detections(run, run.engine, reference, reading, "evaluating fp32")
     if run.data.kind == "boxes":
         truths = [picture.truth for picture in run.data.pictures if picture.truth is not None]
         boxes = sum(int((~truth.crowd).sum()) for truth in truths)
@@ -88,13 +90,13 @@ def score_boxes(run: Run, reading: BoxReading) -> Scored:
 
 def score_classes(run: Run, reading: Scores) -> Scored:
     """A classifier's top-1 and top-5."""
-    scores = _class_scores(run, run.model, reading, "evaluating")
+    scores = _class_scores(run, run.executor, run.model, reading, "evaluating")
     values: dict[str, Any] = {}
     resampled: Resample | None = None
     expected = scores
     if run.model.mixed and (run.agreement or run.per_class):
         with in_fp32(run.model) as reference:
-            expected = _class_scores(run, reference, reading, "evaluating fp32")
+            expected = _class_scores(run, run.engine, reference, reading, "evaluating fp32")
     if run.data.kind == "classes":
         labels = np.array([picture.label for picture in run.data.pictures], np.intp)
         values = {"top1": top_accuracy(scores, labels, 1), "top5": top_accuracy(scores, labels, 5)}
@@ -120,8 +122,8 @@ def score_outputs(run: Run) -> Scored:
         def pairs() -> Iterator[tuple[list[Floats], list[Floats]]]:
             paths = [picture.path for picture in run.data.pictures]
             both = [
-                outputs_of_pictures(run.engine, model, paths, rules=run.rules, options=run.options)
-                for model in (run.model, reference)
+                outputs_of_pictures(executor, model, paths, rules=run.rules, options=run.options)
+                for executor, model in ((run.executor, run.model), (run.engine, reference))
             ]
             for given, expected in zip(*both, strict=True):
                 yield given, expected
@@ -151,14 +153,14 @@ def score_outputs(run: Run) -> Scored:
 
 
 def _detections(
-    run: Run, model: Model, reading: BoxReading, what: str
+    run: Run, executor: Executor, model: Model, reading: BoxReading, what: str
 ) -> tuple[list[Detections], list[tuple[int, int]]]:
     found: list[Detections] = []
     sizes: list[tuple[int, int]] = []
     paths = [picture.path for picture in run.data.pictures]
     with console.progress(what, total=len(paths)) as bar:
         for sample, detections in detect(
-            run.engine,
+            executor,
             model,
             paths,
             reading=reading,
@@ -172,12 +174,14 @@ def _detections(
     return found, sizes
 
 
-def _class_scores(run: Run, model: Model, reading: Scores, what: str) -> npt.NDArray[np.float32]:
+def _class_scores(
+    run: Run, executor: Executor, model: Model, reading: Scores, what: str
+) -> npt.NDArray[np.float32]:
     """[pictures, classes]."""
     rows = []
     paths = [picture.path for picture in run.data.pictures]
     with console.progress(what, total=len(paths)) as bar:
-        for outputs in outputs_of_pictures(run.engine, model, paths, rules=run.rules, options=run.options):
+        for outputs in outputs_of_pictures(executor, model, paths, rules=run.rules, options=run.options):
             rows.append(reading.scores(outputs[0].reshape(-1)))
             bar.advance()
     return np.stack(rows)

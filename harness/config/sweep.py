@@ -58,7 +58,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices that the engine makes itself by default. Each set of options is a point of the sweep."""
+    """Choices that a runtime makes itself by default. Each set of options is a point of the sweep."""
 
     isa: str | None = None
     algorithm: str | None = None
@@ -71,8 +71,12 @@ class Options:
     @property
     def name(self) -> str:
         """For example `isa=avx2 prefer=memory tune`; empty without choices."""
-        chosen = {key: value for key, value in vars(self).items() if value is not None}
-        return " ".join(key if value is True else f"{key}={value}" for key, value in chosen.items())
+        return " ".join(key if value is True else f"{key}={value}" for key, value in self.chosen.items())
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """Those that are not left to the runtime."""
+        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

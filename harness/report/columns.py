@@ -50,6 +50,18 @@ def _p99(row: Row) -> str:
     return figure(row.p99_ms) if has_p99(row) else NOTHING
 
 
+def _peaks(rows: Sequence[Row]) -> list[Column]:
+    """The memory of the process; without the interpreter's share, if a runtime needs one."""
+    peak, arena = _PEAKS
+    return [peak, *([_ALONE] if any(row.interpreter_rss_bytes for row in rows) else []), arena]
+
+
+def _alone(row: Row) -> str:
+    if row.peak_rss_bytes is None:
+        return NOTHING
+    return figure(row.peak_rss_bytes - (row.interpreter_rss_bytes or 0), MIB)
+
+
 def _planned(row: Row) -> str:
     if row.arena_bytes is None or row.weight_bytes is None:
         return NOTHING
@@ -111,7 +123,7 @@ def against_fp32(rows: Sequence[Row]) -> tuple[list[Column], list[Column]]:
 def measured(rows: Sequence[Row]) -> list[Column]:
     """The columns of measured cells."""
     p99 = _P99 if any(has_p99(row) for row in rows) else ()
-    return [_FPS, *against_fp32(rows)[0], *_TIMES, *p99, *_PEAKS, *where_known(rows)]
+    return [_FPS, *against_fp32(rows)[0], *_TIMES, *p99, *_peaks(rows), *where_known(rows)]
 
 
 def emulated(rows: Sequence[Row]) -> list[Column]:
@@ -208,6 +220,7 @@ _PEAKS = (
     Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB), spare=4),
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB), spare=8),
 )
+_ALONE = Column(heading="without Python MiB", text=_alone, spare=7)
 _SUSTAINED = (
     Column(heading="minutes", text=lambda row: figure(_over_time(row, "seconds", -1), 60), spare=8),
     Column(heading="FPS at first", text=lambda row: figure(_over_time(row, "fps", 0)), spare=5),

@@ -65,6 +65,7 @@ class ModelFile:
 
     path: Path
     outputs: Mapping[int, str]  # the names of its outputs, by the layers of the cfg that compute the same
+    more: Sequence[str] = ()  # the operators that it has behind these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +152,16 @@ class Runtime(ABC):
     """Executes models on boards."""
 
     formats: Sequence[Kind] = ()  # of model files that it executes; none: it executes cfg and weights
+    options: Collection[str] = ()  # of a sweep's options, those that it takes
 
     @property
     def version(self) -> str:
         """Its version; "" if it has that of harness."""
+        return ""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that its `outputs` depend on besides the model."""
         return ""
 
     @abstractmethod
@@ -182,7 +189,7 @@ class Runtime(ABC):
         """A workload with these deployed files. Raises HarnessError if the board cannot execute it."""
 
     def outputs(
-        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int
+        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int, options: Options
     ) -> Mapping[int, npt.NDArray[np.float32]]:
         """The outputs of images [n, channels, height, width], computed on this machine: [n, ...] by layer.
         Only for runtimes with `formats`."""

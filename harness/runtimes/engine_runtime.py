@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class EngineRuntime(Runtime):
     """`mpe`."""
 
+    options = ("isa", "algorithm", "prefer", "cores", "tune", "quantizer", "bn_epsilon")
+
     def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
         from harness.build.ablation import needs_ablation
         from harness.build.engine import build_engine

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.config.core_list import parse_cores
 from harness.config.targets import load_target
-from harness.errors import ConfigurationError, HarnessError
+from harness.errors import HarnessError
 from harness.file_digest import file_digest
 from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
 from harness.runtimes.engine_output import Asked
@@ -44,7 +44,7 @@ class PythonRuntime(Runtime):
     name: ClassVar[str]
     session: ClassVar[str]  # the module in the program
     has_profile: ClassVar[bool] = False  # whether it tells the times of operators
-    options: ClassVar[Collection[str]] = ("cores",)  # of a sweep's options, those that it takes
+    options: Collection[str] = ("cores",)
 
     @cached_property
     def packages(self) -> Packages:
@@ -54,13 +54,16 @@ class PythonRuntime(Runtime):
     def version(self) -> str:
         return self.packages.version
 
+    @property
+    def fingerprint(self) -> str:
+        both = f"{file_digest(program_file())} {packages_sha256(self.name)}"
+        return hashlib.sha256(both.encode()).hexdigest()
+
     def prepare(self, target: Target, build: Build, algorithms: Collection[str | None] = ()) -> Program:
-        """The program. Its hash covers all pins; a board's packages are fetched once its Python is known."""
-        program = program_file()
+        """The program, with the hash of all pins: a board's packages are fetched once its Python is known."""
         if target.is_host:
             self._host_archive()
-        both = f"{file_digest(program)} {packages_sha256(self.name)}"
-        return Program(path=program, sha256=hashlib.sha256(both.encode()).hexdigest())
+        return Program(path=program_file(), sha256=self.fingerprint)
 
     def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
         assert files.model is not None
@@ -70,7 +73,6 @@ class PythonRuntime(Runtime):
     def execution(
         self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
     ) -> Execution:
-        self._check(workload.options)
         python = python_of(board)
         _unpack(board, python, paths)
         return PythonExecution(
@@ -78,14 +80,15 @@ class PythonRuntime(Runtime):
         )
 
     def outputs(
-        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int
+        self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int, options: Options
     ) -> Mapping[int, npt.NDArray[np.float32]]:
         from harness.boards.host import HostBoard
 
         with temporary_folder("outputs") as folder, HostBoard(load_target("host")) as board:
             inputs = folder / "inputs.npy"
             np.save(inputs, np.ascontiguousarray(images, np.float32), allow_pickle=False)
-            words = ["outputs", *self.arguments(self._host_paths(model.path), threads=threads)]
+            file = self.file_with_outputs(model, folder)
+            words = ["outputs", *self.arguments(self._host_paths(file), threads, options)]
             words += [f"--output={name}" for name in model.outputs.values()]
             words += ["--inputs", str(inputs), "--folder", str(folder)]
             python = python_of(board)
@@ -100,12 +103,18 @@ class PythonRuntime(Runtime):
                 for place, layer in enumerate(model.outputs)
             }
 
-    def arguments(self, paths: Mapping[str, str], *, threads: int, options: Sequence[str] = ()) -> list[str]:
-        """What all commands of the program have in common."""
+    def file_with_outputs(self, model: ModelFile, folder: Path) -> Path:
+        """A file with all outputs of `model`, in which some are within the network; written to `folder` if it
+        is another file."""
+        return model.path
+
+    def arguments(self, paths: Mapping[str, str], threads: int, options: Options) -> list[str]:
+        """What `bench` and `outputs` of the program have in common."""
+        own = [name for name in self.options if name != "cores" and getattr(options, name) is not None]
         return [
             *("--packages", paths["packages"] + UNPACKED, "--session", self.session),
             *("--model", paths["model"], "--threads", str(threads)),
-            *(word for option in options for word in ("--option", option)),
+            *(f"--option={name}={str(getattr(options, name)).lower()}" for name in own),
         ]
 
     def _host_archive(self) -> Path:
@@ -116,12 +125,6 @@ class PythonRuntime(Runtime):
 
     def _host_paths(self, model: Path) -> Mapping[str, str]:
         return {"packages": str(self._host_archive()), "model": str(model.resolve())}
-
-    def _check(self, options: Options) -> None:
-        """Raises ConfigurationError for an option of another runtime."""
-        for name, value in vars(options).items():
-            if value is not None and name not in self.options:
-                raise ConfigurationError(f"{self.name} has no option {name}: it is one of the engine's")
 
 
 def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None:
@@ -177,7 +180,7 @@ class PythonExecution(Execution):
         network = self.workload.network
         assert network is not None
         picture = ",".join(map(str, network.input_size))
-        common = self.runtime.arguments(self.paths, threads=threads)
+        common = self.runtime.arguments(self.paths, threads, self.workload.options)
         cores = ["--cores", ",".join(map(str, self.cores))] if self.workload.options.cores else []
         return Command(
             name=name,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness import console
 from harness.build.elf import version_key
+from harness.build.lock import exclusive
 from harness.config.document import read_document
 from harness.config.validation import Field, ListOf, Record, Text, from_dataclass
 from harness.errors import BuildError, TargetMismatchError
@@ -111,12 +112,13 @@ def archive_for(packages: Packages, python: Python) -> Path:
     name = f"{wheels[0].package}-{packages.version}-python{python.version}-{python.machine}"
     key = hashlib.sha256(repr(("packages 1", wheels, packages.without)).encode()).hexdigest()[:12]
     folder = sdk_directory() / f"{name}-{key}"
-    if not folder.is_dir():
-        try:
-            with fresh_folder(folder) as made:
-                _fill(made / f"{name}.zip", wheels, packages.without)
-        except OSError as error:
-            raise BuildError(f"{error.filename or folder}: {error.strerror or error}") from error
+    with exclusive(sdk_directory() / "lock", "another harness, which fetches packages"):
+        if not folder.is_dir():
+            try:
+                with fresh_folder(folder) as made:
+                    _fill(made / f"{name}.zip", wheels, packages.without)
+            except OSError as error:
+                raise BuildError(f"{error.filename or folder}: {error.strerror or error}") from error
     return folder / f"{name}.zip"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from harness import __version__
 from harness.prediction.llvm import find_llvm
+from harness.runtimes.base import find_runtime
 
 
 @cache
@@ -23,8 +25,8 @@ def processor() -> str:
     return f"{name}, {len(os.sched_getaffinity(0))} cores"
 
 
-def environment() -> dict[str, str]:
-    """Facts about this machine that bear on measurements."""
+def environment(runtimes: Iterable[str] = ()) -> dict[str, str]:
+    """Facts about this machine that bear on measurements, and the versions of the runtimes."""
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     memory = next((line.split(":")[1].strip() for line in _lines(Path("/proc/meminfo"))), "unknown")
     return {
@@ -38,7 +40,7 @@ def environment() -> dict[str, str]:
         "load": " ".join(f"{value:.2f}" for value in os.getloadavg()),
         "llvm": str(find_llvm() or "none"),  # predictions use its core models
         "virtual": "yes" if any("hypervisor" in line for line in _lines(Path("/proc/cpuinfo"))) else "no",
-    }
+    } | {name: version for name in runtimes if (version := find_runtime(name).version)}
 
 
 def _lines(path: Path) -> list[str]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from harness.accuracy.executor import Executor
+
 RANDOM_SEED = 20  # of sample images where a model has no data set
 
 
@@ -41,10 +43,15 @@ def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: 
 
 
 def accuracy(
-    engine: HostEngine, model: Model, cfg: Path, calibration: Path | None, options: Options
+    engine: HostEngine,
+    model: Model,
+    cfg: Path,
+    calibration: Path | None,
+    options: Options,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Scores of a model under a policy (`cfg` is the policy's) on the model's data set, with resampled scores
-    for intervals."""
+    for intervals. `executor` computes the outputs in place of the engine."""
     from harness.accuracy.evaluate import evaluate
 
     assert model.dataset is not None
@@ -60,6 +67,7 @@ def accuracy(
         limit=model.limit,
         names=model.labels,
         resample=True,
+        executor=executor,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import console
+from harness.accuracy.executor import FileExecutor
 from harness.config.policy import BUILT_IN, applied
 from harness.config.random_weights import SEED, write_random_weights
 from harness.config.sweep import Calibration, Model, Options, Sweep, Variant
@@ -97,7 +98,12 @@ class SweepInputs:
     def _find_model_file(self, runtime: str, variant: Variant) -> ModelFile | None:
         """The file that a runtime executes for a variant; None if it executes cfg and weights. Raises
         HarnessError if there is none."""
-        return model_file(find_runtime(runtime), runtime, variant)
+        found = model_file(find_runtime(runtime), runtime, variant)
+        if found and found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
+            self._warned.add(key)
+            operators = ", ".join(sorted(set(found.more)))
+            console.warn(f"{key}: its times include {operators}, before which the engine's import ends")
+        return found
 
     def executed_hash(self, runtime: str, variant: Variant) -> str:
         """The hash of what a runtime executes besides the cfg: the weights, or a model's own file."""
@@ -146,15 +152,21 @@ class SweepInputs:
             perform=at_once(perform),
         )
 
-    def accuracy_job(self, variant: Variant, options: Options) -> Job | None:
-        """The job that evaluates a variant; None if its model has no data set."""
+    def accuracy_job(self, variant: Variant, options: Options, runtime: str = "engine") -> Job | None:
+        """The job that evaluates a variant in a runtime; None if its model has no data set."""
         model = variant.model
         if model.dataset is None:
             return None
 
         def perform() -> Outcome:
+            file = self.model_file(runtime, variant)
+            executor = None
+            if file:
+                executor = FileExecutor(
+                    runtime=find_runtime(runtime), file=file, options=options, engine=self.host
+                )
             result = evaluation.accuracy(
-                self.host, model, self.cfg(variant), self.calibration(variant), options
+                self.host, model, self.cfg(variant), self.calibration(variant), options, executor
             )
             self._warn_of_overlap(model, result)
             return EvaluationOutcome(status="done", values=result)
@@ -167,9 +179,11 @@ class SweepInputs:
             labels=self.file_hash(model.labels) if model.labels else "",
             resize=model.resize,
             limit=model.limit,
+            **self._runtime_key(runtime, variant, options),
         )
+        where = f" {runtime}" if runtime != "engine" else ""
         return Job(
-            name=f"accuracy of {model.name} {variant.policy}",
+            name=f"accuracy of {model.name} {variant.policy}{where}",
             table="evaluations",
             key=key,
             kind="accuracy",
@@ -252,6 +266,14 @@ class SweepInputs:
                 **more,
             }
         )
+
+    def _runtime_key(self, runtime: str, variant: Variant, options: Options) -> dict[str, str]:
+        """What the outputs depend on if another runtime than the engine computes them."""
+        fingerprint = find_runtime(runtime).fingerprint
+        if not fingerprint:
+            return {}
+        file = self.executed_hash(runtime, variant)
+        return {"runtime": fingerprint, "weights": file, "chosen": options.name}
 
     def _calibration_key(self, model: Model, settings: Calibration) -> str:
         dataset = model.calibration_dataset

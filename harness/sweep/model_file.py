@@ -40,7 +40,8 @@ def model_file(runtime: Runtime, name: str, variant: Variant) -> ModelFile | Non
         raise ConfigurationError(f"{variant.model.cfg}: the description of its import is missing")
     network = variant.model.network
     layers = network.outputs or (len(network.layers) - 1,)
-    return ModelFile(path=source, outputs=dict(zip(layers, described.names, strict=True)))
+    outputs = dict(zip(layers, described.names, strict=True))
+    return ModelFile(path=source, outputs=outputs, more=described.cut)
 
 
 def _not_executed(name: str, wanted: str, found: str) -> ConfigurationError:

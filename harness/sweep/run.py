@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from harness import console
 from harness.config.sweep import Sweep
 from harness.config.targets import Target
-from harness.errors import HarnessError
+from harness.errors import ConfigurationError, HarnessError
 from harness.locks import Interrupted
 from harness.measure.cell import Cell, Inputs, cell_key
 from harness.measure.cell_run import measure
@@ -69,7 +69,8 @@ def run_sweep(
     continues.
     """
     with Store(folder) as store:
-        run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=environment())
+        facts = environment(sweep.runtimes)
+        run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=facts)
         worker = Worker(store, run, debug=debug)
         with Boards(worker, fleet.open) as boards:
             try:
@@ -131,7 +132,9 @@ class _Execution:
             self.inputs.check(model)
         self._calibrate()
         keys = self.keys = [self._key(cell, programs) for cell in self.cells]
-        accuracies = [self.inputs.accuracy_job(cell.variant, cell.options) for cell in self.cells]
+        accuracies = [
+            self.inputs.accuracy_job(cell.variant, cell.options, cell.runtime) for cell in self.cells
+        ]
         self._plan(keys, accuracies)
         self._note_artifacts(programs)
         impossible = self._give_up(keys, programs)
@@ -238,10 +241,13 @@ class _Execution:
         return impossible
 
     def _why_not(self, cell: Cell, programs: Programs) -> HarnessError | None:
-        """Why a cell cannot be run on any board: its program, or the file for its runtime, was not made."""
+        """Why a cell cannot be run on any board: its runtime lacks the program, an option or the file."""
         program = programs.get((cell.runtime, cell.target.name, cell.build))
         if isinstance(program, HarnessError):
             return program
+        unknown = set(cell.options.chosen) - set(find_runtime(cell.runtime).options)
+        if unknown:
+            return ConfigurationError(f"{cell.runtime} has no option {min(unknown)}")
         try:
             self.inputs.model_file(cell.runtime, cell.variant)
         except HarnessError as error:
@@ -276,7 +282,11 @@ class _Execution:
         for board in targets:
             self.boards.open(board)
         if self.sweep.emulated.images:
-            self._settle(self.inputs.digests_job(cell.variant, cell.options) for cell in pending.values())
+            self._settle(
+                self.inputs.digests_job(cell.variant, cell.options)
+                for cell in pending.values()
+                if not find_runtime(cell.runtime).formats
+            )
         tasks = [
             Task(items, items[0][1].target.name, sum(self._cost(cell) for _, cell in items))
             for items in interleave(pending, Counter(targets.values()))
@@ -367,7 +377,7 @@ class _Execution:
                 cfg=self.inputs.cfg(cell.variant),
                 weights=cell.model.weights,
                 calibration=self.inputs.calibration(cell.variant),
-                samples=self.inputs.samples(cell.model) if self.sweep.emulated.images else None,
+                samples=self.inputs.samples(cell.model) if self.sweep.emulated.images and not model else None,
                 libraries=find_runtime(cell.runtime).libraries(cell.target, cell.options),
                 model=model.path if model else None,
             )

@@ -12,12 +12,16 @@ import numpy as np
 import pytest
 from accuracy_stand_in import CLASSIFIER_CFG, DETECTOR_CFG, Floats, StandIn
 from PIL import Image
+from printing_runtime import PrintingRuntime
 
 from harness import cli
 from harness.accuracy.evaluate import evaluate, layer_report
+from harness.accuracy.executor import FileExecutor
 from harness.config.darknet_cfg import read_cfg
+from harness.config.sweep import Options
 from harness.errors import ConfigurationError
 from harness.runtimes import engine as runtime
+from harness.runtimes.base import ModelFile
 from harness.runtimes.engine import EngineOptions
 
 
@@ -115,6 +119,26 @@ def test_agreement_runs_fp32_beside_it_and_needs_no_labels(detector: dict[str, A
     assert {precision for precision, _ in engine.runs} == {"fp32", "int8"}
     with pytest.raises(ConfigurationError, match="has no labels"):
         evaluate(detecting(), **int8)
+
+
+def test_another_runtime_is_scored_by_its_own_outputs(detector: dict[str, Any]) -> None:
+    class Blind(PrintingRuntime):
+        """Finds nothing, where the engine finds every box."""
+
+        def outputs(
+            self, model: ModelFile, images: Floats, *, threads: int, options: Options
+        ) -> dict[int, Floats]:
+            assert (model, threads, options.cores) == (file, 2, "1")
+            return {0: np.full_like(finds_a_box(images, "fp32"), -20)}
+
+    file = ModelFile(path=Path("net.onnx"), outputs={0: "head"})
+    engine = detecting()
+    executor = FileExecutor(runtime=Blind(), file=file, options=Options(cores="1"), engine=engine)
+    options = EngineOptions(threads=2)
+    assert evaluate(engine, **detector, options=options)["map50"] == 1.0
+    engine.runs.clear()
+    assert evaluate(engine, **detector, options=options, executor=executor)["map50"] == 0.0
+    assert engine.runs == []
 
 
 def test_letterboxed_boxes_are_mapped_back_to_the_picture(detector: dict[str, Any]) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import fake_session
 import numpy as np
+import onnx
 import pytest
 from fake_boards import FakeBoard
+from onnx_models import model_of, node
 
 from harness.boards.base import Completed, RunTimeoutError
 from harness.boards.host import HostBoard
@@ -21,12 +23,14 @@ from harness.config.darknet_cfg import parse_cfg
 from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import Build, Options
 from harness.config.targets import load_target
-from harness.errors import ConfigurationError, HarnessError, TargetMismatchError
+from harness.errors import HarnessError, TargetMismatchError
 from harness.runtimes import python_runtime
 from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Workload, find_runtime
 from harness.runtimes.engine_output import ImplausibleResultError
 from harness.runtimes.on_board import bench as protocol
+from harness.runtimes.on_board.onnxruntime_profile import operators
 from harness.runtimes.on_board.tensors import Tensor, layout, shapes_of
+from harness.runtimes.onnxruntime_runtime import OnnxRuntime
 from harness.runtimes.python_output import failure
 from harness.runtimes.python_program import ISOLATED, program_file, python_of
 from harness.runtimes.python_runtime import PythonRuntime
@@ -149,15 +153,11 @@ def test_an_input_that_does_not_fit_the_network_is_an_error(
         run(runtime, board, tmp_path, shape=(1, 3, 9, 9))
 
 
-def test_cores_are_the_chosen_ones_and_other_options_are_refused(
-    runtime: FakeRuntime, board: HostBoard, tmp_path: Path
-) -> None:
+def test_threads_stay_on_the_chosen_cores(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
     chosen = replace(WORKLOAD, options=Options(cores="0"))
     command = execution(runtime, board, tmp_path, {}, chosen).bench(warmup=0, runs=1, min_seconds=0)
     assert command.argv[command.argv.index("--cores") + 1] == "0" == ",".join(map(str, parse_cores("0")))
     assert board.run(command.argv, timeout=60).status == 0
-    with pytest.raises(ConfigurationError, match="fake has no option isa"):
-        execution(runtime, board, tmp_path, {}, replace(WORKLOAD, options=Options(isa="neon")))
 
 
 PRINTED = {
@@ -214,7 +214,9 @@ def test_outputs_are_real_numbers_of_each_image(
     file = tmp_path / "net.fake"
     file.write_text(repr(model))
     images = np.random.default_rng(1).integers(-8, 8, (2, 3, 4, 5)).astype(np.float32)
-    found = runtime.outputs(ModelFile(path=file, outputs={7: "a", 9: "--b"}), images, threads=2)
+    found = runtime.outputs(
+        ModelFile(path=file, outputs={7: "a", 9: "--b"}), images, threads=2, options=Options()
+    )
     assert list(found) == [7, 9]
     last = model["shape"][1:] == (4, 5, 3)
     expected = (images.transpose(0, 2, 3, 1) if last else images) + step
@@ -353,3 +355,33 @@ def test_further_inputs_need_fixed_sizes() -> None:
 
 def test_an_error_of_the_interpreter_itself_is_told() -> None:
     assert "No space left" in str(failure(1, "Traceback\nOSError: No space left on device", command="x"))
+
+
+def test_operators_of_a_profile_have_their_median_times() -> None:
+    def event(index: int, microseconds: int, **more: object) -> dict[str, object]:
+        shape = [{"float": [1, 3]}, {"int64": [2]}]
+        arguments = {"node_index": str(index), "op_name": f"Op{index}", "input_type_shape": shape}
+        return {"cat": "Node", "name": "x_kernel_time", "dur": microseconds, "args": arguments} | more
+
+    events = [
+        {"cat": "Session", "name": "model_loading", "dur": 9},
+        event(7, 1000),
+        event(3, 5, name="x_fence_before"),
+        event(3, 4),
+        *(event(7, time) for time in (2, 4, 3)),
+    ]
+    assert operators(events) == [
+        {"type": "Op7", "computed": "float", "provider": "", "ns": 3000},
+        {"type": "Op3", "computed": "float", "provider": "", "ns": 4000},
+    ]
+
+
+def test_tensors_before_the_post_processing_are_declared_as_outputs(tmp_path: Path) -> None:
+    model = model_of([node("Relu", "x", "boxes"), node("NonZero", "boxes", "y")])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    runtime = OnnxRuntime()
+    assert runtime.file_with_outputs(ModelFile(path=path, outputs={0: "y"}), tmp_path) == path
+    found = runtime.file_with_outputs(ModelFile(path=path, outputs={0: "boxes"}), tmp_path)
+    assert found != path
+    assert [output.name for output in onnx.load(found).graph.output] == ["y", "boxes"]

@@ -134,7 +134,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             folder.mkdir()
             return WatchedBoard(board, folder, looks)
 
-    def evaluated(_inputs: SweepInputs, variant: Variant, _options: Options) -> Job:
+    def evaluated(_inputs: SweepInputs, variant: Variant, _options: Options, _runtime: str) -> Job:
         def perform() -> Outcome:
             with console.progress("evaluating", 9) as bar:
                 bar.advance(4)

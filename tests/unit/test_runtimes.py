@@ -36,19 +36,36 @@ def test_an_unknown_runtime_is_an_error_with_a_suggestion(tmp_path: Path) -> Non
     assert "engine" in error.value.hint
 
 
-def test_a_runtime_that_only_prints_takes_one_file_and_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def printing_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
     monkeypatch.setitem(RUNTIMES, "printing", "printing_runtime:PrintingRuntime")
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_CACHE", str(folder / "cache"))
     # The sweep checks models with the engine of this machine, which is not built here.
     monkeypatch.setattr(
         EngineRuntime, "prepare", lambda *_: Program(path=Path("/bin/false"), sha256="0" * 64)
     )
     monkeypatch.setattr(SweepInputs, "check", lambda *_: None)
     monkeypatch.setattr(SweepInputs, "multiply_adds", lambda *_: 1)
-    sweep = write_sweep(tmp_path, SWEEP)
-    (tmp_path / "net.weights").write_bytes(bytes(4540))  # as many as the cfg takes
+    sweep = write_sweep(folder, text)
+    (folder / "net.weights").write_bytes(bytes(4540))  # as many as the cfg takes
+    return sweep
+
+
+def test_an_option_that_a_runtime_does_not_take_fails_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = printing_sweep(tmp_path, monkeypatch, SWEEP + "options: [{}, {isa: neon}]\n")
+    assert cli.main(["run", "--matrix", str(sweep), "--results", str(tmp_path / "results"), "--json"]) == 6
+    cells = json.loads(capsys.readouterr().out.split("\n{")[0])["cells"]
+    assert [(cell["status"], cell["error"]) for cell in cells] == [
+        ("done", ""),
+        ("failed", "printing has no option isa"),
+    ]
+
+
+def test_a_runtime_that_only_prints_takes_one_file_and_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = printing_sweep(tmp_path, monkeypatch, SWEEP)
     results = tmp_path / "results"
     assert cli.main(["run", "--matrix", str(sweep), "--results", str(results), "--json"]) == 0
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
