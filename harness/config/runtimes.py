@@ -4,5 +4,6 @@ from __future__ import annotations
 
 RUNTIMES = {  # name: module and class, imported when a sweep uses it
     "engine": "harness.runtimes.engine_runtime:EngineRuntime",
+    "litert": "harness.runtimes.litert_runtime:LiteRtRuntime",
     "onnxruntime": "harness.runtimes.onnxruntime_runtime:OnnxRuntime",
 }

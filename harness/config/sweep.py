@@ -67,6 +67,7 @@ class Options:
     tune: bool | None = None
     quantizer: str | None = None
     bn_epsilon: float | None = None
+    xnnpack: bool | None = None
 
     @property
     def name(self) -> str:

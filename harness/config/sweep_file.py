@@ -162,6 +162,12 @@ _OPTION_FIELDS = {
     "bn_epsilon": Field(
         shape=Number(least=0, most=1), help="epsilon of batch normalisation", default=1e-5, example=0.001
     ),
+    "xnnpack": Field(
+        shape=Boolean(),
+        help="of litert: whether XNNPACK computes what it can, or LiteRT's own kernels everything",
+        default=True,
+        example=False,
+    ),
 }
 _OPTIONS = Record(what="options", fields=_OPTION_FIELDS, make=from_dataclass(Options))
 
@@ -238,8 +244,8 @@ _CONDITIONS = {
     ),
     "rounds": Field(
         shape=Integer(least=1, most=1000),
-        help="number of processes that share the samples of a cell; cells that differ in their policy alone "
-        "are interleaved",
+        help="number of processes that share the samples of a cell; cells that differ only in policy and "
+        "runtime are interleaved",
         example=5,
     ),
     "reruns": Field(
@@ -292,7 +298,7 @@ MATRIX = Record(
             shape=ListOf(what="runtimes", item=Choice(what="runtime", names=lambda: tuple(RUNTIMES))),
             help="programs that execute the models",
             default=["engine"],
-            example=["engine"],
+            example=["engine", "onnxruntime"],
         ),
         "toolchains": Field(
             shape=ListOf(what="toolchains", item=_BUILD),
@@ -308,7 +314,8 @@ MATRIX = Record(
         ),
         "options": Field(
             shape=ListOf(what="sets of options", item=_OPTIONS),
-            help="sets of options for the engine, which chooses by itself where a key is absent",
+            help="sets of options for the runtime, which chooses by itself where a key is absent; apart from "
+            "cores and xnnpack they are the engine's",
             example=[{"isa": "neon"}, {"prefer": "memory"}],
         ),
         "steps": Field(

@@ -160,6 +160,17 @@ def test_threads_stay_on_the_chosen_cores(runtime: FakeRuntime, board: HostBoard
     assert board.run(command.argv, timeout=60).status == 0
 
 
+def test_the_program_gets_the_options_of_its_runtime(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeRuntime, "options", ("cores", "xnnpack"))
+    for options, words in ((Options(), []), (Options(xnnpack=False), ["--option=xnnpack=false"])):
+        chosen = replace(WORKLOAD, options=options)
+        command = execution(runtime, board, tmp_path, {}, chosen).bench(warmup=0, runs=1, min_seconds=0)
+        assert [word for word in command.argv if word.startswith("--option")] == words
+        assert board.run(command.argv, timeout=60).status == 0
+
+
 PRINTED = {
     "version": "1.2.3",
     "samples_ns": [1_000_000] * 3,

@@ -11,7 +11,8 @@ ends this one.
 
 The working folder there:
 
-    objects/SHA256/NAME      deployed files (harness.boards.ssh.deployment)
+    objects/SHA256/NAME      deployed files (harness.boards.ssh.deployment); beside an archive of packages the
+                             folder NAME.unpacked (harness.sdk.packages)
     partial/SHA256           interrupted uploads
     lock/held/SESSION        the lock's holder, if any (harness.boards.ssh.lock)
     sessions/SESSION/        running/GROUP-START, uploads/SHA256, uses/SHA256, temporary files, and `undo`:
