@@ -1,0 +1,134 @@
+"""Runtimes that are Python packages, from their wheels: on this machine, over SSH, on an emulated board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_outputs import golden_cases
+from onnx import TensorProto
+from onnx_models import model_of, node
+from ssh_server import Server, running_server
+from test_importing_golden import grid_of, real, same_rows
+from test_importing_golden import model_of as golden_model
+from tiny_sweep import query, run
+
+from harness.boards.ssh.board import SshBoard
+from harness.config.darknet_cfg import parse_cfg
+from harness.config.sweep import Build, Options
+from harness.config.targets import load_target
+from harness.images.availability import emulation_missing
+from harness.measure.rounds import run_command
+from harness.qemu.profiler import profiling_missing
+from harness.runtimes.base import Files, ModelFile, Workload, find_runtime
+from harness.sdk.packages import UNPACKED
+
+YUNET, WAKE = "yunet-n/yunet_n_320_320.onnx", "mlperf-tiny/vww_96_int8.tflite"
+# Whose outputs are recorded: channels first, fp16 weights with channels first, and int8 with channels last.
+RECORDED = {YUNET: "onnxruntime", "yolox-nano/yolox_nano_fp16.tflite": "litert", WAKE: "litert"}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", RECORDED)
+def test_outputs_are_those_that_were_recorded(name: str, shared_data: Path) -> None:
+    folder = shared_data / "import"
+    model, cases = golden_model(folder, name), list(golden_cases(folder, name))
+    file = ModelFile(path=folder / name, outputs=dict(enumerate(output.name for output in model.outputs)))
+    images = np.stack([case.picture for case in cases]).astype(np.float32)
+    found = find_runtime(RECORDED[name]).outputs(file, images, threads=1, options=Options())
+    assert list(found) == list(range(len(model.outputs)))
+    for number, output in enumerate(model.outputs):
+        for case, values in zip(cases, found[number], strict=True):
+            golden = case.outputs[number]
+            rows = same_rows(values.reshape(output.shape), case.rows[number], golden)
+            if name == WAKE:
+                golden = real(golden, grid_of(model, output.section))
+            assert np.abs(rows - golden).max() <= 1e-5 * np.abs(golden).max()
+
+
+def test_a_tensor_before_the_post_processing_is_an_output(tmp_path: Path) -> None:
+    made = model_of([node("Relu", "x", "boxes"), node("NonZero", "boxes")])
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    file = ModelFile(path=tmp_path / "net.onnx", outputs={3: "boxes"})
+    file.path.write_bytes(made.SerializeToString())
+    images = np.random.default_rng(2).normal(size=(2, 4, 6, 8)).astype(np.float32)
+    found = find_runtime("onnxruntime").outputs(file, images, threads=1, options=Options())
+    np.testing.assert_array_equal(found[3].reshape(images.shape), np.maximum(images, 0))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+def test_a_board_unpacks_the_packages_once_and_keeps_nothing_else(server: Server, tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    made = model_of([node("Conv", "x w")], constants={"w": np.ones((2, 4, 3, 3), np.float32)})
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    model.write_bytes(made.SerializeToString())
+    network = parse_cfg(
+        "[net]\nwidth=8\nheight=6\nchannels=4\n[convolutional]\nfilters=2\nsize=3\n", "net.cfg"
+    )
+    runtime = find_runtime("onnxruntime")
+    files = Files(
+        program=runtime.prepare(load_target("pi4"), Build()).path, cfg=model, weights=model, model=model
+    )
+    for _ in range(2):  # the second session finds everything
+        with SshBoard("shelf", load_target("pi4"), server.address) as board:
+            paths = board.deploy(runtime.deployed_files(files, board))
+            execution = runtime.execution(board, paths, {}, Workload(network=network))
+            result = run_command(board, execution.bench(warmup=1, runs=3, min_seconds=0), 60)
+        assert result.layers[0].type == "Conv"
+        assert result.layers[0].executed == "fp32"
+        assert result.threads == 1
+        kept = [path for path in (server.folder / "board").rglob("*") if path.is_file()]
+        inside = [path for path in kept if not any(part.endswith(UNPACKED) for part in path.parts)]
+        stored = sorted(path.name for path in inside if path.parent.parent.name == "objects")
+        assert stored == sorted(Path(path).name for path in paths.values())
+        assert not [path for path in kept if "sessions" in path.parts or path.suffix == ".pyc"]
+
+
+SWEEP = """\
+models:
+  - {{name: yunet, model: {folder}/yunet-n/yunet_n_320_320.onnx}}
+  - {{name: wake, model: {folder}/mlperf-tiny/vww_96_int8.tflite}}
+policies: [as-is]
+targets: [host, pi4]
+runtimes: [engine, onnxruntime, litert]
+protocol: {{warmup: 1, runs: 5, min_seconds: 0, rounds: 1}}
+emulated: {{images: 0}}
+"""
+OWN = {("yunet", "onnxruntime"), ("wake", "litert")}
+
+
+@pytest.mark.data
+@pytest.mark.engine
+@pytest.mark.emulation
+def test_a_sweep_compares_runtimes_and_names_what_they_cannot_run(shared_data: Path, tmp_path: Path) -> None:
+    if missing := [*emulation_missing(), *profiling_missing()]:
+        pytest.skip("; ".join(missing))
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(SWEEP.format(folder=shared_data / "import"))
+    data = run(sweep, status=6)
+    assert data["environment"]["onnxruntime"] == find_runtime("onnxruntime").version
+    for cell in data["cells"]:
+        own = (cell["model"], cell["runtime"]) in OWN
+        if cell["runtime"] != "engine" and not own:
+            assert (cell["status"], "needs an export" in cell["error"]) == ("failed", True)
+            continue
+        assert cell["status"] == "done"
+        assert (cell["interpreter_rss_bytes"] is not None) is own
+        if cell["emulated"]:
+            assert cell["predicted_low_ms"] < cell["predicted_ms"] < cell["predicted_high_ms"]
+            assert cell["instructions"] > 1e6
+        else:
+            assert cell["fps"] > 1
+    operators = query(
+        sweep,
+        "SELECT DISTINCT type FROM layers JOIN cells USING (revision) JOIN plan ON cell = key "
+        "WHERE runtime = 'onnxruntime' AND NOT emulated",
+    )
+    assert ("Conv",) in operators
