@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness import console
 from harness.config.core_list import parse_cores
 from harness.config.targets import load_target
 from harness.errors import HarnessError
@@ -24,7 +25,7 @@ from harness.runtimes.python_output import check_outputs, failure, read_bench
 from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_of
 from harness.sdk.packages import UNPACKED, Packages, archive_for, packages_sha256, read_packages
 from harness.temporary import temporary_folder
-from harness.text import brief
+from harness.text import brief, printable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -133,7 +134,9 @@ def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None
     if board.run(["test", "-d", folder], timeout=_UNPACK_SECONDS).status == 0:
         return
     words = ["unpack", paths["packages"], folder, board.scratch("packages")]
-    completed = board.run([python.executable, *ISOLATED, paths["program"], *words], timeout=_UNPACK_SECONDS)
+    argv = [python.executable, *ISOLATED, paths["program"], *words]
+    with console.progress(f"unpacking packages on {printable(board.name)}", None):
+        completed = board.run(argv, timeout=_UNPACK_SECONDS)
     if completed.status != 0:
         raise HarnessError(
             f"{board.name}: the runtime's packages cannot be unpacked: {brief(completed.stderr)}",

@@ -112,7 +112,7 @@ def archive_for(packages: Packages, python: Python) -> Path:
     name = f"{wheels[0].package}-{packages.version}-python{python.version}-{python.machine}"
     key = hashlib.sha256(repr(("packages 1", wheels, packages.without)).encode()).hexdigest()[:12]
     folder = sdk_directory() / f"{name}-{key}"
-    with exclusive(sdk_directory() / "lock", "another harness, which fetches packages"):
+    with exclusive(sdk_directory() / "packages.lock", "another download of packages"):
         if not folder.is_dir():
             try:
                 with fresh_folder(folder) as made:
