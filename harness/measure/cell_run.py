@@ -120,7 +120,7 @@ def _counted(board: Board, execution: Execution, result: CellResult, timeout: fl
     except HarnessError as error:
         return replace(result, instructions_unavailable_reason=str(error))
     bench = command.read(output(completed, command), math.inf)
-    return replace(result, instructions=instructions, instructions_isa=bench.isa)
+    return replace(result, instructions=instructions, instructions_isa=bench.isa or "unknown")
 
 
 def _predicted(

@@ -60,7 +60,7 @@ def read_bench(text: str, asked: Asked, version: str, command: str, *, seconds: 
     if bench.version != version:
         wrong = wrong or f"the runtime's version is {bench.version}, and {version} was deployed"
     if bench.threads > asked.threads:
-        wrong = wrong or f"{bench.threads} threads worked, but {asked.threads} were asked for"
+        wrong = wrong or f"{bench.threads} threads worked at a time, but {asked.threads} were asked for"
     if bench.interpreter_rss_bytes > bench.peak_rss_bytes:
         wrong = wrong or "the interpreter alone has more memory than the whole process"
     if wrong:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # What a profiler from outside looks for.
 WARM_CACHES, START, END = 7777776, 7777777, 7777778
-_WORKING = 0.02  # of the samples' time, from which on a thread counts
+_NOISE = 0.2  # of a thread: clocks differ a little, and the runtime works between samples
 _PROFILED_RUNS = 5
 
 
@@ -51,7 +52,7 @@ def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict
 
 def measured(run: Callable[[], object], warmup: int, runs: int, min_seconds: float) -> tuple[list[int], int]:
     """At least `runs` samples in nanoseconds that take at least `min_seconds`, and the number of threads that
-    worked."""
+    worked at a time."""
     for _ in range(warmup):
         run()
     before = thread_times()
@@ -62,7 +63,7 @@ def measured(run: Callable[[], object], warmup: int, runs: int, min_seconds: flo
         run()
         samples.append(time.perf_counter_ns() - begin)
         left -= samples[-1]
-    return samples, working_threads(before, thread_times(), sum(samples))
+    return samples, threads_at_a_time(before, thread_times(), sum(samples))
 
 
 def marked(run: Callable[[], object], warmup: int) -> list[int]:
@@ -92,10 +93,10 @@ def thread_times() -> dict[str, int]:
     return found
 
 
-def working_threads(before: dict[str, int], after: dict[str, int], elapsed: int) -> int:
-    """How many threads worked in between; at least this one."""
-    least = _WORKING * elapsed
-    return max(1, sum(time - before.get(thread, 0) > least for thread, time in after.items()))
+def threads_at_a_time(before: dict[str, int], after: dict[str, int], elapsed: int) -> int:
+    """How many threads worked in between, on average. A runtime may have several pools that take turns."""
+    worked = sum(time - before.get(thread, 0) for thread, time in after.items())
+    return max(1, math.ceil(worked / max(elapsed, 1) - _NOISE))
 
 
 def status_bytes(key: str) -> int:
