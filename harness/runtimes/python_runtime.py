@@ -17,7 +17,7 @@ import numpy as np
 from harness import console
 from harness.config.core_list import parse_cores
 from harness.config.targets import load_target
-from harness.errors import HarnessError
+from harness.errors import BoardFaultError
 from harness.file_digest import file_digest
 from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
 from harness.runtimes.engine_output import Asked
@@ -138,7 +138,7 @@ def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None
     with console.progress(f"unpacking packages on {printable(board.name)}", None):
         completed = board.run(argv, timeout=_UNPACK_SECONDS)
     if completed.status != 0:
-        raise HarnessError(
+        raise BoardFaultError(
             f"{board.name}: the runtime's packages cannot be unpacked: {brief(completed.stderr)}",
             hint="Check the board's free space (df).",
         )
@@ -167,9 +167,8 @@ class PythonExecution(Execution):
             multiply_adds=self.workload.multiply_adds,
         )
         words = ["--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)]
-        if (
-            self.runtime.has_profile and not self.board.emulated
-        ):  # an emulator's times say nothing of a board's
+        # An emulator's times of operators say nothing about a board's.
+        if self.runtime.has_profile and not self.board.emulated:
             words += ["--profile", self.board.scratch("operators")]
         return self._command(words, asked, self.workload.threads)
 

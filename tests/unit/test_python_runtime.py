@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from harness.config.darknet_cfg import parse_cfg
 from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import Build, Options
 from harness.config.targets import load_target
-from harness.errors import HarnessError, TargetMismatchError
+from harness.errors import BoardFaultError, HarnessError, TargetMismatchError
 from harness.runtimes import python_runtime
 from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Workload, find_runtime
 from harness.runtimes.engine_output import ImplausibleResultError
@@ -409,3 +409,24 @@ def test_tensors_before_the_post_processing_are_declared_as_outputs(tmp_path: Pa
     found = runtime.file_with_outputs(ModelFile(path=path, outputs={0: "boxes"}), tmp_path)
     assert found != path
     assert [output.name for output in onnx.load(found).graph.output] == ["y", "boxes"]
+
+
+def test_a_board_that_cannot_unpack_is_at_fault(runtime: FakeRuntime, tmp_path: Path) -> None:
+    """A full disk, for example: another board may measure the cell."""
+
+    class FullBoard(AnsweringBoard):
+        def run(self, argv: Sequence[str], **_: object) -> Completed:  # type: ignore[override]
+            if "unpack" in argv or argv[0] == "test":
+                said = "failed: OSError: [Errno 28] No space left on device"
+                return Completed(status=1, stdout="", stderr=said)
+            return self.answer
+
+        def scratch(self, name: str) -> str:
+            return f"/there/{name}"
+
+    board = FullBoard(Completed(status=0, stdout=json.dumps(ANSWER), stderr=""))
+    file = tmp_path / "net.fake"
+    files = Files(program=file, cfg=file, weights=file, model=file)
+    paths = board.deploy(runtime.deployed_files(files, board))
+    with pytest.raises(BoardFaultError, match=r"packages cannot be unpacked: .*No space left"):
+        runtime.execution(board, paths, {}, WORKLOAD)
