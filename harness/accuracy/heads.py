@@ -6,7 +6,6 @@ cfg as in Darknet (numbers as by C's `atoi` and `atof`).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from harness.accuracy.stated_outputs import StatedOutputs, stated_outputs
 from harness.config.darknet_cfg import Section, read_cfg, sections_of
 from harness.errors import ConfigurationError
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NMS_KINDS = ("greedynms", "diounms")  # as in Darknet, any other word means the default
 
 
@@ -100,15 +98,14 @@ def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
         raise wrong("num", f"num={count} and classes={classes} must be positive")
     if section.integer("coords", 4) != 4:
         raise wrong("coords", "only coords=4 is supported")
-    given = _numbers(section, "anchors")
+    given = section.reals("anchors") if "anchors" in section.options else None
     # Darknet's default anchor is half a unit wide and high.
     flat = [0.5] * (2 * count) if given is None else given[: 2 * count]
     if len(flat) < 2 * count:
         raise wrong("anchors", f"num={count} needs {2 * count} numbers in anchors, found {len(flat)}")
     anchors = np.asarray(flat, np.float32).reshape(count, 2)
-    mask = _numbers(section, "mask") if section.name == "yolo" else None
-    if mask is not None:
-        chosen = [int(value) for value in mask]
+    if section.name == "yolo" and "mask" in section.options:
+        chosen = [int(value) for value in section.reals("mask")]
         if not chosen or min(chosen) < 0 or max(chosen) >= count:
             raise wrong("mask", f"mask must name anchors from 0 to {count - 1}, not {chosen}")
         anchors = anchors[chosen]
@@ -118,27 +115,9 @@ def _head(cfg: Path, section: Section, index: int) -> DetectionHead:
         kind=section.name,
         anchors=anchors,
         classes=classes,
-        scale_x_y=_number(section, "scale_x_y", 1.0),
+        scale_x_y=section.real("scale_x_y", 1.0),
         new_coords=section.integer("new_coords", 0) != 0,
         softmax=section.integer("softmax", 0) != 0,
         nms_kind=nms_kind if nms_kind in _NMS_KINDS else "default",
-        beta_nms=_number(section, "beta_nms", 0.6),
+        beta_nms=section.real("beta_nms", 0.6),
     )
-
-
-def _number(section: Section, key: str, default: float) -> float:
-    return _leading_number(section.options[key]) if key in section.options else default
-
-
-def _numbers(section: Section, key: str) -> list[float] | None:
-    """A comma-separated list, up to a `#`; None if the key is missing."""
-    if key not in section.options:
-        return None
-    words = section.options[key].split("#")[0].split(",")
-    return [_leading_number(word) for word in words if word]
-
-
-def _leading_number(text: str) -> float:
-    """The leading number, as `atof` reads it; 0 if there is none."""
-    found = _NUMBER.match(text)
-    return float(found[0]) if found else 0.0

@@ -32,6 +32,7 @@ _WEIGHTED = ("convolutional", "connected")
 _TERMINAL = ("yolo", "region", "softmax")
 _LARGEST_FILE = 4 << 20  # bytes
 _NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,14 @@ class Section:
         """A comma-separated option."""
         value = self.options.get(key, "")
         return [_integer(word) for word in value.split(",") if word]
+
+    def real(self, key: str, default: float) -> float:
+        """An option as atof reads it: 0 if it does not begin with a number."""
+        return _real(self.options[key]) if key in self.options else default
+
+    def reals(self, key: str) -> list[float]:
+        """A comma-separated option, up to a `#`."""
+        return [_real(word) for word in self.options.get(key, "").split("#")[0].split(",") if word]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +313,9 @@ def _layer(
             parameters = out[0] * (channels // groups * window_terms(section) + (4 if normalised else 1))
         case "connected":
             parameters = None
+        case "deconvolutional":
+            groups = max(section.integer("groups", 1), 1)
+            parameters = out[0] + shapes[0][0] * (out[0] // groups) * window_terms(section)
         case "prelu":
             parameters = out[0]
         case "constant":
@@ -361,3 +373,8 @@ def _is_name(word: str) -> bool:
 def _integer(text: str) -> int:
     found = _NUMBER.match(text)
     return int(found.group()) if found else 0
+
+
+def _real(text: str) -> float:
+    found = _REAL.match(text)
+    return float(found[0]) if found else 0.0

@@ -6,12 +6,33 @@ Reports contain the engine's sizes (`mpe info`). For a cfg that the engine refus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
 Shape = tuple[int, int, int]  # channels, height, width
 
 _AXES = ("channels", "height", "width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAxis:
+    """A sliding window along one axis, in pixels."""
+
+    taps: int  # values of the window
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0  # padding
+    after: int = 0
+
+    @property
+    def extent(self) -> int:
+        """From its first to its last value."""
+        return (self.taps - 1) * self.dilation + 1
+
+    def positions(self, size: int) -> int:
+        """The places of the window on so many pixels."""
+        return max((size + self.before + self.after - self.extent) // self.stride + 1, 1)
 
 
 class Options(Protocol):
@@ -35,9 +56,7 @@ def output_shape(section: Options, inputs: Sequence[Shape]) -> Shape:
             return (section.integer("filters", 1), *_added_windows(section, height, width))
         case "connected":
             return section.integer("output", 1), 1, 1
-        case "maxpool":
-            return (channels, *_maxpool(section, height, width))
-        case "pool":
+        case "maxpool" | "pool":
             return (channels, *_windows(section, height, width))
         case "avgpool":
             return channels, 1, 1
@@ -127,40 +146,52 @@ def _joined(section: Options, inputs: Sequence[Shape]) -> Shape:
 
 
 def _windows(section: Options, height: int, width: int) -> tuple[int, int]:
-    def positions(axis: str, size: int) -> int:
-        extent, stride, padding = _window(section, axis)
-        return max((size + padding - extent) // stride + 1, 1)
-
-    return positions("y", height), positions("x", width)
+    rows, columns = window_axes(section)
+    return rows.positions(height), columns.positions(width)
 
 
 def _added_windows(section: Options, height: int, width: int) -> tuple[int, int]:
     """Of a transposed convolution."""
 
-    def places(axis: str, size: int) -> int:
-        extent, stride, padding = _window(section, axis)
-        return max((size - 1) * stride + extent - padding + section.integer(f"output_pad_{axis}", 0), 1)
+    def places(axis: WindowAxis, size: int, added: str) -> int:
+        padding = axis.before + axis.after
+        return max((size - 1) * axis.stride + axis.extent - padding + section.integer(added, 0), 1)
 
-    return places("y", height), places("x", width)
+    rows, columns = window_axes(section)
+    return places(rows, height, "output_pad_y"), places(columns, width, "output_pad_x")
 
 
-def _window(section: Options, axis: str) -> tuple[int, int, int]:
-    """The window's extent and stride along an axis, and the padding of both sides."""
+def window_axes(section: Options) -> tuple[WindowAxis, WindowAxis]:
+    """The window of a convolution, a transposed convolution or a pooling layer: its rows, its columns."""
+    axis = _maxpool_axis if section.name == "maxpool" else _window_axis
+    return axis(section, "y"), axis(section, "x")
+
+
+def _window_axis(section: Options, axis: str) -> WindowAxis:
     taps = _positive(section, f"size_{axis}", _positive(section, "size"))
     apart = 1 if taps == 1 else _positive(section, f"dilation_{axis}", _positive(section, "dilation"))
     both = (taps // 2 if section.integer("pad", 0) else section.integer("padding", 0)) * apart
     before, after = {"y": ("top", "bottom"), "x": ("left", "right")}[axis]
-    padding = section.integer(f"pad_{before}", both) + section.integer(f"pad_{after}", both)
-    stride = _positive(section, f"stride_{axis}", _positive(section, "stride"))
-    return (taps - 1) * apart + 1, stride, padding
+    return WindowAxis(
+        taps=taps,
+        stride=_positive(section, f"stride_{axis}", _positive(section, "stride")),
+        dilation=apart,
+        before=section.integer(f"pad_{before}", both),
+        after=section.integer(f"pad_{after}", both),
+    )
 
 
-def _maxpool(section: Options, height: int, width: int) -> tuple[int, int]:
+def _maxpool_axis(section: Options, axis: str) -> WindowAxis:
+    """Darknet's padding is that of both ends; the smaller half comes before the map."""
     stride = _positive(section, "stride")
     size = section.integer("size", stride)
-    room = section.integer("padding", size - 1) - size
-    down, across = (_positive(section, key, stride) for key in ("stride_y", "stride_x"))
-    return max((height + room) // down + 1, 1), max((width + room) // across + 1, 1)
+    padding = section.integer("padding", size - 1)
+    return WindowAxis(
+        taps=size,
+        stride=_positive(section, f"stride_{axis}", stride),
+        before=padding // 2,
+        after=padding - padding // 2,
+    )
 
 
 def _positive(section: Options, key: str, default: int = 1) -> int:

@@ -146,3 +146,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "large.cfg").write_text("[net]\n" * (1 << 20))
     with pytest.raises(ConfigurationError, match="larger than"):
         read_cfg(tmp_path / "large.cfg")
+
+
+def test_parameters_of_a_transposed_convolution() -> None:
+    cfg = parse_cfg("[net]\nchannels=6\n[deconvolutional]\nfilters=4\ngroups=2\nsize=3\n", "c")
+    assert cfg.layers[0].parameters == 4 + 6 * 2 * 9
