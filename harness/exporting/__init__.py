@@ -1,0 +1,1 @@
+"""Models in other formats: a cfg with its weights as plain layers, and a module for each format."""
