@@ -13,7 +13,7 @@ from harness.files import read_regular
 # Three numbers of a version, and the number of images in training, of 32 or 64 bits.
 HEADERS = (16, 20)
 _PARAMETER = 4  # bytes
-_LARGEST_CALIBRATION = 64 << 20  # bytes
+LARGEST_CALIBRATION = 64 << 20  # bytes
 
 
 def check_model(cfg: Path, weights: Path, calibration: Path | None = None) -> DarknetCfg:
@@ -50,7 +50,7 @@ def check_weights(network: DarknetCfg, weights: Path) -> None:
 def check_calibration(network: DarknetCfg, calibration: Path) -> None:
     """The same for a calibration file alone: its format, and its number of layers."""
     try:
-        data = json.loads(read_regular(calibration, limit=_LARGEST_CALIBRATION, what="a calibration file"))
+        data = json.loads(read_regular(calibration, limit=LARGEST_CALIBRATION, what="a calibration file"))
     except OSError as error:
         raise file_error(calibration, error) from None
     except (ValueError, RecursionError):

@@ -54,6 +54,13 @@ class NetworkLayer(Layer):
         return max(self.section.integer("groups", 1), 1)
 
     @property
+    def channels_apart(self) -> bool:
+        """Whether each output channel reads one input channel."""
+        if self.kind != "convolutional" or self.groups == 1:
+            return False
+        return self.groups == self.channels == self.input_shapes[0][0]
+
+    @property
     def window(self) -> tuple[WindowAxis, WindowAxis]:
         """Of a convolution, a transposed one, or a pooling layer: its rows, its columns."""
         return window_axes(self.section)

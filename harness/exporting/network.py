@@ -6,6 +6,7 @@ Shapes are channels, height, width, of one image. Batch normalisation is folded 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +39,10 @@ class Network:
     def name_of(self, tensor: int) -> str:
         """The name of a layer's output, or of the network's input."""
         return self.input if tensor == NETWORK_INPUT else self.layers[tensor].tensor
+
+    def producer(self, tensor: int) -> int:
+        """The layer that computes a tensor, which layers that matter in training alone may pass on."""
+        return _producer(self.layers, tensor)
 
     def needed(self) -> tuple[NetworkLayer, ...]:
         """The layers that the heads depend on, in their order."""
@@ -151,13 +156,17 @@ def _connected(layer: NetworkLayer, values: WeightsFile) -> tuple[Floats, Floats
     return norm.folded(weights, bias) if norm else (weights, bias)
 
 
+def _producer(layers: Sequence[Layer], tensor: int) -> int:
+    while tensor != NETWORK_INPUT and layers[tensor].kind in ("dropout", "cost"):
+        tensor = layers[tensor].inputs[0]
+    return tensor
+
+
 def _heads(network: DarknetCfg, sections: list[Section]) -> tuple[int, ...]:
     """The layers whose outputs the engine writes (engine/src/plan/heads.cpp)."""
 
     def producer(tensor: int) -> int:
-        while tensor != NETWORK_INPUT and network.layers[tensor].kind in ("dropout", "cost"):
-            tensor = network.layers[tensor].inputs[0]
-        return tensor
+        return _producer(network.layers, tensor)
 
     if network.outputs:
         return tuple(sorted(set(map(producer, network.outputs))))
