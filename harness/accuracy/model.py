@@ -85,20 +85,26 @@ def load_model(engine: HostEngine, cfg: Path, weights: Path, *, origin: Path | N
             f"{(origin or cfg).name}: the network has {count} inputs, and pictures fit networks with one",
             hint="`harness predict`, and `harness run` without `dataset`, take networks with several inputs.",
         )
-    channels, height, width = info["input"]
+    return described_model(cfg, weights, info["layers"], origin=origin)
+
+
+def described_model(
+    cfg: Path, weights: Path, layers: Sequence[dict[str, Any]], *, origin: Path | None = None
+) -> Model:
+    """The same without the engine. `layers` has a row with `out` for each layer, as of `mpe info`."""
     outputs = read_outputs(cfg, origin)
     shapes: tuple[Shape, ...] = ()
     if outputs.stated is not None:
-        given = [info["layers"][layer]["out"] for layer in outputs.stated.layers]
+        given = [layers[layer]["out"] for layer in outputs.stated.layers]
         shapes = outputs.stated.shapes or tuple(map(_shape, given))
         _check_shapes(cfg, outputs.stated, shapes, given)
     return Model(
         cfg=cfg,
         weights=weights,
-        input=(channels, height, width),
-        layers=tuple(info["layers"]),
+        input=outputs.size,
+        layers=tuple(layers),
         outputs=outputs,
-        reading=_reading(outputs, shapes, info["layers"]),
+        reading=_reading(outputs, shapes, layers),
         shapes=shapes,
     )
 

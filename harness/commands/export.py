@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from harness.exporting.metadata import Description
     from harness.exporting.network import Network
 
+_LARGEST_DESCRIPTION = 64 << 20  # bytes
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
@@ -95,9 +97,20 @@ def _description(arguments: argparse.Namespace, cfg: Path, network: Network) -> 
         else None,
         names=names,
         policy=arguments.policy or "as-is",
-        cfg=arguments.cfg,
-        weights=arguments.weights,
+        sources=_sources(arguments),
     )
+
+
+def _sources(arguments: argparse.Namespace) -> dict[str, str]:
+    """The files that are exported, with their SHA-256."""
+    from harness.file_digest import file_digest
+    from harness.json_file import read_json
+
+    if arguments.model is None:
+        return {path.name: file_digest(path) for path in (arguments.cfg, arguments.weights)}
+    file = arguments.cfg.with_suffix(".import.json")
+    source = read_json(file, limit=_LARGEST_DESCRIPTION, what="the description of an import")["source"]
+    return {source["name"]: source["sha256"]}
 
 
 def _document(model: ExportedModel, files: list[Path], name: str) -> dict[str, object]:

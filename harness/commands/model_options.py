@@ -1,5 +1,4 @@
-"""The options that `eval`, `detect`, `calibrate` and `predict` share: the model, its precisions, its data
-set, and how the engine runs it."""
+"""The options that commands share: the model, its precisions, its data set, and how the engine runs it."""
 
 from __future__ import annotations
 
@@ -210,16 +209,18 @@ def dataset_of(arguments: argparse.Namespace) -> Path:
     return with_chosen_split(dataset, arguments.split) if arguments.split else dataset
 
 
+def add_calibration(parser: argparse._ActionsContainer) -> None:
+    """--calibration."""
+    parser.add_argument(
+        "--calibration", type=Path, metavar="F", help="read int8 ranges from this file (harness calibrate)"
+    )
+
+
 def add_engine(parser: argparse.ArgumentParser, *, calibration: bool = True) -> None:
     """The fields of EngineOptions, as a group."""
     group = parser.add_argument_group("engine")
     if calibration:
-        group.add_argument(
-            "--calibration",
-            type=Path,
-            metavar="F",
-            help="read int8 ranges from this file (harness calibrate)",
-        )
+        add_calibration(group)
     group.add_argument(
         "--threads",
         type=positive_number,

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.config.preprocessing import Preprocessing
 from harness.exporting.network import Network
 from harness.exporting.outputs import Output
 from harness.exporting.precision_plan import LayerFormat
-from harness.file_digest import file_digest
 
 # Keys of the sections [yolo] and [region] with which boxes are decoded.
 _DECODING_KEYS = (
@@ -28,8 +26,7 @@ class Description:
     pictures: Preprocessing | None  # None: the input is no picture
     names: Sequence[str] = ()  # of the classes
     policy: str = "as-is"
-    cfg: Path
-    weights: Path
+    sources: Mapping[str, str]  # SHA-256 by name of file
 
 
 def metadata_of(
@@ -39,7 +36,7 @@ def metadata_of(
     found = {
         "policy": said.policy,
         "precisions": json.dumps(_precisions(network, formats)),
-        "source": json.dumps({path.name: file_digest(path) for path in (said.cfg, said.weights)}),
+        "source": json.dumps(dict(said.sources)),
         "outputs": json.dumps([_described(network, output) for output in outputs]),
     }
     if said.pictures is not None:

@@ -10,7 +10,7 @@ from harness.exporting.layer import NetworkLayer
 from harness.exporting.onnx_activations import activated
 from harness.exporting.onnx_graph import Array, OnnxGraph
 from harness.exporting.onnx_kinds import KINDS
-from harness.exporting.onnx_operation import TYPES, Operation
+from harness.exporting.onnx_operation import LARGEST_HALF, TYPES, Operation
 from harness.exporting.onnx_tensors import Tensors
 from harness.exporting.onnx_windows import convolution_attributes
 from harness.exporting.precision_plan import LayerFormat
@@ -19,7 +19,6 @@ from harness.exporting.weights_file import Floats
 
 # Activations that give the same if a channel is scaled before them or behind them.
 _SCALABLE = ("linear", "leaky", "relu")
-_LARGEST_HALF = 65520.0  # from which on a value is infinite as half
 
 
 def filtered(graph: OnnxGraph, layer: NetworkLayer, form: LayerFormat, tensors: Tensors) -> str:
@@ -49,7 +48,7 @@ def _as_window(layer: NetworkLayer, weights: Array) -> Array:
 
 
 def _check_halves(layer: NetworkLayer, weights: Floats) -> None:
-    if (largest := float(np.abs(weights).max(initial=0))) >= _LARGEST_HALF:
+    if (largest := float(np.abs(weights).max(initial=0))) > LARGEST_HALF:
         raise layer.error(
             f"has the weight {largest:.3g}, but fp16 holds 65504 at most",
             key="fp16",

@@ -14,6 +14,8 @@ from harness.exporting.onnx_graph import OnnxGraph
 
 TYPES: Mapping[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 
+LARGEST_HALF = 65504.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:

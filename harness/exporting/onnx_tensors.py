@@ -68,9 +68,9 @@ class Tensors:
             name, factors = self._dequantised(tensor, form)
             if factors is not None:
                 name = self.scaled(name, factors)
-            return name if precision == "fp32" else self._cast(name, precision)
+            return name if precision == "fp32" else self.cast(name, precision)
         if (tensor, precision) not in self._converted:
-            self._converted[tensor, precision] = self._cast(self._stored[tensor], precision)
+            self._converted[tensor, precision] = self.cast(self._stored[tensor], precision)
         return self._converted[tensor, precision]
 
     def read_int8(self, tensor: int, converted: TensorFormat | None) -> tuple[str, Grid, Floats | None]:
@@ -96,6 +96,14 @@ class Tensors:
         scaled = self._graph.free_name(f"{name}/scaled")
         self._graph.node("Mul", (name, constant), scaled)
         return scaled
+
+    def cast(self, name: str, precision: str) -> str:
+        """A tensor in fp32 or fp16, which it is not yet."""
+        from onnx import helper
+
+        cast = self._graph.free_name(f"{name}/{precision}")
+        self._graph.node("Cast", (name,), cast, to=helper.np_dtype_to_tensor_dtype(TYPES[precision]))
+        return cast
 
     def _source(self, tensor: int) -> int:
         while tensor in self._aliases:
@@ -124,10 +132,3 @@ class Tensors:
             self._graph.shared(np.array(grid.scale, np.float32), "scale"),
             self._graph.shared(np.array(grid.zero_point - LEAST, np.uint8), "zero_point"),
         )
-
-    def _cast(self, name: str, precision: str) -> str:
-        from onnx import helper
-
-        cast = self._graph.free_name(f"{name}/{precision}")
-        self._graph.node("Cast", (name,), cast, to=helper.np_dtype_to_tensor_dtype(TYPES[precision]))
-        return cast

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from harness.exporting.onnx_operation import TYPES, Operation
+from harness.exporting.onnx_operation import Operation
 
 
 def convolution(o: Operation) -> str:
@@ -49,12 +47,11 @@ def pool(o: Operation) -> str:
     average, counted = section.word("type") == "average", section.integer("count_padding", 0)
     window, (x,) = _window(o, dilated=not average), o.inputs
     if any(axis.before >= axis.extent or axis.after >= axis.extent for axis in axes):
-        # Runtimes do not pool windows of padding alone.
-        if average and not counted:
+        # Windows of padding alone, which runtimes refuse.
+        if not counted:
             raise o.layer.error("has padding as wide as its window, of which ONNX has no average")
-        lowest = float(np.finfo(TYPES[o.precision]).min)
         pads = [0, 0, *(axis.before for axis in axes), 0, 0, *(axis.after for axis in axes)]
-        x = o.emit("Pad", x, o.sizes(pads), o.numbers(0.0 if average else lowest))
+        x = o.emit("Pad", x, o.sizes(pads))
         window["pads"] = [0, 0, 0, 0]
     if average:
         return o.emit("AveragePool", x, **window, count_include_pad=int(counted != 0))

@@ -16,7 +16,7 @@ from harness.exporting.onnx_activations import activated
 from harness.exporting.onnx_filters import filtered
 from harness.exporting.onnx_graph import IR_VERSION, OPSET, OnnxGraph
 from harness.exporting.onnx_kinds import KINDS
-from harness.exporting.onnx_operation import Operation
+from harness.exporting.onnx_operation import LARGEST_HALF, Operation
 from harness.exporting.onnx_tensors import Tensors
 from harness.exporting.outputs import Output
 from harness.exporting.precision_plan import LayerFormat
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 _LARGEST_MODEL = 2**31 - 1  # bytes of a protocol buffer
-_LARGEST_HALF = 65504.0
 
 
 def onnx_model(
@@ -110,7 +109,8 @@ class _Writer:
 
     def _computed(self, layer: NetworkLayer, form: LayerFormat) -> str:
         """The output of a layer without weights, in the float type in which it is stored."""
-        precision = "fp16" if form.output.precision == "fp16" else "fp32"
+        half = form.output.precision == "fp16"
+        precision = "fp16" if half and not self._exceeds_half(layer) else "fp32"
         o = Operation(
             graph=self.graph,
             layer=layer,
@@ -122,11 +122,19 @@ class _Writer:
             result = activated(o, result, layer.activation)
         if result in o.inputs:  # nothing is left to compute
             result = o.emit("Identity", result)
+        if half and precision == "fp32":
+            result = self.tensors.cast(result, "fp16")
         if form.output.channels is not None:
             factors = self.tensors.grid(layer.index, form.output)[1]
             assert factors is not None
             result = self.tensors.scaled(result, np.reciprocal(factors))
         return result
+
+    def _exceeds_half(self, layer: NetworkLayer) -> bool:
+        """Whether one of its constants is infinite as half."""
+        sources = [self.network.layers[source] for source in layer.inputs if source != NETWORK_INPUT]
+        numbers = [layer.weights, layer.bias, *(each.weights for each in sources if each.kind == "constant")]
+        return any(each is not None and np.abs(each).max(initial=0) > LARGEST_HALF for each in numbers)
 
     def _add_output(self, output: Output, name: str) -> None:
         value = self.tensors.read(output.layer, "fp32")
