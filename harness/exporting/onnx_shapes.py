@@ -72,10 +72,12 @@ def reorg(o: Operation) -> str:
     With `reverse` it writes its output so."""
     channels, height, width = o.layer.input_shapes[0]
     stride = max(o.layer.section.integer("stride", 1), 1)
-    if channels % stride**2:
-        raise o.layer.error(f"has stride={stride}, which does not fit {channels} channels", key="stride")
+    reverse = o.layer.section.integer("reverse", 0)
+    if channels % stride**2 or not (reverse or height % stride == width % stride == 0):
+        shape = "x".join(map(str, o.layer.input_shapes[0]))
+        raise o.layer.error(f"has stride={stride}, which does not fit {shape}", key="stride")
     maps = channels // stride**2
-    if o.layer.section.integer("reverse", 0):
+    if reverse:
         x = o.reshape(o.inputs[0], 1, stride, stride, maps, height, width)
         x = o.emit("Transpose", x, perm=[0, 3, 4, 1, 5, 2])
     else:
