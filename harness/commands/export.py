@@ -38,6 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
         bar.advance()
         files = export_model(model, arguments.format, arguments.out)
         bar.advance()
+    for layer in model.network.needed():
+        executed = model.formats[layer.index].executed
+        if layer.weighted and layer.precision != executed:
+            console.warn(
+                f"layer {layer.index} ({layer.kind}) is exported in {executed}, as the engine runs it: "
+                "its sums have more terms than int32 holds"
+            )
     if arguments.json:
         console.emit_json(_document(model, files, arguments.format))
     else:
@@ -145,6 +152,6 @@ def _print(model: ExportedModel, files: list[Path]) -> None:
     weighted = [layer.index for layer in model.network.needed() if layer.weighted]
     counts = Counter(model.formats[index].executed for index in weighted)
     shares = ", ".join(f"{count} in {precision}" for precision, count in sorted(counts.items()))
-    print(f"{len(weighted)} layers with weights: {shares}" if weighted else "no layers with weights")
+    print(f"layers with weights: {shares or 'none'}")
     for file in files:
         print(printable(str(file)))

@@ -65,7 +65,7 @@ def test_it_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert output.splitlines() == [
         "output head_2: 1x10x1x1, layer 2",
         "output head_3: 1x10x1x1, layer 3",
-        "2 layers with weights: 2 in fp32",
+        "layers with weights: 2 in fp32",
         str(tmp_path / "out" / "net.onnx"),
     ]
 
@@ -120,3 +120,12 @@ def test_the_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert export(capsys, tmp_path, "--cfg", cfg, "--weights", weights)[0] == 0
     found = run((tmp_path / "out" / "net.onnx").read_bytes(), np.ones((1, 8, 8), np.float32))
     assert abs(float(found["head_3"].sum()) - 1) < 1e-6
+
+
+def test_sums_beyond_int32_are_exported_in_fp32(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "[net]\nchannels=1\nheight=200\nwidth=200\n[connected]\noutput=2\nint8=1\nquantize=1\n"
+    cfg, weights = write_random(tmp_path, text)
+    status, output, errors = export(capsys, tmp_path, "--cfg", cfg, "--weights", weights)
+    assert status == 0
+    assert "layer 0 (connected) is exported in fp32" in errors
+    assert "layers with weights: 1 in fp32" in output
