@@ -61,6 +61,8 @@ def read_network(cfg: Path, weights: Path) -> Network:
     expect_weights(weights)
     network = read_cfg(cfg)
     net, *sections = sections_of(network.text, network.file)
+    if min(network.input_size) < 1:
+        raise net.error(f"has the input {'x'.join(map(str, network.input_size))}, which is not a size")
     names = {net.word("name") or "input"}
     bare = [
         NetworkLayer(

@@ -55,6 +55,8 @@ def _fitted(o: Operation, name: str, shape: Shape) -> str:
 
 
 def scale_channels(o: Operation) -> str:
+    if len(o.inputs) != 2:
+        raise o.layer.error("needs one layer in from=", key="from")
     factors, values = o.inputs
     return o.emit("Mul", values, factors)
 

@@ -158,10 +158,12 @@ def test_outputs_of_a_cfg_are_its_heads(tmp_path: Path) -> None:
         ("[conv]\nfilters=3\ngroups=2\n", "net.cfg:6: layer 0 (convolutional) has groups=2"),
         ("[conv]\nint8=1\nfp16=1\n", "net.cfg:5: layer 0 (convolutional) has fp16 and int8 both 1"),
         ("[conv]\nfilters=0\n", "net.cfg:4: layer 0 (convolutional) makes 0x4x4"),
+        ("width=0\n[conv]\n", "net.cfg:1: [net] has the input 3x4x0, which is not a size"),
     ],
 )
 def test_what_the_engine_refuses_is_refused(tmp_path: Path, section: str, message: str) -> None:
-    cfg = f"[net]\nwidth=4\nheight=4\n{section}"
+    width = "" if section.startswith("width") else "width=4\n"
+    cfg = f"[net]\n{width}height=4\n{section}"
     with pytest.raises(ConfigurationError) as caught:
         read(written(tmp_path, cfg, parameters(cfg)))
     assert message in caught.value.message

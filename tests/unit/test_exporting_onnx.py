@@ -258,6 +258,8 @@ def test_a_missing_range_names_layer_and_command(tmp_path: Path) -> None:
     [
         ("[convolutional]\nname=y\nactivation=maxout\n", r"net.cfg:9: layer 0 \(convolutional\) has activ"),
         ("[reduce]\nname=y\ntype=median\naxes=width\n", r"net.cfg:9: layer 0 \(reduce\) has type=median"),
+        ("[scale_channels]\nname=y\nfrom=x,x\n", r"net.cfg:9: layer 0 \(scale_channels\) needs one layer"),
+        ("[reorg]\nname=y\nstride=4\n", r"net.cfg:9: layer 0 \(reorg\) has stride=4, which does not fit"),
         ("[avgpool]\nname=a\n[route]\nname=y\nfrom=x,a\n", "its layers do not fit together: .*Concat"),
     ],
 )
