@@ -19,7 +19,7 @@ from harness.text import is_utf8, printable_lines
 # Name -> one line of help. The module of a command is harness.commands.<name>, except for words of Python.
 COMMANDS = {
     "import": "write an ONNX, TensorFlow Lite or Keras model as a cfg with weights",
-    "export": "write a cfg with weights in another format",
+    "export": "write a model under a policy in another format",
     "build": "cross-compile the engine for a target",
     "image": "build the arm64 image of a target",
     "run": "run a sweep",

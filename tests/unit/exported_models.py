@@ -13,7 +13,6 @@ import pytest
 
 from harness.config.darknet_cfg import parse_cfg
 from harness.exporting.calibration import Calibration, read_calibration
-from harness.exporting.layer import NetworkLayer
 from harness.exporting.network import Network, read_network
 from harness.exporting.onnx_writer import onnx_model
 from harness.exporting.outputs import Output, outputs_of
@@ -85,7 +84,3 @@ def _session(model: bytes, optimised: Path | None = None) -> Any:
         options.optimized_model_filepath = str(optimised)
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def layer_named(network: Network, name: str) -> NetworkLayer:
-    return next(layer for layer in network.layers if layer.tensor == name)
