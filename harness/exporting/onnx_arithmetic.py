@@ -68,10 +68,7 @@ def prelu(o: Operation) -> str:
 
 def reduce(o: Operation) -> str:
     section = o.layer.section
-    words = [word for word in section.word("axes").split(",") if word]
-    if not words or not set(words) <= set(AXES):
-        raise o.layer.error(f"has axes={','.join(words)}; expected channels, height, width", key="axes")
-    axes = [AXES[word] for word in words]
+    axes = _axes_of(o)
     operators = {"mean": "ReduceMean", "sum": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin"}
     operator = (operators | {"l2": "ReduceL2"}).get(section.word("type") or "mean")
     if operator is None:
@@ -79,6 +76,18 @@ def reduce(o: Operation) -> str:
     if operator == "ReduceSum":
         return o.emit(operator, o.inputs[0], o.sizes(axes), keepdims=1)
     return o.emit(operator, o.inputs[0], axes=axes, keepdims=1)
+
+
+def layer_norm(o: Operation) -> str:
+    """Spelt out: ONNX's own operator is of opset 17, and along the last axes only."""
+    axes = _axes_of(o)
+    epsilon = o.layer.section.real("epsilon", 1e-5)
+    if not 0 <= epsilon < math.inf:
+        raise o.layer.error(f"has epsilon={epsilon:g}, which must not be below 0", key="epsilon")
+    centred = o.emit("Sub", o.inputs[0], o.emit("ReduceMean", o.inputs[0], axes=axes, keepdims=1))
+    squares = o.emit("Mul", centred, centred)
+    variance = o.emit("ReduceMean", squares, axes=axes, keepdims=1)
+    return o.emit("Div", centred, o.emit("Sqrt", o.emit("Add", variance, o.numbers(epsilon))))
 
 
 def softmax(o: Operation) -> str:
@@ -103,6 +112,14 @@ def axis_of(o: Operation) -> int:
     if word not in AXES:
         raise o.layer.error(f"has axis={word}; expected channels, height or width", key="axis")
     return AXES[word]
+
+
+def _axes_of(o: Operation) -> list[int]:
+    """The axes that axes= names."""
+    words = [word for word in o.layer.section.word("axes").split(",") if word]
+    if not words or not set(words) <= set(AXES):
+        raise o.layer.error(f"has axes={','.join(words)}; expected channels, height, width", key="axes")
+    return sorted({AXES[word] for word in words})
 
 
 def _text(shape: Shape) -> str:

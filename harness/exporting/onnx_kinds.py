@@ -35,6 +35,7 @@ KINDS: Mapping[str, Writer] = {
     "deconvolutional": windows.deconvolution,
     "div": _pairwise("Div"),
     "exp": _operator("Exp"),
+    "layer_norm": arithmetic.layer_norm,
     "matmul": _operator("MatMul"),
     "maximum": _pairwise("Max"),
     "maxpool": windows.pool,

@@ -42,7 +42,7 @@ def rule_of(layer: NetworkLayer) -> Rule:
             return Rule.ASKED
         case "maxpool" | "reorg" | "dropout" | "cost" | "reshape" | "transpose" | "slice":
             return Rule.KEEPS
-        case "softmax" | "yolo" | "region" | "constant" | "input":
+        case "softmax" | "layer_norm" | "yolo" | "region" | "constant" | "input":
             return Rule.FLOAT
         case "route":
             return Rule.KEEPS if len(layer.inputs) == 1 else Rule.JOINS

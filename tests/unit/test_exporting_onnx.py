@@ -41,6 +41,7 @@ SECTIONS = {
     "div": "[activation]\nname=a\nactivation=logistic\n[div]\nfrom=x,a\n",
     "exp": "[exp]\n",
     "input": "[input]\nname=more\nchannels=1\nheight=6\nwidth=8\n[sub]\nfrom=x,more\n",
+    "layer_norm": "[layer_norm]\naxes=channels,width\nepsilon=0.01\n",
     "matmul": "[transpose]\nname=t\nfrom=x\ndims=4,6,8\naxes=0,2,1\nchannels=4\nheight=8\nwidth=6\n"
     "[matmul]\nfrom=x,t\n",
     "maximum": "[neg]\nname=a\n[maximum]\nfrom=x,a\n",
