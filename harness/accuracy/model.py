@@ -63,7 +63,9 @@ class Model:
     def arrays(self, heads: dict[int, Floats], image: int) -> list[Floats]:
         """One image's outputs in the model's order and shapes, of the engine's tensors of a batch."""
         if isinstance(self.reading, DarknetBoxes):
-            return [heads[head.source][image] for head in self.reading.heads]
+            # Other runtimes than the engine have an axis for the batch.
+            sources = [head.source for head in self.reading.heads]
+            return [heads[source][image].reshape(self.layers[source]["out"]) for source in sources]
         if self.outputs.stated is None:
             # The last tensor from the engine is the network's output.
             return [heads[max(heads)][image].reshape(-1)]

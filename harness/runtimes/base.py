@@ -152,6 +152,7 @@ class Runtime(ABC):
     """Executes models on boards."""
 
     formats: Sequence[Kind] = ()  # of model files that it executes; none: it executes cfg and weights
+    export: str = ""  # the format in which it gets other models and precisions; "": it cannot run them
     options: Collection[str] = ()  # of a sweep's options, those that it takes
 
     @property

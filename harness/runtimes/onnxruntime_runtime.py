@@ -19,6 +19,7 @@ class OnnxRuntime(PythonRuntime):
     name = "onnxruntime"
     session = "on_board.onnxruntime_session"
     formats = (ONNX,)
+    export = "onnx"
     has_profile = True
 
     def file_with_outputs(self, model: ModelFile, folder: Path) -> Path:

@@ -21,7 +21,7 @@ from harness.runtimes.base import ModelFile, Program, find_runtime
 from harness.runtimes.engine import HostEngine
 from harness.store.store import Store
 from harness.sweep import evaluation
-from harness.sweep.model_file import model_file
+from harness.sweep.model_file import exported_file, own_file
 from harness.sweep.worker import Job, at_once
 
 
@@ -98,8 +98,21 @@ class SweepInputs:
     def _find_model_file(self, runtime: str, variant: Variant) -> ModelFile | None:
         """The file that a runtime executes for a variant; None if it executes cfg and weights. Raises
         HarnessError if there is none."""
-        found = model_file(find_runtime(runtime), runtime, variant)
-        if found and found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
+        executes = find_runtime(runtime)
+        if not executes.formats:
+            return None
+        found = own_file(executes, runtime, variant)
+        if isinstance(found, ConfigurationError):
+            if not executes.export:
+                raise found
+            return exported_file(
+                executes.export,
+                variant,
+                self.cfg(variant),
+                self.calibration(variant),
+                self.folder / "exports",
+            )
+        if found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
             self._warned.add(key)
             operators = ", ".join(sorted(set(found.more)))
             console.warn(f"{key}: its times include {operators}, before which the engine's import ends")

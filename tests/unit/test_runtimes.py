@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from harness.errors import ConfigurationError
 from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
 from harness.sweep.inputs import SweepInputs
-from harness.sweep.model_file import model_file
+from harness.sweep.model_file import exported_file, own_file
 
 SWEEP = (
     "models: [{name: net, cfg: net.cfg, weights: net.weights}]\n"
@@ -78,7 +79,7 @@ def test_a_runtime_that_only_prints_takes_one_file_and_one_line(
 
 
 def variant(model: str, policy: str, *, source: Path | None, cfg: Path) -> Variant:
-    made = Model(name=model, cfg=cfg, weights=cfg, source=source)
+    made = Model(name=model, cfg=cfg, weights=cfg.with_suffix(".weights"), source=source)
     return Variant(model=made, policy=policy, cfg=applied(BUILT_IN[policy], made.network))
 
 
@@ -94,15 +95,39 @@ def test_a_runtime_executes_the_models_own_file_or_names_what_is_missing(tmp_pat
     onnx.write_bytes(bytes.fromhex("08 07 12 07") + b"pytorch")
     runtime = find_runtime("onnxruntime")
     for policy in ("fp32", "as-is"):
-        own = variant("net", policy, source=onnx, cfg=cfg)
-        found = model_file(runtime, "onnxruntime", own)
+        found = own_file(runtime, "onnxruntime", variant("net", policy, source=onnx, cfg=cfg))
         assert found == ModelFile(path=onnx, outputs={0: "out a", 1: "out b"})
-        assert model_file(EngineRuntime(), "engine", own) is None
+
+    def why_not(policy: str, source: Path | None) -> str:
+        found = own_file(runtime, "onnxruntime", variant("net", policy, source=source, cfg=cfg))
+        assert isinstance(found, ConfigurationError)
+        return str(found)
+
     for policy in ("fp16", "int8"):
-        with pytest.raises(ConfigurationError, match=f"own file; policy {policy} needs an export"):
-            model_file(runtime, "onnxruntime", variant("net", policy, source=onnx, cfg=cfg))
-    with pytest.raises(ConfigurationError, match="net is a Darknet cfg and needs an export"):
-        model_file(runtime, "onnxruntime", variant("net", "fp32", source=None, cfg=cfg))
+        assert f"own file, which has other precisions than policy {policy}" in why_not(policy, onnx)
+    assert "runs an ONNX model; net is a Darknet cfg" in why_not("fp32", None)
     onnx.write_bytes(b"\x1c\0\0\0TFL3")
-    with pytest.raises(ConfigurationError, match=r"runs an ONNX model; net.onnx is a TensorFlow Lite model"):
-        model_file(runtime, "onnxruntime", variant("net", "fp32", source=onnx, cfg=cfg))
+    assert "runs an ONNX model; net.onnx is a TensorFlow Lite model" in why_not("fp32", onnx)
+
+
+def test_a_policy_is_exported_once(tmp_path: Path) -> None:
+    cfg, weights = tmp_path / "net.cfg", tmp_path / "net.weights"
+    cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\nactivation=relu\n")
+
+    def write_weights(last: float) -> None:
+        weights.write_bytes(struct.pack("<iiiQ4f", 0, 2, 0, 0, 0.5, 1, 1, last))
+
+    def export(policy: str) -> ModelFile:
+        made = variant("net", policy, source=None, cfg=cfg)
+        under_policy = tmp_path / f"{policy}.cfg"
+        under_policy.write_text(made.cfg.text)
+        return exported_file("onnx", made, under_policy, None, tmp_path / "exports")
+
+    write_weights(1)
+    half = export("fp16")
+    assert (half.path.name, half.outputs) == ("net.onnx", {0: "head_0"})
+    written = half.path.stat().st_mtime_ns
+    assert (export("fp16"), half.path.stat().st_mtime_ns) == (half, written)
+    assert export("fp32").path.read_bytes() != half.path.read_bytes()
+    write_weights(2)
+    assert export("fp16").path.read_bytes() != half.path.read_bytes()
