@@ -348,8 +348,13 @@ class Graph:
         return found
 
 
+def can_be_held(shape: Shape) -> bool:
+    """Whether a board, and NumPy, could hold a tensor. NumPy limits axes beside an empty one, too."""
+    return min(shape, default=0) >= 0 and math.prod(max(size, 1) for size in shape) <= LARGEST_TENSOR
+
+
 def check_size(shape: Shape, source: Source) -> None:
     """Raises ConfigurationError for a tensor that no board could hold."""
-    if math.prod(shape) > LARGEST_TENSOR:
+    if not can_be_held(shape):
         size = "x".join(map(str, shape))
         raise source.unsupported(f"its output {size} has more than {LARGEST_TENSOR} elements")

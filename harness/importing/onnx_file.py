@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.errors import ConfigurationError, file_error
 from harness.files import open_regular, read_regular
-from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
+from harness.importing.graph import MOST_NODES, can_be_held
 from harness.importing.onnx_functions import inlined
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def numbers_of(tensor: TensorProto, folder: Path | None, file: str) -> Array:
     kind, field = _TYPES[tensor.data_type]
     shape = tuple(int(size) for size in tensor.dims)
     count = math.prod(shape)
-    if any(size < 0 for size in shape) or count > LARGEST_TENSOR or len(shape) > _MOST_AXES:
+    if not can_be_held(shape) or len(shape) > _MOST_AXES:
         raise ConfigurationError(f"{file}: the constant {name!r} has the shape {shape}")
     width = 2 if kind == "bfloat16" else np.dtype(kind).itemsize
     if tensor.data_location == _EXTERNAL:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from harness.errors import ConfigurationError, file_error
 from harness.files import read_regular
-from harness.importing.graph import LARGEST_TENSOR, MOST_NODES
+from harness.importing.graph import MOST_NODES, can_be_held
 from harness.importing.tflite_sparse import expanded
 
 Array = npt.NDArray[Any]
@@ -151,7 +151,7 @@ def _tensor(model: Any, tensor: Any, budget: _Budget) -> FlatTensor:
     if tensor.ShapeLength() > _MOST_AXES:
         raise ValueError(f"the tensor {name!r} has {tensor.ShapeLength()} axes")
     shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
-    if any(size < 0 for size in shape) or math.prod(shape) > LARGEST_TENSOR:
+    if not can_be_held(shape):
         raise ValueError(f"the tensor {name!r} has the shape {shape}")
     kind = _TYPES.get(tensor.Type(), f"type {tensor.Type()}")
     scales, zero_points, axis = _grid(tensor, budget)

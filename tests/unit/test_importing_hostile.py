@@ -111,6 +111,7 @@ def constant(**fields: object) -> ModelProto:
         (constant(dims=[1 << 27], raw_data=b"1234"), "has 4 bytes instead of 536870912"),
         (constant(dims=[-1], raw_data=b""), "has the shape (-1,)"),
         (constant(dims=[1 << 40, 1 << 40], raw_data=b""), "has the shape"),
+        (constant(dims=[1 << 62, 4, 0]), "has the shape (4611686018427387904, 4, 0)"),
         (constant(dims=[1] * 65, raw_data=b"1234"), "has the shape"),
         (constant(dims=[1]), "has 0 numbers for (1,)"),
         (constant(dims=[1], location="/etc/hostname"), "lies outside of the model's folder: /etc/hostname"),
@@ -359,6 +360,10 @@ def unpack(b: object) -> tuple[int, int]:
                 [FlatOperator(code=ADD, inputs=[0, 2], outputs=[1])],
             ),
             "the tensor 'c' has the shape (536870912,)",
+        ),
+        (
+            flat_model([X, Y, FlatTensor(name="c", shape=(2**31 - 1, 2**31 - 1, 0), data=b"")], [FIRST]),
+            "the tensor 'c' has the shape (2147483647, 2147483647, 0)",
         ),
         (
             flat_model(
