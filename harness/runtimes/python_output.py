@@ -33,7 +33,7 @@ class _Operator:
 class _Bench:
     version: _WORD
     samples_ns: Annotated[list[Count], Meta(min_length=1)]
-    threads: Annotated[int, Meta(ge=1)]
+    threads: Annotated[int, Meta(ge=1)] | None  # that worked at a time, at least; None: too short to tell
     interpreter_rss_bytes: Bytes
     peak_rss_bytes: Bytes
     layers: Annotated[list[_Operator], Meta(max_length=100_000)]
@@ -59,7 +59,7 @@ def read_bench(text: str, asked: Asked, version: str, command: str, *, seconds: 
     wrong = wrong_samples(bench.samples_ns, asked, seconds)
     if bench.version != version:
         wrong = wrong or f"the runtime's version is {bench.version}, and {version} was deployed"
-    if bench.threads > asked.threads:
+    if (bench.threads or 0) > asked.threads:
         wrong = wrong or f"{bench.threads} threads worked at a time, but {asked.threads} were asked for"
     if bench.interpreter_rss_bytes > bench.peak_rss_bytes:
         wrong = wrong or "the interpreter alone has more memory than the whole process"

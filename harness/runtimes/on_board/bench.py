@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # What a profiler from outside looks for.
 WARM_CACHES, START, END = 7777776, 7777777, 7777778
-_NOISE = 0.2  # of a thread: clocks differ a little, and the runtime works between samples
+# A kernel counts a thread's time in ticks of up to 10 ms: shorter measurements tell nothing about threads.
+_LONG_ENOUGH_NS = 100_000_000
+_NOISE = 0.1  # of each thread's time
 _PROFILED_RUNS = 5
 
 
@@ -29,7 +31,7 @@ def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict
     session.resize(shapes)
     inputs = random_inputs(session.inputs, shapes)
     if arguments.mark:
-        samples, threads = marked(lambda: session.run(inputs), arguments.warmup), 1
+        samples, threads = marked(lambda: session.run(inputs), arguments.warmup), None
     else:
         samples, threads = measured(
             lambda: session.run(inputs), arguments.warmup, arguments.runs, arguments.min_seconds
@@ -50,12 +52,14 @@ def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict
     return document
 
 
-def measured(run: Callable[[], object], warmup: int, runs: int, min_seconds: float) -> tuple[list[int], int]:
-    """At least `runs` samples in nanoseconds that take at least `min_seconds`, and the number of threads that
+def measured(
+    run: Callable[[], object], warmup: int, runs: int, min_seconds: float
+) -> tuple[list[int], int | None]:
+    """At least `runs` samples in nanoseconds that take at least `min_seconds`, and how many threads at least
     worked at a time."""
     for _ in range(warmup):
         run()
-    before = thread_times()
+    started, before = time.perf_counter_ns(), thread_times()
     samples: list[int] = []
     left = min_seconds * 1e9
     while len(samples) < runs or left > 0:
@@ -63,7 +67,8 @@ def measured(run: Callable[[], object], warmup: int, runs: int, min_seconds: flo
         run()
         samples.append(time.perf_counter_ns() - begin)
         left -= samples[-1]
-    return samples, threads_at_a_time(before, thread_times(), sum(samples))
+    after = thread_times()
+    return samples, threads_at_a_time(before, after, time.perf_counter_ns() - started)
 
 
 def marked(run: Callable[[], object], warmup: int) -> list[int]:
@@ -93,10 +98,13 @@ def thread_times() -> dict[str, int]:
     return found
 
 
-def threads_at_a_time(before: dict[str, int], after: dict[str, int], elapsed: int) -> int:
-    """How many threads worked in between, on average. A runtime may have several pools that take turns."""
-    worked = sum(time - before.get(thread, 0) for thread, time in after.items())
-    return max(1, math.ceil(worked / max(elapsed, 1) - _NOISE))
+def threads_at_a_time(before: dict[str, int], after: dict[str, int], elapsed: int) -> int | None:
+    """How many threads at least worked in `elapsed` nanoseconds, on average; None if that cannot be told. A
+    runtime may have several pools that take turns."""
+    if elapsed < _LONG_ENOUGH_NS or not before or not after:
+        return None
+    worked = sum(nanoseconds - before.get(thread, 0) for thread, nanoseconds in after.items())
+    return max(1, math.ceil((1 - _NOISE) * worked / elapsed - _NOISE))
 
 
 def status_bytes(key: str) -> int:
