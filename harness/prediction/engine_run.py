@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from harness import console
 from harness.build.ablation import needs_ablation
 from harness.build.engine import build_engine
+from harness.config.darknet_cfg import read_cfg
 from harness.errors import BuildError
 from harness.prediction.profile import Profile, read_profile
 from harness.runtimes.base import Workload
@@ -56,8 +57,8 @@ Profiled = tuple["Profile", Sequence[LayerDescription]]
 
 
 def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
-    """Builds the engine and profiles each inference on an emulated board, as many at once as there are cores:
-    a profile does not depend on this machine's load.
+    """Builds the engine and profiles each inference on an emulated board, as many at once as there are cores
+    and the longest first: a profile does not depend on this machine's load.
 
     Raises BuildError if a target cannot be emulated or profiled on this machine.
     """
@@ -75,6 +76,7 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
         build_image(target)
     prepare_profiler()
     boards = _OpenBoards()
+    places = range(len(inferences))
 
     def profiled(inference: Inference, engine: Path) -> Profiled:
         bar.describe(f"profiling {inference.name}")
@@ -88,10 +90,23 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
         ThreadPoolExecutor(min(os.cpu_count() or 1, len(inferences))) as pool,
     ):
         try:
-            return list(pool.map(profiled, inferences, engines))  # ends those that wait after an exception
+            order = sorted(places, key=lambda place: _emulation_cost(inferences[place]), reverse=True)
+            # The map ends those that wait after an exception.
+            found = pool.map(lambda place: profiled(inferences[place], engines[place]), order)
+            profiles = dict(zip(order, found, strict=True))
+            return [profiles[place] for place in places]
         except BaseException:
             boards.close()
             raise
+
+
+def _emulation_cost(inference: Inference) -> float:
+    """About how long an inference takes under QEMU, which computes halves in software, relative to others of
+    the same network."""
+    network = read_cfg(inference.files["cfg"])
+    halves = 4 if "fp16" in inference.target.features else 2
+    costs = {"fp32": 2, "fp16": halves, "int8": 1}
+    return sum(costs.get(layer.precision, 1) for layer in network.weighted)
 
 
 class _OpenBoards:
