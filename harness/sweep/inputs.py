@@ -111,6 +111,7 @@ class SweepInputs:
                 self.cfg(variant),
                 self.calibration(variant),
                 self.folder / "exports",
+                self.file_hash,
             )
         if found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
             self._warned.add(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,16 +52,21 @@ def own_file(runtime: Runtime, name: str, variant: Variant) -> ModelFile | Confi
 
 
 def exported_file(
-    format_name: str, variant: Variant, cfg: Path, calibration: Path | None, folder: Path
+    format_name: str,
+    variant: Variant,
+    cfg: Path,
+    calibration: Path | None,
+    folder: Path,
+    file_hash: Callable[[Path], str] = file_digest,
 ) -> ModelFile:
     """The variant as a file of a format, which is written to a folder of its own below `folder` if missing.
-    `cfg` is the variant's.
+    `cfg` is the variant's; `file_hash` may remember the hashes of weights, which all policies share.
 
     Raises ConfigurationError for a layer that the format cannot express.
     """
     model = variant.model
     key = hashlib.sha256(_exporter().encode())
-    for part in (variant.cfg.text, file_digest(model.weights), calibration and file_digest(calibration)):
+    for part in (variant.cfg.text, file_hash(model.weights), calibration and file_hash(calibration)):
         key.update(f"\0{part or ''}".encode("latin-1"))
     found = folder / model.name / f"{variant.policy}-{key.hexdigest()[:12]}"
     if not found.is_dir():
