@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from harness.accuracy.agreement import detection_agreement
 from harness.accuracy.boxes import Detections
 from harness.accuracy.calibrate import calibrate
 from harness.accuracy.detector import detect
-from harness.accuracy.model import load_model
+from harness.accuracy.executor import Executor
+from harness.accuracy.model import Model, load_model
 from harness.accuracy.reading import DarknetBoxes
 from harness.cli import main
 from harness.config.darknet_cfg import read_cfg
@@ -109,24 +111,18 @@ temperature=2
 """
 
 
-class ExportedEngine(HostEngine):
+@dataclass(frozen=True, kw_only=True)
+class ExportExecutor:
     """ONNX Runtime in the engine's place."""
 
-    def __init__(self, engine: HostEngine, model: bytes, outputs: Sequence[Output]) -> None:
-        super().__init__(engine.executable)
-        self.model = model
-        self.outputs = outputs
+    model: bytes
+    outputs: Sequence[Output]
+    engine: HostEngine  # knows the size of the network
 
-    def forward(
-        self,
-        cfg: Path,
-        weights: Path,
-        images: Array,
-        options: EngineOptions | None = None,
-        *,
-        layers: bool = False,
-        digest: bool = False,
-    ) -> Forward:
+    def images_per_chunk(self, cfg: Path) -> int:
+        return self.engine.images_per_chunk(cfg)
+
+    def forward(self, cfg: Path, weights: Path, images: Array, options: EngineOptions) -> Forward:
         found = [run(self.model, np.asarray(image, np.float32)) for image in images]
         return Forward(
             heads={
@@ -259,19 +255,20 @@ def test_detections_under_a_mixed_policy_are_the_engines(
     model, _, outputs = exported(cfg, weights, calibration)
     pictures = sorted((shared_data / "coco-val128" / "images").iterdir())[:16]
     options = EngineOptions(calibration=calibration)
-    expected = detections(host_engine, cfg, weights, pictures, options)
-    found = detections(ExportedEngine(host_engine, model, outputs), cfg, weights, pictures, options)
+    network = load_model(host_engine, cfg, weights)
+    expected = detections(host_engine, network, pictures, options)
+    onnx = ExportExecutor(model=model, outputs=outputs, engine=host_engine)
+    found = detections(onnx, network, pictures, options)
     assert sum(len(each.above(0.25)) for each in expected) > 40
     assert detection_agreement(found, expected) >= 0.9
 
 
 def detections(
-    engine: HostEngine, cfg: Path, weights: Path, pictures: Sequence[Path], options: EngineOptions
+    executor: Executor, model: Model, pictures: Sequence[Path], options: EngineOptions
 ) -> list[Detections]:
-    model = load_model(engine, cfg, weights)
     assert isinstance(model.reading, DarknetBoxes)
     found = detect(
-        engine,
+        executor,
         model,
         pictures,
         reading=model.reading,
