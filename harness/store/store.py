@@ -254,13 +254,18 @@ class Store(StoreReader):
     @contextlib.contextmanager
     def _transaction(self, *, durable: bool = True) -> Iterator[None]:
         """Commits the statements of the block, or rolls them back after an exception. If `durable`, a commit
-        also survives a power cut. Claims need not: after a power cut their owners are dead."""
+        also survives a power cut. Claims need not: after a power cut their owners are dead.
+
+        A signal may raise an exception in the main thread at any point. If it is before the block, nothing
+        ends this generator while the exception is handled; the next transaction ends what was begun."""
         with self._access():
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
             if durable is not self._durable:
                 self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
-            self._database.execute("BEGIN IMMEDIATE")
             try:
+                self._database.execute("BEGIN IMMEDIATE")
                 yield
                 self._database.execute("COMMIT")
             except BaseException:

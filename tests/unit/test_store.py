@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
 import sqlite3
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from cells_in_store import done, planned, scores
@@ -52,6 +56,52 @@ def begin(store: Store, *, fresh: bool = False) -> Run:
 
 def place(key: str, accuracy: str | None = None) -> PlannedCell:
     return planned(key, accuracy, toolchain="gcc -O2", threads=2, options="isa=avx2", emulated=True)
+
+
+class Interruption(KeyboardInterrupt):
+    pass
+
+
+@contextlib.contextmanager
+def interrupted_at(number: int) -> Iterator[None]:
+    """Raises Interruption at the given line that the block executes in the store or in contextlib, as a
+    signal would."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(("store/store.py", "contextlib.py")):
+            return None
+        lines += event == "line"
+        if event == "line" and lines == number:
+            raise Interruption
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def test_a_store_can_be_used_after_an_interruption_at_any_line(store: Store) -> None:
+    run = begin(store)
+    claims = []
+    for number in itertools.count(1):
+        key = f"k{number}"
+        try:
+            with interrupted_at(number):
+                store.claim("cells", key, run)
+                store.complete_cell(run, key, DONE)
+            break  # after the last line
+        except Interruption:  # its traceback keeps alive what was interrupted
+            store.release(key)
+            claims.append(store.claim("cells", key, run))
+            store.release(key)
+    assert claims.count(Claim.MINE) > 50
+    assert set(claims[claims.count(Claim.MINE) :]) <= {Claim.SETTLED}
+    assert store.settled("cells", key, run)
 
 
 def test_a_result_is_kept_with_all_that_belongs_to_it(store: Store) -> None:
