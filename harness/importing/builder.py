@@ -144,7 +144,13 @@ class Builder:
         )
 
     def scale_and_bias(self, name: str, scale: Array, bias: Array) -> str:
-        """Multiplies and adds a number for each channel (axis 1)."""
+        """Multiplies and adds a number for each channel (axis 1). Raises ConfigurationError for more or fewer
+        numbers."""
+        channels = self.shape(name)[1]
+        if {scale.size, bias.size} != {channels}:
+            raise self.source.unsupported(
+                f"{scale.size} scales and {bias.size} biases for {channels} channels"
+            )
         sizes = (-1,) + (1,) * (len(self.shape(name)) - 2)
         by = self.graph.constant(scale.reshape(sizes).astype(np.float32), name=f"{name}_scale")
         more = self.graph.constant(bias.reshape(sizes).astype(np.float32), name=f"{name}_bias")

@@ -146,7 +146,8 @@ class _Reader:
 
     def _branch(self, node: NodeProto, source: Source, depth: int) -> None:
         """The branch that a constant condition chooses."""
-        condition = self.graph.value(self.values.get(node.input[0], "")) if node.input else None
+        read = self.values.get(node.input[0]) if node.input else None
+        condition = None if read is None else self.graph.value(read)
         if condition is None or condition.size != 1:
             raise source.unsupported("its condition is computed by the network, or is none")
         chosen = "then_branch" if condition.reshape(-1)[0] else "else_branch"

@@ -301,6 +301,9 @@ LONG = (1, 1 << 28, 1, 1)
         ([node("GroupNormalization", "x c c", num_groups=1)], LONG, {"c": ONE}),
         ([node("PRelu", "x c")], LONG, {"c": ONE}),
         ([node("If", "c")], (1, 4), {"c": EMPTY}),
+        ([node("If", "nothing")], (1, 4), {}),
+        ([node("InstanceNormalization", "x c c")], (1, 1, 6, 8), {"c": np.ones(4, np.float32)}),
+        ([node("BatchNormalization", "x c c c c")], (1, 1, 6, 8), {"c": np.ones(4, np.float32)}),
     ],
     ids=lambda value: str(value[0].op_type) if isinstance(value, list) else "",
 )
@@ -309,6 +312,14 @@ def test_constants_that_do_not_fit_are_one_error(
 ) -> None:
     with little_memory(), pytest.raises(ConfigurationError, match=r"model\.onnx: "):
         written(imported(model_of(nodes, shape, constants), tmp_path))
+
+
+def test_a_scale_that_makes_more_channels_is_no_layer(tmp_path: Path) -> None:
+    four = np.ones((4, 1, 1), np.float32) * 2
+    model = imported(
+        model_of([node("Mul", "x c", "m"), node("Add", "m c")], (1, 1, 6, 8), {"c": four}), tmp_path
+    )
+    assert kinds(model) == ["constant", "mul", "add"]
 
 
 def written(model: ImportedModel) -> int:

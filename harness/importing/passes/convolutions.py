@@ -108,13 +108,14 @@ def _split_constant(graph: Graph, node: Node) -> tuple[str, Array] | None:
 
 
 def _by_channel(graph: Graph, name: str, value: Array, axis: int) -> Array | None:
-    """A constant operand as a number for each channel; None if it differs along another axis."""
+    """A constant operand as a number for each channel; None if it differs along another axis, or repeats the
+    tensor along this one."""
     shape = graph.shape(name)
     if value.ndim > len(shape):
         return None
     sizes = (1,) * (len(shape) - value.ndim) + value.shape
     axis %= len(shape)
-    if any(size != 1 for place, size in enumerate(sizes) if place != axis):
+    if any(size not in ((1, shape[axis]) if place == axis else (1,)) for place, size in enumerate(sizes)):
         return None
     return np.broadcast_to(value.reshape(-1), (shape[axis],)).astype(np.float64)
 
