@@ -14,11 +14,14 @@ from harness.file_digest import file_digest
 from harness.sdk.packages import packages_file
 from harness.temporary import temporary_folder
 
-PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert"}
+PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert", "openvino": "openvino"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
-_GLIBCS = (17, 24, 26, 27, 28, 31, 34)  # 2.x of the tags that wheels have
-_WHEEL = re.compile(r"[^-]+-(?P<version>[^-]+)-[^-]+-[^-]+-(?P<platform>manylinux_[0-9]+_[0-9]+_[a-z0-9_]+)")
+_GLIBCS = (17, 24, 26, 27, 28, 31, 34, 35)  # 2.x of the tags that wheels have
+_WHEEL = re.compile(
+    r"[^-]+-(?P<version>[^-]+)(-[0-9]+)?-[^-]+-[^-]+-([a-z0-9_]+\.)*?"
+    r"(?P<platform>manylinux_[0-9]+_[0-9]+_[a-z0-9_]+)"
+)
 
 
 def pin(package: str, version: str, python: str, machine: str) -> tuple[str, str] | None:

@@ -6,4 +6,5 @@ RUNTIMES = {  # name: module and class, imported when a sweep uses it
     "engine": "harness.runtimes.engine_runtime:EngineRuntime",
     "litert": "harness.runtimes.litert_runtime:LiteRtRuntime",
     "onnxruntime": "harness.runtimes.onnxruntime_runtime:OnnxRuntime",
+    "openvino": "harness.runtimes.openvino_runtime:OpenVinoRuntime",
 }

@@ -26,18 +26,21 @@ from harness.runtimes.base import Files, ModelFile, Workload, find_runtime
 from harness.sdk.packages import UNPACKED
 
 YUNET, WAKE = "yunet-n/yunet_n_320_320.onnx", "mlperf-tiny/vww_96_int8.tflite"
+YOLOX = "yolox-nano/yolox_nano_fp16.tflite"
 # Whose outputs are recorded: channels first, fp16 weights with channels first, and int8 with channels last.
-RECORDED = {YUNET: "onnxruntime", "yolox-nano/yolox_nano_fp16.tflite": "litert", WAKE: "litert"}
+RECORDED = {YUNET: ("onnxruntime", "openvino"), YOLOX: ("litert",), WAKE: ("litert", "openvino")}
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", RECORDED)
-def test_outputs_are_those_that_were_recorded(name: str, shared_data: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "runtime"), [(name, runtime) for name, runtimes in RECORDED.items() for runtime in runtimes]
+)
+def test_outputs_are_those_that_were_recorded(name: str, runtime: str, shared_data: Path) -> None:
     folder = shared_data / "import"
     model, cases = golden_model(folder, name), list(golden_cases(folder, name))
     file = ModelFile(path=folder / name, outputs=dict(enumerate(output.name for output in model.outputs)))
     images = np.stack([case.picture for case in cases]).astype(np.float32)
-    found = find_runtime(RECORDED[name]).outputs(file, images, threads=1, options=Options())
+    found = find_runtime(runtime).outputs(file, images, threads=1, options=Options())
     assert list(found) == list(range(len(model.outputs)))
     for number, output in enumerate(model.outputs):
         for case, values in zip(cases, found[number], strict=True):
@@ -48,13 +51,14 @@ def test_outputs_are_those_that_were_recorded(name: str, shared_data: Path) -> N
             assert np.abs(rows - golden).max() <= 1e-5 * np.abs(golden).max()
 
 
-def test_a_tensor_before_the_post_processing_is_an_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_a_tensor_before_the_post_processing_is_an_output(runtime: str, tmp_path: Path) -> None:
     made = model_of([node("Relu", "x", "boxes"), node("NonZero", "boxes")])
     made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     file = ModelFile(path=tmp_path / "net.onnx", outputs={3: "boxes"})
     file.path.write_bytes(made.SerializeToString())
     images = np.random.default_rng(2).normal(size=(2, 4, 6, 8)).astype(np.float32)
-    found = find_runtime("onnxruntime").outputs(file, images, threads=1, options=Options())
+    found = find_runtime(runtime).outputs(file, images, threads=1, options=Options())
     np.testing.assert_array_equal(found[3].reshape(images.shape), np.maximum(images, 0))
 
 

@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fake_session
@@ -30,6 +32,7 @@ from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Work
 from harness.runtimes.engine_output import ImplausibleResultError
 from harness.runtimes.on_board import bench as protocol
 from harness.runtimes.on_board.onnxruntime_profile import operators
+from harness.runtimes.on_board.openvino_profile import operators as openvino_operators
 from harness.runtimes.on_board.tensors import Tensor, layout, shapes_of
 from harness.runtimes.onnxruntime_runtime import OnnxRuntime
 from harness.runtimes.python_output import failure
@@ -347,7 +350,7 @@ def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
     with pytest.raises(TargetMismatchError, match=r"no pinned wheel for Python 3\.6 on aarch64"):
         packages.fitting(Python(version="3.6", machine="aarch64", glibc="2.27"))
     for glibc in ("2.17", ""):
-        with pytest.raises(TargetMismatchError, match=r"needs glibc 2\.2"):
+        with pytest.raises(TargetMismatchError, match=r"needs glibc 2\.[23]"):
             packages.fitting(Python(version="3.11", machine="aarch64", glibc=glibc))
 
 
@@ -402,6 +405,31 @@ def test_operators_of_a_profile_have_their_median_times() -> None:
     assert operators(events) == [
         {"type": "Op7", "computed": "float", "provider": "", "ns": 3000},
         {"type": "Op3", "computed": "float", "provider": "", "ns": 4000},
+    ]
+
+
+def test_operators_of_openvino_are_those_that_ran() -> None:
+    def event(name: str, microseconds: int, primitive: str, *, ran: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(
+            node_name=name,
+            node_type=name.title(),
+            exec_type=primitive,
+            real_time=timedelta(microseconds=microseconds),
+            status="executed" if ran else "not run",
+            Status=SimpleNamespace(EXECUTED="executed"),
+        )
+
+    profiles = [
+        [
+            event("fused", 0, "undef", ran=False),
+            event("conv", microseconds, "brgconv_avx512_1x1_f32"),
+            event("mul", 1, "jit_I8"),
+        ]
+        for microseconds in (2, 4, 3)
+    ]
+    assert openvino_operators(profiles) == [
+        {"type": "Conv", "computed": "float", "provider": "brgconv_avx512_1x1", "ns": 3000},
+        {"type": "Mul", "computed": "int8", "provider": "jit", "ns": 1000},
     ]
 
 
