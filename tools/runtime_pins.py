@@ -14,7 +14,7 @@ from harness.file_digest import file_digest
 from harness.sdk.packages import packages_file
 from harness.temporary import temporary_folder
 
-PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert", "openvino": "openvino"}
+PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert", "openvino": "openvino", "mnn": "mnn"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 _GLIBCS = (17, 24, 26, 27, 28, 31, 34, 35)  # 2.x of the tags that wheels have

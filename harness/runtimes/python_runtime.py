@@ -19,12 +19,13 @@ from harness.config.core_list import parse_cores
 from harness.config.targets import load_target
 from harness.errors import BoardFaultError
 from harness.file_digest import file_digest
+from harness.resources import cache_directory
 from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
 from harness.runtimes.engine_output import Asked
 from harness.runtimes.python_output import check_outputs, failure, read_bench
 from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_of
 from harness.sdk.packages import UNPACKED, Packages, archive_for, packages_sha256, read_packages
-from harness.temporary import temporary_folder
+from harness.temporary import fresh_folder, temporary_folder
 from harness.text import brief, printable
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from harness.runtimes.base import Files
 
 _UNPACK_SECONDS = 600.0
+_CONVERT_SECONDS = 600.0
 _OUTPUTS_SECONDS = 3600.0
 
 
@@ -69,7 +71,7 @@ class PythonRuntime(Runtime):
     def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
         assert files.model is not None
         archive = archive_for(self.packages, python_of(board).python)
-        return {"program": files.program, "packages": archive, "model": files.model}
+        return {"program": files.program, "packages": archive, "model": self.executed_file(files.model)}
 
     def execution(
         self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
@@ -88,7 +90,7 @@ class PythonRuntime(Runtime):
         with temporary_folder("outputs") as folder, HostBoard(load_target("host")) as board:
             inputs = folder / "inputs.npy"
             np.save(inputs, np.ascontiguousarray(images, np.float32), allow_pickle=False)
-            file = self.file_with_outputs(model, folder)
+            file = self.executed_file(self.file_with_outputs(model, folder))
             words = ["outputs", *self.arguments(self._host_paths(file), threads, options)]
             words += [f"--output={name}" for name in model.outputs.values()]
             words += ["--inputs", str(inputs), "--folder", str(folder)]
@@ -108,6 +110,42 @@ class PythonRuntime(Runtime):
         """A file with all outputs of `model`, in which some are within the network; written to `folder` if it
         is another file."""
         return model.path
+
+    def converted_name(self, path: Path) -> str:
+        """The name of the file that the runtime's converter makes of a model; "": the program reads the model
+        itself. Raises ConfigurationError for a model that the converter cannot read."""
+        return ""
+
+    def executed_file(self, path: Path) -> Path:
+        """What the program loads: the model, or the converted file in the cache, which is made if missing.
+
+        Raises HarnessError if the converter fails.
+        """
+        name = self.converted_name(path)
+        if not name:
+            return path
+        key = hashlib.sha256(f"{self.fingerprint} {file_digest(path)} {name}".encode()).hexdigest()
+        folder = cache_directory() / "converted" / f"{self.name}-{key[:24]}"
+        if not folder.is_dir():
+            with (
+                console.progress(f"converting {printable(path.name)} for {self.name}", None),
+                fresh_folder(folder) as made,
+            ):
+                self._convert(path, made / name)
+        return folder / name
+
+    def _convert(self, path: Path, converted: Path) -> None:
+        from harness.boards.host import HostBoard
+
+        with HostBoard(load_target("host")) as board:
+            words = ["convert", "--packages", str(self._host_archive()) + UNPACKED, "--session", self.session]
+            words += ["--model", str(path.resolve()), "--converted", str(converted)]
+            argv = [python_of(board).executable, *ISOLATED, str(program_file()), *words]
+            completed = board.run(argv, timeout=_CONVERT_SECONDS)
+        if completed.status != 0:
+            raise failure(
+                completed.status, completed.stderr, command=f"{self.name}'s converter on {path.name}"
+            )
 
     def arguments(self, paths: Mapping[str, str], threads: int, options: Options) -> list[str]:
         """What `bench` and `outputs` of the program have in common."""

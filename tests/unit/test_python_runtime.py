@@ -26,10 +26,11 @@ from harness.config.darknet_cfg import parse_cfg
 from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import Build, Options
 from harness.config.targets import load_target
-from harness.errors import BoardFaultError, HarnessError, TargetMismatchError
+from harness.errors import BoardFaultError, ConfigurationError, HarnessError, TargetMismatchError
 from harness.runtimes import python_runtime
 from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Workload, find_runtime
 from harness.runtimes.engine_output import ImplausibleResultError
+from harness.runtimes.mnn_runtime import MnnRuntime
 from harness.runtimes.on_board import bench as protocol
 from harness.runtimes.on_board.onnxruntime_profile import operators
 from harness.runtimes.on_board.openvino_profile import operators as openvino_operators
@@ -255,6 +256,43 @@ def test_outputs_are_real_numbers_of_each_image(
     assert found[7].dtype == np.float32
     np.testing.assert_array_equal(found[7].reshape(-1), expected.reshape(-1))
     np.testing.assert_array_equal(found[7], found[9])
+
+
+def test_a_model_is_converted_once(runtime: FakeRuntime, tmp_path: Path) -> None:
+    class Converting(FakeRuntime):
+        def converted_name(self, path: Path) -> str:
+            return f"{path.stem}.made"
+
+    converting = Converting()
+    file = tmp_path / "net.fake"
+    file.write_text("{'shape': (1, 3, 4, 5)}")
+    images = np.ones((1, 3, 4, 5), np.float32)
+    found = converting.outputs(ModelFile(path=file, outputs={0: "a"}), images, threads=1, options=Options())
+    np.testing.assert_array_equal(found[0].reshape(images.shape), images + 1)
+    made = converting.executed_file(file)
+    assert (made.name, made.read_text()) == ("net.made", file.read_text())
+    written = made.stat().st_mtime_ns
+    assert converting.executed_file(file).stat().st_mtime_ns == written
+    file.write_text("{'unreadable': True}")
+    with pytest.raises(HarnessError, match=r"fake's converter on net\.fake: .* wrote no file"):
+        converting.executed_file(file)
+    assert list(made.parent.parent.iterdir()) == [made.parent]
+
+
+def test_mnn_computes_in_fp16_where_all_weights_have_it(tmp_path: Path) -> None:
+    def name(*nodes: onnx.NodeProto, **weights: np.dtype[Any]) -> str:
+        constants = {name: np.ones((4, 4, 1, 1), dtype) for name, dtype in weights.items()}
+        path = tmp_path / "net.onnx"
+        path.write_bytes(model_of(list(nodes), constants=constants).SerializeToString())
+        return MnnRuntime().converted_name(path)
+
+    half, single = np.dtype("float16"), np.dtype("float32")
+    first, second = node("Conv", "x w", "y1"), node("Conv", "y1 v", "y")
+    assert name(first, second, w=half, v=half) == "net.fp16.mnn"
+    assert name(first, second, w=half, v=single) == "net.mnn"
+    assert name(node("Relu", "x", "y")) == "net.mnn"
+    with pytest.raises(ConfigurationError, match="has QuantizeLinear, which MNN's converter does not read"):
+        name(node("QuantizeLinear", "x s", "y"), s=single)
 
 
 def test_marks_surround_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:

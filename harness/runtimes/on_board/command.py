@@ -1,4 +1,5 @@
-"""The command line: `bench` measures, `outputs` computes outputs, `unpack` unpacks the packages."""
+"""The commands: `bench` measures a model, `outputs` computes its outputs, `convert` converts it for a
+runtime, and `unpack` unpacks the packages."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ def parser() -> argparse.ArgumentParser:
     unpack.add_argument("archive")
     unpack.add_argument("folder")
     unpack.add_argument("temporary")
-    for name in ("bench", "outputs"):
+    for name in ("bench", "outputs", "convert"):
         command = commands.add_parser(name)
         command.add_argument("--packages", required=True)
         command.add_argument("--session", required=True, help="the module of the runtime")
         command.add_argument("--model", required=True)
-        command.add_argument("--threads", type=int, required=True)
+        command.add_argument("--threads", type=int, default=1)
         command.add_argument("--cores", type=_numbers)
         command.add_argument("--option", action="append", default=[], help="KEY=VALUE of the runtime")
     bench = commands.choices["bench"]
@@ -36,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     outputs.add_argument("--inputs", required=True, help=".npy: float32, images, channels, height, width")
     outputs.add_argument("--output", action="append", default=[], help="the name of an output")
     outputs.add_argument("--folder", required=True, help="where output 0, 1, … becomes 0.npy, 1.npy, …")
+    convert = commands.choices["convert"]
+    convert.add_argument("--converted", required=True, help="the file to write")
     return found
 
 
@@ -68,12 +71,14 @@ def _run(arguments: argparse.Namespace) -> object:
     sys.path.insert(0, arguments.packages)
     # NumPy's library would start threads of its own.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    from . import bench, outputs
+    from . import bench, convert, outputs
 
     interpreter = bench.status_bytes("VmRSS")  # before the runtime is loaded
     runtime = import_module(arguments.session)
     if arguments.command == "bench":
         return bench.bench(runtime, arguments, interpreter)
+    if arguments.command == "convert":
+        return convert.convert(runtime, arguments)
     return outputs.outputs(runtime, arguments)
 
 
