@@ -14,7 +14,14 @@ from harness.file_digest import file_digest
 from harness.sdk.packages import packages_file
 from harness.temporary import temporary_folder
 
-PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai-edge-litert", "openvino": "openvino", "mnn": "mnn"}
+PACKAGES = {
+    "litert": "ai-edge-litert",
+    "mnn": "mnn",
+    "ncnn": "ncnn",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+}
+CONVERTERS = {"ncnn": "pnnx"}  # the newest, where the package has none
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 _GLIBCS = (17, 24, 26, 27, 28, 31, 34, 35)  # 2.x of the tags that wheels have
@@ -45,7 +52,7 @@ def pin(package: str, version: str, python: str, machine: str) -> tuple[str, str
 def main(runtime: str, version: str = "") -> None:
     """Rewrites the file of a runtime."""
     path: Path = packages_file(runtime)
-    lines = []
+    lines, converter = [], []
     for python in PYTHONS:
         for machine in MACHINES:
             found = pin(PACKAGES[runtime], version, python, machine)
@@ -53,10 +60,13 @@ def main(runtime: str, version: str = "") -> None:
             if found and numpy:
                 version = version or found[0]
                 lines += [found[1], numpy[1]]
+                if (name := CONVERTERS.get(runtime)) and (own := pin(name, "", python, machine)):
+                    converter.append(own[1])
     if not lines:
         sys.exit(f"{PACKAGES[runtime]} {version}: no wheels")
     head = path.read_text(encoding="utf-8").partition("version:")[0]
-    path.write_text(f'{head}version: "{version}"\nwheels:\n{"".join(lines)}', encoding="utf-8")
+    tail = f"converter:\n{''.join(converter)}" if converter else ""
+    path.write_text(f'{head}version: "{version}"\nwheels:\n{"".join(lines)}{tail}', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ RUNTIMES = {  # name: module and class, imported when a sweep uses it
     "engine": "harness.runtimes.engine_runtime:EngineRuntime",
     "litert": "harness.runtimes.litert_runtime:LiteRtRuntime",
     "mnn": "harness.runtimes.mnn_runtime:MnnRuntime",
+    "ncnn": "harness.runtimes.ncnn_runtime:NcnnRuntime",
     "onnxruntime": "harness.runtimes.onnxruntime_runtime:OnnxRuntime",
     "openvino": "harness.runtimes.openvino_runtime:OpenVinoRuntime",
 }

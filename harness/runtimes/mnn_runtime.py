@@ -24,7 +24,7 @@ class MnnRuntime(PythonRuntime):
     export = "onnx"
     has_profile = True
 
-    def file_with_outputs(self, model: ModelFile, folder: Path) -> Path:
+    def with_outputs(self, model: ModelFile, folder: Path) -> ModelFile:
         return with_outputs(model, folder)
 
     def converted_name(self, path: Path) -> str:

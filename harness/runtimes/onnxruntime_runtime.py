@@ -23,5 +23,5 @@ class OnnxRuntime(PythonRuntime):
     export = "onnx"
     has_profile = True
 
-    def file_with_outputs(self, model: ModelFile, folder: Path) -> Path:
+    def with_outputs(self, model: ModelFile, folder: Path) -> ModelFile:
         return with_outputs(model, folder)

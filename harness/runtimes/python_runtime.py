@@ -90,9 +90,9 @@ class PythonRuntime(Runtime):
         with temporary_folder("outputs") as folder, HostBoard(load_target("host")) as board:
             inputs = folder / "inputs.npy"
             np.save(inputs, np.ascontiguousarray(images, np.float32), allow_pickle=False)
-            file = self.executed_file(self.file_with_outputs(model, folder))
-            words = ["outputs", *self.arguments(self._host_paths(file), threads, options)]
-            words += [f"--output={name}" for name in model.outputs.values()]
+            whole = self.with_outputs(model, folder)
+            words = ["outputs", *self.arguments(self._host_paths(whole.path), threads, options)]
+            words += [f"--output={name}" for name in whole.outputs.values()]
             words += ["--inputs", str(inputs), "--folder", str(folder)]
             python = python_of(board)
             command = f"{self.name} on {board.name}"
@@ -106,10 +106,10 @@ class PythonRuntime(Runtime):
                 for place, layer in enumerate(model.outputs)
             }
 
-    def file_with_outputs(self, model: ModelFile, folder: Path) -> Path:
-        """A file with all outputs of `model`, in which some are within the network; written to `folder` if it
-        is another file."""
-        return model.path
+    def with_outputs(self, model: ModelFile, folder: Path) -> ModelFile:
+        """The model with a file that has all its outputs, of which some are within the network, by the names
+        that the session knows. A new file is written to `folder`."""
+        return model
 
     def converted_name(self, path: Path) -> str:
         """The name of the file that the runtime's converter makes of a model; "": the program reads the model
@@ -131,16 +131,21 @@ class PythonRuntime(Runtime):
                 console.progress(f"converting {printable(path.name)} for {self.name}", None),
                 fresh_folder(folder) as made,
             ):
-                self._convert(path, made / name)
+                self.convert(path, made / name)
         return folder / name
 
-    def _convert(self, path: Path, converted: Path) -> None:
+    def convert(self, path: Path, converted: Path) -> None:
+        """Runs the converter in a process of its own."""
         from harness.boards.host import HostBoard
 
         with HostBoard(load_target("host")) as board:
-            words = ["convert", "--packages", str(self._host_archive()) + UNPACKED, "--session", self.session]
+            python = python_of(board)
+            words = ["convert", "--session", self.session]
+            for packages in self.packages, self.packages.of_converter:
+                if packages:
+                    words += ["--packages", str(archive_for(packages, python.python)) + UNPACKED]
             words += ["--model", str(path.resolve()), "--converted", str(converted)]
-            argv = [python_of(board).executable, *ISOLATED, str(program_file()), *words]
+            argv = [python.executable, *ISOLATED, str(program_file()), *words]
             completed = board.run(argv, timeout=_CONVERT_SECONDS)
         if completed.status != 0:
             raise failure(
@@ -163,7 +168,7 @@ class PythonRuntime(Runtime):
             return archive_for(self.packages, python_of(board).python)
 
     def _host_paths(self, model: Path) -> Mapping[str, str]:
-        return {"packages": str(self._host_archive()), "model": str(model.resolve())}
+        return {"packages": str(self._host_archive()), "model": str(self.executed_file(model).resolve())}
 
 
 def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None:

@@ -52,6 +52,14 @@ class Packages:
     version: str  # of the runtime
     wheels: tuple[WheelPin, ...]
     without: tuple[str, ...] = ()  # patterns of files that executing a model does not need
+    converter: tuple[WheelPin, ...] = ()  # those of its converter, for this machine alone
+
+    @property
+    def of_converter(self) -> Packages | None:
+        """The converter's; None if the runtime has none, or the runtime's own packages contain it."""
+        if not self.converter:
+            return None
+        return Packages(version=self.converter[0].version, wheels=self.converter)
 
     def fitting(self, python: Python) -> tuple[WheelPin, ...]:
         """The wheels for an interpreter. Raises TargetMismatchError without wheels or with an older glibc."""
@@ -84,6 +92,10 @@ _SHAPE = Record(
             shape=ListOf(what="wheels", item=WHEEL_SHAPE),
             help="the wheels of the runtime and of what it imports, the runtime's first",
             required=True,
+        ),
+        "converter": Field(
+            shape=ListOf(what="wheels", item=WHEEL_SHAPE),
+            help="the wheels of its converter, for the host alone",
         ),
         "without": Field(
             shape=ListOf(what="patterns", item=Text()),

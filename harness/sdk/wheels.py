@@ -30,7 +30,7 @@ WHEEL_SHAPE: Record[WheelPin] = Record(
     make=from_dataclass(WheelPin),
     fields={
         "package": Field(shape=Text(pattern=r"[a-z-]+"), help="the package's name", required=True),
-        "version": Field(shape=Text(pattern=r"\d+\.\d+\.\d+"), help="its version", required=True),
+        "version": Field(shape=Text(pattern=r"\d+(\.\d+)*"), help="its version", required=True),
         "python": Field(shape=Text(pattern=r"3\.\d+"), help="the wheel's Python", required=True),
         "platform": Field(shape=Text(pattern=r"[a-z0-9_]+"), help="the wheel's platform", required=True),
         "sha256": Field(shape=Text(pattern=r"[0-9a-f]{64}"), help="the wheel's SHA-256", required=True),

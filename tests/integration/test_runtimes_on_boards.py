@@ -28,7 +28,11 @@ from harness.sdk.packages import UNPACKED
 YUNET, WAKE = "yunet-n/yunet_n_320_320.onnx", "mlperf-tiny/vww_96_int8.tflite"
 YOLOX = "yolox-nano/yolox_nano_fp16.tflite"
 # Whose outputs are recorded: channels first, fp16 weights with channels first, and int8 with channels last.
-RECORDED = {YUNET: ("onnxruntime", "openvino", "mnn"), YOLOX: ("litert",), WAKE: ("litert", "openvino")}
+RECORDED = {
+    YUNET: ("onnxruntime", "openvino", "mnn", "ncnn"),
+    YOLOX: ("litert",),
+    WAKE: ("litert", "openvino"),
+}
 
 
 @pytest.mark.data
@@ -57,6 +61,7 @@ def test_outputs_are_those_that_were_recorded(name: str, runtime: str, shared_da
         ("onnxruntime", "NonZero", TensorProto.INT64),
         ("openvino", "NonZero", TensorProto.INT64),
         ("mnn", "Exp", TensorProto.FLOAT),  # its sessions have no shapes that depend on values
+        ("ncnn", "Exp", TensorProto.FLOAT),
     ],
 )
 def test_a_tensor_before_the_post_processing_is_an_output(

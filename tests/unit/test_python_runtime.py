@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from fake_boards import FakeBoard
+from onnx import TensorProto
 from onnx_models import model_of, node
 
 from harness.boards.base import Completed, RunTimeoutError
@@ -31,10 +32,12 @@ from harness.runtimes import python_runtime
 from harness.runtimes.base import BenchResult, Execution, Files, ModelFile, Workload, find_runtime
 from harness.runtimes.engine_output import ImplausibleResultError
 from harness.runtimes.mnn_runtime import MnnRuntime
+from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.runtimes.on_board import bench as protocol
 from harness.runtimes.on_board.onnxruntime_profile import operators
 from harness.runtimes.on_board.openvino_profile import operators as openvino_operators
 from harness.runtimes.on_board.tensors import Tensor, layout, shapes_of
+from harness.runtimes.onnx_file import in_single
 from harness.runtimes.onnxruntime_runtime import OnnxRuntime
 from harness.runtimes.python_output import failure
 from harness.runtimes.python_program import ISOLATED, program_file, python_of
@@ -295,6 +298,25 @@ def test_mnn_computes_in_fp16_where_all_weights_have_it(tmp_path: Path) -> None:
         name(node("QuantizeLinear", "x s", "y"), s=single)
 
 
+def test_ncnn_numbers_outputs_and_reads_float32(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    half = np.full((4, 4, 1, 1), 1.5, np.float16)
+    layers = [
+        node("Cast", "x", "x1", to=TensorProto.FLOAT16),
+        node("Conv", "x1 w", "y1"),
+        node("Cast", "y1", "y", to=TensorProto.FLOAT),
+    ]
+    path.write_bytes(model_of(layers, constants={"w": half}).SerializeToString())
+    runtime = NcnnRuntime()
+    assert runtime.converted_name(path) == "net.fp16.ncnn"
+    found = runtime.with_outputs(ModelFile(path=path, outputs={4: "y1", 7: "y"}), tmp_path)
+    assert found.outputs == {4: "out1", 7: "out0"}
+    (tmp_path / "copy").mkdir()
+    graph = onnx.load(in_single(path, tmp_path / "copy")).graph
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(graph.initializer[0]), half.astype(np.float32))
+    assert [each.attribute[0].i for each in graph.node[::2]] == [TensorProto.FLOAT] * 2
+
+
 def test_marks_surround_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[object] = []
     monkeypatch.setattr(protocol, "mark", events.append)
@@ -385,6 +407,8 @@ def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
     ):
         runtime, numpy = packages.fitting(python)
         assert (runtime.version, numpy.package) == (packages.version, "numpy")
+    if converter := packages.of_converter:
+        assert len(converter.fitting(Python(version=version, machine="x86_64", glibc="2.36"))) == 1
     with pytest.raises(TargetMismatchError, match=r"no pinned wheel for Python 3\.6 on aarch64"):
         packages.fitting(Python(version="3.6", machine="aarch64", glibc="2.27"))
     for glibc in ("2.17", ""):
@@ -476,10 +500,11 @@ def test_tensors_before_the_post_processing_are_declared_as_outputs(tmp_path: Pa
     path = tmp_path / "net.onnx"
     path.write_bytes(model.SerializeToString())
     runtime = OnnxRuntime()
-    assert runtime.file_with_outputs(ModelFile(path=path, outputs={0: "y"}), tmp_path) == path
-    found = runtime.file_with_outputs(ModelFile(path=path, outputs={0: "boxes"}), tmp_path)
-    assert found != path
-    assert [output.name for output in onnx.load(found).graph.output] == ["y", "boxes"]
+    file = ModelFile(path=path, outputs={0: "y"})
+    assert runtime.with_outputs(file, tmp_path) == file
+    found = runtime.with_outputs(ModelFile(path=path, outputs={0: "boxes"}), tmp_path)
+    assert found.path != path
+    assert [output.name for output in onnx.load(found.path).graph.output] == ["y", "boxes"]
 
 
 def test_a_board_that_cannot_unpack_is_at_fault(runtime: FakeRuntime, tmp_path: Path) -> None:

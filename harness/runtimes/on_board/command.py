@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     unpack.add_argument("temporary")
     for name in ("bench", "outputs", "convert"):
         command = commands.add_parser(name)
-        command.add_argument("--packages", required=True)
+        command.add_argument("--packages", required=True, action="append", help="a folder")
         command.add_argument("--session", required=True, help="the module of the runtime")
         command.add_argument("--model", required=True)
         command.add_argument("--threads", type=int, default=1)
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> object:
         return {}
     if arguments.cores:
         os.sched_setaffinity(0, arguments.cores)
-    sys.path.insert(0, arguments.packages)
+    sys.path[:0] = arguments.packages
     # NumPy's library would start threads of its own.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     from . import bench, convert, outputs

@@ -1,0 +1,119 @@
+"""ncnn, on the CPU.
+
+A model is one file, which `convert` makes of the two that pnnx writes: the weights, then the graph and the
+inputs' shapes as JSON, then the length of the JSON in eight bytes. ncnn reads the weights from the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import ncnn
+import numpy as np
+
+from .tensors import Tensor
+
+HALF = ".fp16.ncnn"  # how the names of models end that compute in fp16 where the processor can
+_INPUT = re.compile(r"^pnnx\.Input +\S+ +0 1 (\S+) #\1=\(([0-9?,]+)\)(\w+)$", re.MULTILINE)
+
+
+def version() -> str:
+    return str(ncnn.__version__)
+
+
+def convert(model: str, converted: str) -> None:
+    """By pnnx, whose Python module imports PyTorch: its program does not need it."""
+    spec = find_spec("pnnx")
+    assert spec is not None
+    assert spec.origin is not None
+    program = Path(spec.origin).with_name("pnnx")
+    program.chmod(0o755)
+    with tempfile.TemporaryDirectory(dir=str(Path(converted).parent)) as name:
+        folder = Path(name)
+        shutil.copyfile(model, str(folder / "model.onnx"))
+        # fp16 concerns the file alone.
+        half = int(converted.endswith(HALF))
+        subprocess.run([str(program), "model.onnx", f"fp16={half}"], cwd=name, check=True)
+        graph = (folder / "model.ncnn.param").read_text()
+        described = (folder / "model.pnnx.param").read_text()
+        _check(graph)
+        inputs = [(name, _shape(sizes), kind) for name, sizes, kind in _INPUT.findall(described)]
+        if not inputs or any(kind != "f32" for _, _, kind in inputs):
+            raise ValueError("pnnx found no inputs of float32")
+        tail = json.dumps({"graph": graph, "shapes": [shape for _, shape, _ in inputs]}).encode()
+        made = (folder / "model.ncnn.bin").read_bytes() + tail + len(tail).to_bytes(8, "little")
+        Path(converted).write_bytes(made)
+
+
+def load(model: str, *, threads: int, options: Sequence[str] = (), wanted: Sequence[str] = ()) -> Session:
+    return Session(model, threads, wanted)
+
+
+class Session:
+    """A loaded model; `wanted` are the names of its outputs, all if empty."""
+
+    def __init__(self, model: str, threads: int, wanted: Sequence[str]) -> None:
+        tail = _tail(model)
+        self._net = ncnn.Net()
+        options = self._net.opt
+        options.num_threads = threads
+        half = model.endswith(HALF)
+        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = half
+        if self._net.load_param_mem(tail["graph"]) or self._net.load_model(model):
+            raise ValueError("ncnn cannot load the model")
+        names = self._net.input_names()
+        single = np.dtype("float32")
+        self.inputs = [
+            Tensor(name=name, shape=tuple(shape), dtype=single) for name, shape in zip(names, tail["shapes"])
+        ]
+        known = self._net.output_names()
+        for name in wanted:
+            if name not in known:
+                raise ValueError(f"the model has no output {name}")
+        self.outputs = [Tensor(name=name, shape=(), dtype=single) for name in wanted or known]
+
+    def resize(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Open sizes are those of the arrays."""
+
+    def run(self, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        extractor = self._net.create_extractor()
+        for tensor, array in zip(self.inputs, inputs):
+            # Its tensors have no batch. Layers that work in place need memory of ncnn.
+            extractor.input(tensor.name, ncnn.Mat(array[0]).clone())
+        results = []
+        for output in self.outputs:
+            status, found = extractor.extract(output.name)
+            if status:
+                raise RuntimeError(f"ncnn cannot compute {output.name}: status {status}")
+            results.append(np.array(found))
+        return results
+
+
+def _check(graph: str) -> None:
+    """Raises ValueError for operators that pnnx wrote and ncnn does not have."""
+    types = {line.split()[0] for line in graph.splitlines()[2:] if line.strip()}
+    unknown = sorted(kind for kind in types if ncnn.layer_to_index(kind) < 0)
+    if unknown:
+        raise ValueError(f"ncnn has no {', '.join(unknown)}")
+
+
+def _shape(sizes: str) -> list[int]:
+    return [0 if size == "?" else int(size) for size in sizes.split(",")]
+
+
+def _tail(model: str) -> dict[str, Any]:
+    with Path(model).open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        length = int.from_bytes(file.read(8), "little")
+        file.seek(-8 - length, os.SEEK_END)
+        found: dict[str, Any] = json.loads(file.read(length))
+    return found
