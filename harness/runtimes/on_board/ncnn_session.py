@@ -36,7 +36,8 @@ def convert(model: str, converted: str) -> None:
     assert spec is not None
     assert spec.origin is not None
     program = Path(spec.origin).with_name("pnnx")
-    program.chmod(0o755)
+    if not os.access(str(program), os.X_OK):  # unpacked without modes
+        program.chmod(0o755)
     with tempfile.TemporaryDirectory(dir=str(Path(converted).parent)) as name:
         folder = Path(name)
         shutil.copyfile(model, str(folder / "model.onnx"))
