@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.config.file_kind import ONNX
-from harness.errors import ConfigurationError
-from harness.runtimes.onnx_file import is_half, operators_of, with_outputs
+from harness.runtimes.onnx_file import is_half, refuse_quantised, with_outputs
 from harness.runtimes.python_runtime import PythonRuntime
 
 if TYPE_CHECKING:
@@ -29,9 +28,5 @@ class MnnRuntime(PythonRuntime):
 
     def converted_name(self, path: Path) -> str:
         """The name tells the session to compute in fp16."""
-        if quantising := operators_of(path) & {"QuantizeLinear", "DequantizeLinear", "QLinearConv"}:
-            raise ConfigurationError(
-                f"mnn: {path.name} has {min(quantising)}, which MNN's converter does not read",
-                hint="Use a policy without int8.",
-            )
+        refuse_quantised(self.name, path)
         return f"{path.stem}.fp16.mnn" if is_half(path) else f"{path.stem}.mnn"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.config.file_kind import ONNX
-from harness.runtimes.onnx_file import in_single, is_half, output_names, with_outputs
+from harness.runtimes.onnx_file import in_single, is_half, output_names, refuse_quantised, with_outputs
 from harness.runtimes.python_runtime import PythonRuntime
 from harness.temporary import temporary_folder
 
@@ -32,6 +32,7 @@ class NcnnRuntime(PythonRuntime):
 
     def converted_name(self, path: Path) -> str:
         """The name tells the session to compute in fp16."""
+        refuse_quantised(self.name, path)
         return f"{path.stem}.fp16.ncnn" if is_half(path) else f"{path.stem}.ncnn"
 
     def convert(self, path: Path, converted: Path) -> None:

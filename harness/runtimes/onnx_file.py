@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from harness.runtimes.base import ModelFile
 
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv"})
 
 
 def with_outputs(model: ModelFile, folder: Path) -> ModelFile:
@@ -36,11 +39,16 @@ def output_names(path: Path) -> list[str]:
     return [output.name for output in graph.output]
 
 
-def operators_of(path: Path) -> frozenset[str]:
-    """The names of a model's operators."""
+def refuse_quantised(runtime: str, path: Path) -> None:
+    """Raises ConfigurationError for an int8 model. MNN's converter makes a model with empty outputs of it."""
     import onnx
 
-    return frozenset(node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node)
+    operators = {node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node}
+    if found := operators & _QUANTISING:
+        raise ConfigurationError(
+            f"{runtime}: {path.name} has {min(found)}, which its converter does not read",
+            hint="Use a policy without int8.",
+        )
 
 
 def is_half(path: Path) -> bool:

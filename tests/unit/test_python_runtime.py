@@ -294,7 +294,7 @@ def test_mnn_computes_in_fp16_where_all_weights_have_it(tmp_path: Path) -> None:
     assert name(first, second, w=half, v=half) == "net.fp16.mnn"
     assert name(first, second, w=half, v=single) == "net.mnn"
     assert name(node("Relu", "x", "y")) == "net.mnn"
-    with pytest.raises(ConfigurationError, match="has QuantizeLinear, which MNN's converter does not read"):
+    with pytest.raises(ConfigurationError, match="has QuantizeLinear, which its converter does not"):
         name(node("QuantizeLinear", "x s", "y"), s=single)
 
 
