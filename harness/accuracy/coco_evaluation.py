@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from harness.accuracy.truth import Truth
 
 _MOST_DETECTIONS = 100  # counted by COCO per picture and class
 _ANY_AREA = 1e10
+_quiet = threading.Lock()  # sys.stdout is redirected for all threads
 
 # Square pixels of objects by COCO's words.
 AREAS = {
@@ -45,7 +47,7 @@ def coco_evaluation(
 
     Boxes are clipped to the pictures, of `sizes` (width, height).
     """
-    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
+    with _quiet, contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
 

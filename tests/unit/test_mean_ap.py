@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -51,6 +53,16 @@ def test_perfect_detections_score_one() -> None:
     detections = [found((0, 0.9, HERE), (1, 0.8, THERE)), found((1, 0.7, HERE))]
     assert darknet_map(detections, truths, 2) == 1.0
     assert coco_ap(detections, truths, [SIZE] * 2) == pytest.approx((1.0, 1.0))
+
+
+def test_several_threads_score_at_once_and_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    scene = [found((0, 0.9, HERE))], [truth((0, HERE), (0, THERE))], [SIZE]
+    before = sys.stdout
+    with ThreadPoolExecutor(4) as pool:
+        scores = set(pool.map(lambda _: coco_ap(*scene), range(60)))
+    assert len(scores) == 1
+    assert sys.stdout is before
+    assert capsys.readouterr().out == ""
 
 
 def test_half_of_the_boxes_found_scores_the_recalls_reached() -> None:
