@@ -201,6 +201,20 @@ class HostEngine:
         with temporary_folder("forward") as folder:
             batch = folder / "input.npy"
             np.save(batch, np.ascontiguousarray(images), allow_pickle=False)
+            return self.forward_file(cfg, weights, batch, options, layers=layers, digest=digest)
+
+    def forward_file(
+        self,
+        cfg: Path,
+        weights: Path,
+        batch: Path,
+        options: EngineOptions,
+        *,
+        layers: bool = False,
+        digest: bool = False,
+    ) -> Forward:
+        """Runs a batch in a `.npy` file, of at most `images_per_chunk` images."""
+        with temporary_folder("heads") as folder:
             (folder / "heads").mkdir()
             (folder / "layers").mkdir()
             result = self._run(
