@@ -11,6 +11,7 @@ from harness.accuracy.boxes import Detections
 from harness.accuracy.nms import iou
 
 CONFIDENCE = 0.25  # what `detect` shows
+FAINT = 0.05  # confidence from which detections count in a similarity
 _IOU = 0.5
 
 
@@ -25,6 +26,22 @@ def detection_agreement(found: Sequence[Detections], reference: Sequence[Detecti
         total += len(ours) + len(theirs)
         matched += int((matches(ours, theirs) >= 0).sum())
     return 2 * matched / total if total else 1.0
+
+
+def detection_similarity(found: Sequence[Detections], reference: Sequence[Detections]) -> float:
+    """Dice's coefficient of the detections above FAINT, weighted by confidence; 1 if both find none.
+
+    Unlike `detection_agreement`, a changed confidence counts, and a lost faint detection counts little.
+    """
+    common = total = 0.0
+    for some, other in zip(found, reference, strict=True):
+        ours, theirs = some.above(FAINT), other.above(FAINT)
+        places = matches(ours, theirs)
+        matched = places >= 0
+        pairs = ours.confidences[matched], theirs.confidences[places[matched]]
+        common += float(np.minimum(*pairs).sum(dtype=np.float64))
+        total += float(ours.confidences.sum(dtype=np.float64) + theirs.confidences.sum(dtype=np.float64))
+    return 2 * common / total if total else 1.0
 
 
 def matches(found: Detections, reference: Detections) -> npt.NDArray[np.intp]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.accuracy.agreement import detection_agreement
+from harness.accuracy.agreement import detection_agreement, detection_similarity
 from harness.accuracy.boxes import Detections
 from harness.accuracy.classify import top, top_accuracy
 
@@ -40,6 +40,17 @@ def test_missing_surplus_and_misclassified_detections_lower_the_score() -> None:
 def test_one_reference_detection_is_matched_once() -> None:
     twice = [found((0, 0.9, HERE), (0, 0.8, HERE))]
     assert detection_agreement(twice, [found((0, 0.9, HERE))]) == pytest.approx(2 / 3)
+
+
+def test_a_similarity_compares_confidences() -> None:
+    reference = [found((0, 0.9, HERE), (1, 0.1, THERE))]
+    assert detection_similarity(reference, reference) == 1.0
+    assert detection_similarity([found((0, 0.5, HERE), (1, 0.1, THERE))], reference) == pytest.approx(
+        1.2 / 1.6
+    )
+    assert detection_similarity([found((0, 0.9, HERE))], reference) == pytest.approx(1.8 / 1.9)
+    assert detection_similarity([found((0, 0.1, THERE))], reference) == 0.0
+    assert detection_similarity([found((0, 0.04, HERE))], [found()]) == 1.0
 
 
 def test_top_counts() -> None:
