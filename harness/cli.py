@@ -29,6 +29,7 @@ COMMANDS = {
     "eval": "measure accuracy on the host",
     "detect": "detect objects in pictures",
     "calibrate": "record activation ranges for int8",
+    "sensitivity": "show which layers lose what in int8 or fp16",
     "models": "list and fetch models",
     "targets": "list the targets",
     "boards": "list the boards",

@@ -26,12 +26,12 @@ def add_model(
     parser: argparse.ArgumentParser,
     *,
     required: bool = True,
-    policy_help: str = _POLICY_HELP,
+    policy_help: str | None = _POLICY_HELP,
     import_keys: Iterable[str] = IMPORT_KEYS,
 ) -> None:
     """--model, with the options `import_keys` of its import, or --cfg and --weights; --policy.
 
-    `required` is checked by chosen_cfg.
+    `required` is checked by chosen_cfg. Without `policy_help` there is no --policy.
     """
     parser.set_defaults(model_required=required)
     parser.add_argument(
@@ -39,11 +39,12 @@ def add_model(
     )
     parser.add_argument("--cfg", type=Path, metavar="C", help="cfg of the network, in place of --model")
     parser.add_argument("--weights", type=Path, metavar="W", help="weights of the cfg")
-    parser.add_argument(
-        "--policy",
-        metavar="P",
-        help=f"{policy_help}: fp32, fp16, int8, '{{default: int8, layers: {{first: fp32}}}}' or @FILE",
-    )
+    if policy_help:
+        parser.add_argument(
+            "--policy",
+            metavar="P",
+            help=f"{policy_help}: fp32, fp16, int8, '{{default: int8, layers: {{first: fp32}}}}' or @FILE",
+        )
     add_import_options(parser.add_argument_group("import of --model"), import_keys)
 
 
