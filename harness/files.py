@@ -7,12 +7,12 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from harness.errors import ConfigurationError, file_error
-from harness.temporary import temporary_file
+from harness.temporary import temporary_file, temporary_folder
 
 _KINDS = {
     stat.S_IFDIR: "folder",
@@ -116,3 +116,23 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Writes a file completely or not at all. Raises ConfigurationError as `written_whole`."""
     with written_whole(path) as file:
         file.write(data)
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Writes all files or, if one cannot be written, none. Files of the same names are replaced.
+
+    Files appear in the folder when all of them are on the disk, the last one last. Raises ConfigurationError
+    if the folder cannot be written.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"{folder}: is not a folder", hint="Name another folder with --out.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary_folder("files", within=folder) as private:
+            for name, content in contents.items():
+                (private / name).write_bytes(content)
+            for name in contents:
+                (private / name).replace(folder / name)
+    except OSError as error:
+        raise file_error(folder, error, doing="cannot be written") from None
+    return [folder / name for name in contents]

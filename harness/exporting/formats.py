@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config.export_formats import FORMATS
-from harness.errors import ConfigurationError, file_error
 from harness.exporting.network import Network
 from harness.exporting.outputs import Output
 from harness.exporting.precision_plan import LayerFormat
-from harness.temporary import temporary_folder
+from harness.files import write_together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +37,4 @@ def export_model(model: ExportedModel, name: str, folder: Path) -> list[Path]:
     Raises ConfigurationError for a layer that the format cannot express, or a folder that cannot be written.
     """
     write: Writer = importlib.import_module(FORMATS[name]).files
-    contents = write(model)
-    if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"{folder}: is not a folder", hint="Name another folder with --out.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with temporary_folder("export", within=folder) as private:
-            for file, content in contents.items():
-                (private / file).write_bytes(content)
-            for file in contents:
-                (private / file).replace(folder / file)
-    except OSError as error:
-        raise file_error(folder, error, doing="cannot be written") from None
-    return [folder / file for file in contents]
+    return write_together(folder, write(model))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ConfigurationError, file_error
 from harness.file_digest import file_digest
+from harness.files import write_together
 from harness.importing.cfg_text import calibration_text, cfg_text, weights_bytes
 from harness.importing.graph import Cut
 from harness.importing.metadata import Description
 from harness.importing.model import ImportedModel
 from harness.importing.quantization import Quantization
-from harness.temporary import temporary_folder
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._+-]")  # of the cfg's own key `labels`, which has no blanks
 
@@ -64,7 +62,7 @@ def write_model(model: ImportedModel, folder: Path, said: Description) -> Import
         contents[f"{stem}.names"] = labels.encode()
     contents[f"{stem}.import.json"] = (json.dumps(description(model, said), indent=1) + "\n").encode()
     contents[f"{stem}.cfg"] = cfg_text(model, said.preprocessing, further).encode()
-    _write(folder, contents)
+    write_together(folder, contents)
     found = {name: folder / name for name in contents}
     return ImportedFiles(
         cfg=found[f"{stem}.cfg"],
@@ -73,21 +71,6 @@ def write_model(model: ImportedModel, folder: Path, said: Description) -> Import
         labels=found.get(f"{stem}.names"),
         description=found[f"{stem}.import.json"],
     )
-
-
-def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Files appear in the folder when all of them are on the disk; the cfg is the last."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"{folder}: is not a folder", hint="Name another folder with --out.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with temporary_folder("import", within=folder) as private:
-            for name, content in contents.items():
-                (private / name).write_bytes(content)
-            for name in contents:
-                (private / name).replace(folder / name)
-    except OSError as error:
-        raise file_error(folder, error, doing="cannot be written") from None
 
 
 def description(model: ImportedModel, said: Description) -> dict[str, object]:
