@@ -20,7 +20,7 @@ from harness.exporting.quantization import ChannelRanges, Grid, int16_scale_of_r
 from harness.exporting.weights_file import Floats
 
 _WIDTH = ("fp32", "fp16", "int8")  # the widest first
-_MOST_INT8_TERMS = 33000  # of a sum that int32 holds
+MOST_INT8_TERMS = 33000  # of a sum that int32 holds
 
 
 class Rule(Enum):
@@ -118,7 +118,7 @@ class _Planner:
         if not layer.weighted:
             return ""
         terms = layer.filters[0][0].size
-        return "fp32" if layer.precision == "int8" and terms > _MOST_INT8_TERMS else layer.precision
+        return "fp32" if layer.precision == "int8" and terms > MOST_INT8_TERMS else layer.precision
 
     def _runs_int8(self, layer: NetworkLayer) -> bool:
         return self.executed[layer.index] == "int8"
