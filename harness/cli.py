@@ -30,6 +30,7 @@ COMMANDS = {
     "detect": "detect objects in pictures",
     "calibrate": "record activation ranges for int8",
     "sensitivity": "show which layers lose what in int8 or fp16",
+    "search": "find the fastest precisions that lose no more than allowed",
     "models": "list and fetch models",
     "targets": "list the targets",
     "boards": "list the boards",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+
 from harness.config.darknet_cfg import PRECISIONS, DarknetCfg
 from harness.config.policy import Policy, Rule, Setting, applied
+from harness.search.precision_graph import WIDTH, Labels
 
 
 class Assignment(Mapping[int, str]):
@@ -25,6 +28,15 @@ class Assignment(Mapping[int, str]):
     def of(cls, cfg: DarknetCfg) -> Assignment:
         """The precisions that a cfg asks for. Raises ValueError for int16, which no assignment has."""
         return cls({layer.index: layer.precision for layer in cfg.weighted})
+
+    @classmethod
+    def of_labels(cls, layers: Iterable[int], labels: Labels) -> Assignment:
+        """The precisions of layers, as indices in WIDTH, [layers]."""
+        return cls({layer: WIDTH[label] for layer, label in zip(layers, labels, strict=True)})
+
+    def labels(self) -> Labels:
+        """Indices in WIDTH, in the order of the layers."""
+        return np.array([WIDTH.index(precision) for precision in self._precisions.values()], np.int8)
 
     def changed(self, changes: Mapping[int, str]) -> Assignment:
         """The same with other precisions for some layers. Raises KeyError for an unknown layer."""

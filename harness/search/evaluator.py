@@ -55,13 +55,15 @@ class Evaluator:
         calibration: Path | None = None,
         labels: Path | None = None,
         resize: str | None = None,
+        skip: int = 0,
         limit: int | None = None,
         options: EngineOptions | None = None,
         folder: Path | None = None,
     ) -> None:
         """`calibration` has the ranges of int8, without which no layer can be int8. `labels`, `resize` and
-        `limit` are as in `harness eval`. `options.threads` is the number of evaluations at once. `folder`
-        keeps the evaluations (default: default_folder()). Raises ConfigurationError on bad input.
+        `limit` are as in `harness eval`, without the first `skip` pictures. `options.threads` is the number
+        of evaluations at once. `folder` keeps the evaluations (default: default_folder()). Raises
+        ConfigurationError on bad input.
         """
         self.model = load_model(engine, cfg, weights)
         self.network: DarknetCfg = read_cfg(cfg)
@@ -69,12 +71,13 @@ class Evaluator:
         if not self.layers:
             raise ConfigurationError(f"{cfg} has no convolutional or connected layer")
         self.rules = self.model.pictures(resize)
-        self.data: Dataset = read_dataset(
+        data = read_dataset(
             dataset,
             classes=self.model.classes or None,
             labels=labels,
             sort_ids=self.model.outputs.stated is not None,
-        ).first(limit)
+        )
+        self.data: Dataset = replace(data, pictures=data.pictures[skip:]).first(limit)
         self.calibration = calibration
         self.executed = 0  # evaluations that were not kept already
         self._engine = engine
@@ -233,6 +236,7 @@ class Evaluator:
             "weights": file_digest(self.model.weights),
             "beside": [file_digest(file) if file.is_file() else "" for file in beside],
             "rules": asdict(self.rules),
+            "metric": self.metric,
             "pictures": _digest(self.data),
         }
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.exporting.network import Network
+from harness.search.assignment import Assignment
 from harness.search.latency import LatencyModel, Milliseconds, all_alike
+from harness.search.layer_timer import LayerTimer
 from harness.search.precision_graph import WIDTH, Labels, PrecisionGraph
 
 MIXED = 4  # inferences with mixed precisions
@@ -32,6 +36,15 @@ def probe_assignments(graph: PrecisionGraph, *, seed: int = 1) -> Labels:
     random = np.random.default_rng(seed)
     mixed = random.integers(0, len(WIDTH), (MIXED, len(graph.weighted))).astype(np.int8)
     return np.concatenate([all_alike(graph), mixed])
+
+
+def probed_latency(network: Network, graph: PrecisionGraph, timer: LayerTimer) -> LatencyModel:
+    """The model of a network on the board of `timer`."""
+    labels = probe_assignments(graph)
+    times = timer.time([Assignment.of_labels(graph.weighted, row) for row in labels])
+    values = [prod(network.shape_of(layer.inputs[0])) if layer.inputs else 0 for layer in network.layers]
+    probes = [Probe(assignment=row, layers=timed.layers) for row, timed in zip(labels, times, strict=True)]
+    return fit_latency(graph, np.array(values, np.int64), probes)
 
 
 def fit_latency(

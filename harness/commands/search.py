@@ -1,0 +1,223 @@
+"""`harness search`: the fastest precisions for a model on a board that lose no more than allowed."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.commands.model_options import (
+    add_calibration,
+    add_dataset,
+    add_model,
+    dataset_of,
+    model_files,
+    positive_number,
+    with_policy,
+)
+from harness.commands.run import duration
+from harness.config.preprocessing import RESIZES
+from harness.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from harness.config.targets import Target
+    from harness.runtimes.engine import HostEngine
+    from harness.search.evaluator import Evaluator
+    from harness.search.layer_timer import LayerTimer, Model
+    from harness.search.search import Limits
+
+_DEFAULT_DROP = 0.005
+_DEFAULT_AGREEMENT = 0.98
+_FEWEST = 4  # pictures: half of them for the search
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser, policy_help=None)
+    add_dataset(parser, what="pictures: as for harness eval; labels are not necessary", split="default: val")
+    parser.add_argument("--target", required=True, metavar="T", help="search for this target's board")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-drop",
+        type=_share,
+        metavar="P",
+        default=_DEFAULT_DROP,
+        help="lose at most P points of accuracy against fp32, if the pictures have labels (default: 0.5)",
+    )
+    limits.add_argument(
+        "--min-agreement",
+        type=_share,
+        metavar="P",
+        default=_DEFAULT_AGREEMENT,
+        help="agree with fp32's own results in at least P %% (default: 98)",
+    )
+    limits.add_argument("--min-fps", type=_rate, metavar="F", help="reach at least F frames per second")
+    limits.add_argument(
+        "--budget", type=duration, metavar="T", help="search no longer than this: 90s, 20m, 1h"
+    )
+    pictures = parser.add_argument_group("pictures")
+    pictures.add_argument("--limit", type=positive_number, metavar="N", help="use only the first N pictures")
+    pictures.add_argument(
+        "--resize", choices=RESIZES, help="resize pictures by this method (default: as in eval)"
+    )
+    pictures.add_argument(
+        "--labels", type=Path, metavar="F", help="read WordNet ids in output order from this file"
+    )
+    add_calibration(pictures)
+    parser.add_argument(
+        "--jobs", type=positive_number, metavar="N", help="run N evaluations at once (default: one per core)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the cfgs of the front to this folder")
+
+
+def _share(text: str) -> float:
+    percent = float(text)
+    if not 0 <= percent <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 100")
+    return percent / 100
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not rate > 0 or not math.isfinite(rate):
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return rate
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness import console
+    from harness.config.targets import load_target
+
+    if find_spec("scipy") is None:
+        raise ConfigurationError(
+            "the Python package scipy is not installed",
+            hint="Install it with `pip install 'harness[search]'`.",
+        )
+    target = load_target(arguments.target)
+    with model_files(arguments), with_policy(arguments, None, ranges=False) as cfg:
+        document, interrupted = _search(arguments, cfg, target)
+    if arguments.json:
+        console.emit_json(document)
+    else:
+        from harness.report.search import show
+
+        show(document)
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[dict[str, Any], bool]:
+    """What was found, and whether the user ended the search before."""
+    from harness.config.darknet_cfg import read_cfg
+    from harness.exporting.calibration import read_calibration
+    from harness.exporting.network import read_network
+    from harness.runtimes.engine import EngineOptions, host_engine
+    from harness.search.evaluator import Evaluator
+    from harness.search.found import search_document, write_policies
+    from harness.search.layer_costs import probed_latency
+    from harness.search.layer_timer import Model
+    from harness.search.precision_graph import WIDTH, precision_graph
+    from harness.search.search import Search
+    from harness.search.verification import Verified, verify
+
+    dataset = dataset_of(arguments)
+    half = _half(arguments, cfg, dataset)
+    engine = host_engine()
+    calibration = _ranges(arguments, cfg, dataset, engine)
+    network = read_network(cfg, arguments.weights)
+    ranges = read_calibration(calibration, network)
+    if any(tensor.published for tensor in ranges.tensors.values()):
+        raise ConfigurationError(
+            f"{network.file}: the model was published in int8, so there is nothing to search",
+            hint="Search with the fp32 model from which it was made.",
+        )
+    model = Model(network=read_cfg(cfg), weights=arguments.weights, calibration=calibration)
+    timer = _timer(target, engine, model)
+    latency = probed_latency(network, precision_graph(network, ranges), timer)
+
+    def evaluator(skip: int) -> Evaluator:
+        return Evaluator(
+            engine,
+            cfg=cfg,
+            weights=arguments.weights,
+            dataset=dataset,
+            calibration=calibration,
+            labels=arguments.labels,
+            resize=arguments.resize,
+            skip=skip,
+            limit=half,
+            options=EngineOptions(threads=arguments.jobs or os.cpu_count() or 1),
+        )
+
+    interrupted = False
+    with evaluator(skip=0) as seen:
+        limits = _limits(arguments, labelled=seen.metric is not None)
+        search = Search(evaluator=seen, latency=latency, limits=limits, seconds=arguments.budget or math.inf)
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            if len(search.points) < len(WIDTH):
+                raise
+            interrupted = True
+    verified: list[Verified] = []
+    if not interrupted:
+        with evaluator(skip=half) as unseen:
+            verified = verify(search.front, unseen, timer)
+    written = write_policies(arguments.out, model, search.front) if arguments.out else []
+    document = search_document(search, seen, verified, written, timer, arguments.target)
+    return document | {"calibration": str(calibration)}, interrupted
+
+
+def _half(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> int:
+    """The number of pictures of the search; as many others verify what it found."""
+    from harness.accuracy.evaluate import check_dataset
+
+    data = check_dataset(cfg, dataset, arguments.labels, agreement=True).first(arguments.limit)
+    if len(data.pictures) < _FEWEST:
+        raise ConfigurationError(
+            f"{dataset}: {len(data.pictures)} pictures are too few: half of them are for the search, the "
+            "others verify what it found",
+            hint=f"Use at least {_FEWEST}, better a hundred.",
+        )
+    return len(data.pictures) // 2
+
+
+def _ranges(arguments: argparse.Namespace, cfg: Path, dataset: Path, engine: HostEngine) -> Path:
+    """The calibration of the command line, else ranges of pictures of the search."""
+    from harness.runtimes.engine import EngineOptions
+    from harness.search.evaluation import default_folder
+    from harness.search.ranges import recorded_ranges
+
+    given: Path | None = arguments.calibration
+    return given or recorded_ranges(
+        engine,
+        cfg=cfg,
+        weights=arguments.weights,
+        dataset=dataset,
+        evaluated=0,
+        resize=arguments.resize,
+        options=EngineOptions(threads=os.cpu_count() or 1),
+        folder=default_folder(),
+    )
+
+
+def _timer(target: Target, engine: HostEngine, model: Model) -> LayerTimer:
+    from harness.prediction.predictor import find_predictor
+    from harness.search.layer_timer import MeasuredTimer, PredictedTimer
+
+    if target.is_host:
+        return MeasuredTimer(model=model, engine=engine)
+    return PredictedTimer(model=model, target=target, predictor=find_predictor(target))
+
+
+def _limits(arguments: argparse.Namespace, *, labelled: bool) -> Limits:
+    from harness.search.search import Limits
+
+    return Limits(
+        max_drop=arguments.max_drop if labelled else None,
+        min_agreement=arguments.min_agreement,
+        max_ms=1e3 / arguments.min_fps if arguments.min_fps else None,
+    )

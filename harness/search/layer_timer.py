@@ -1,0 +1,139 @@
+"""The time of each layer under an assignment: predicted for a board, or measured on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from harness import console
+from harness.config.darknet_cfg import DarknetCfg
+from harness.runtimes.engine import EngineOptions, HostEngine
+from harness.search.assignment import Assignment
+from harness.search.latency import Milliseconds
+from harness.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from harness.config.targets import Target
+    from harness.prediction.predictor import Predictor
+
+_ROUNDS = 5
+_RUNS = 10  # in each round
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """The time of an inference on one thread."""
+
+    milliseconds: float  # of the whole inference
+    layers: Milliseconds  # [layers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The files of a model, with the ranges of int8."""
+
+    network: DarknetCfg
+    weights: Path
+    calibration: Path | None
+
+    @contextlib.contextmanager
+    def written(self, assignments: Sequence[Assignment]) -> Iterator[list[Path]]:
+        """A cfg for each assignment."""
+        with temporary_folder("assignments") as folder:
+            files = []
+            for number, assignment in enumerate(assignments):
+                file = folder / f"{number}.cfg"
+                file.write_text(assignment.applied(self.network).text, encoding="latin-1", newline="")
+                files.append(file)
+            yield files
+
+
+class LayerTimer(Protocol):
+    """Times inferences of one model."""
+
+    @property
+    def predicted(self) -> bool:
+        """Whether times are predicted and not measured."""
+        ...
+
+    def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
+        """In the order of the assignments."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedTimer:
+    """Predicts the times of a target's board, as `harness predict` does."""
+
+    model: Model
+    target: Target
+    predictor: Predictor
+    predicted: bool = True
+
+    def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
+        """Raises BuildError if the target cannot be emulated here."""
+        from harness.prediction.engine_run import Inference, profile_emulated
+
+        files = {"weights": self.model.weights}
+        if self.model.calibration:
+            files["calibration"] = self.model.calibration
+        with self.model.written(assignments) as cfgs:
+            profiles = profile_emulated(
+                [
+                    Inference(
+                        name=f"policy {number} on {self.target.name}",
+                        target=self.target,
+                        files=files | {"cfg": cfg},
+                        options=EngineOptions(),
+                    )
+                    for number, cfg in enumerate(cfgs)
+                ]
+            )
+        predictions = [self.predictor.predict(profile) for profile, _ in profiles]
+        return [
+            Timed(
+                milliseconds=found.milliseconds, layers=_array(found.layers, len(self.model.network.layers))
+            )
+            for found in predictions
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredTimer:
+    """Measures on this machine: medians of rounds in which the assignments take turns."""
+
+    model: Model
+    engine: HostEngine
+    predicted: bool = False
+
+    def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
+        """Raises BuildError or RuntimeFailedError if the engine fails."""
+        totals = np.empty((_ROUNDS, len(assignments)))
+        layers = np.empty((_ROUNDS, len(assignments), len(self.model.network.layers)))
+        options = EngineOptions(threads=1, calibration=self.model.calibration)
+        with (
+            self.model.written(assignments) as cfgs,
+            console.progress("measuring", total=_ROUNDS * len(cfgs)) as bar,
+        ):
+            for turn in range(_ROUNDS):
+                for number, cfg in enumerate(cfgs):
+                    bench = self.engine.bench(
+                        cfg, self.model.weights, options, warmup=2, runs=_RUNS, profile=True
+                    )
+                    totals[turn, number] = bench["median_ns"] / 1e6
+                    rows = {row["index"]: row["ns"] / 1e6 for row in bench["layers"]}
+                    layers[turn, number] = _array(rows, len(self.model.network.layers))
+                    bar.advance()
+        return [
+            Timed(milliseconds=float(total), layers=times)
+            for total, times in zip(np.median(totals, axis=0), np.median(layers, axis=0), strict=True)
+        ]
+
+
+def _array(times: Mapping[int, float], layers: int) -> Milliseconds:
+    return np.array([times.get(layer, 0.0) for layer in range(layers)])

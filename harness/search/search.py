@@ -1,0 +1,236 @@
+"""Searches the precision of each layer: the fastest assignment that loses no more than allowed.
+
+1. Each layer alone in fp16 and in int8 gives the noise that it adds to the outputs. Noise powers of layers
+   add up, so they are the losses of an integer programme.
+2. The programme gives the fastest assignment for a range of noise budgets. These are evaluated: what counts
+   against the limits is the real loss, not the sum.
+3. Between the largest budget that meets the limits and the smallest that does not, further budgets are tried.
+4. From the fastest assignment that meets the limits, single layers are lowered and evaluated again, as long
+   as one of them still meets the limits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import console
+from harness.search.assignment import Assignment
+from harness.search.evaluation import Evaluation
+from harness.search.latency import LatencyModel
+from harness.search.precision_graph import FP32, WIDTH, Labels
+from harness.search.programme import fastest
+
+_BUDGETS = 12  # each half of the one before
+_NARROWED = 3  # rounds between two budgets
+_AT_ONCE = 2  # budgets in such a round
+_LOWERED = 8  # layers that are tried in each step of the last stage
+_SAME_TIME = 0.01  # of the time of a point on the front
+_LEAST_NOISE = 1e-12  # of a layer in a low precision: rounding may hide it, but it is not free
+
+
+class Evaluates(Protocol):
+    """Evaluates assignments; `Evaluator` does."""
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers with weights."""
+
+    def uniform(self, precision: str) -> Assignment: ...
+    def evaluate(
+        self, assignments: Sequence[Assignment], progress: console.Progress | None = None
+    ) -> list[Evaluation]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a policy may lose. None: no limit."""
+
+    max_drop: float | None = None  # of the accuracy, as a fraction, from fp32's
+    min_agreement: float | None = None  # with fp32's own results, as a fraction
+    max_ms: float | None = None
+
+    def met(self, point: Point, fp32: Evaluation) -> bool:
+        """Whether a point meets all."""
+        return (
+            (self.max_ms is None or point.milliseconds <= self.max_ms)
+            and (self.min_agreement is None or point.evaluation.agreement >= self.min_agreement)
+            and (self.max_drop is None or drop(point.evaluation, fp32) <= self.max_drop + 1e-9)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """An assignment, with its time by the latency model and its evaluation on the pictures of the search."""
+
+    assignment: Assignment
+    milliseconds: float
+    evaluation: Evaluation
+
+
+def drop(evaluation: Evaluation, fp32: Evaluation) -> float:
+    """How much accuracy is lost, as a fraction; 0 without labels."""
+    if evaluation.accuracy is None or fp32.accuracy is None:
+        return 0.0
+    return fp32.accuracy - evaluation.accuracy
+
+
+@dataclass
+class Search:
+    """A search of one model for one board. `points` has what was evaluated so far, also after Ctrl-C."""
+
+    evaluator: Evaluates
+    latency: LatencyModel
+    limits: Limits
+    seconds: float = float("inf")
+    points: dict[Assignment, Point] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Searches until nothing better is found or the time is over."""
+        self._end = time.monotonic() + self.seconds
+        uniform = [self.evaluator.uniform(precision) for precision in WIDTH]
+        with console.progress("all layers in one precision", total=len(uniform)) as bar:
+            self._evaluate(uniform, bar)
+        self._noise = self._layer_noise()
+        least, most = self._try_budgets()
+        self._narrow(least, most)
+        self._lower_layers()
+
+    @property
+    def fp32(self) -> Evaluation:
+        """fp32's own evaluation."""
+        return self.points[self.evaluator.uniform("fp32")].evaluation
+
+    @property
+    def best(self) -> Point | None:
+        """The fastest point that meets the limits; None if none does."""
+        met = [point for point in self.points.values() if self.limits.met(point, self.fp32)]
+        return min(met, key=lambda point: point.milliseconds, default=None)
+
+    @property
+    def front(self) -> list[Point]:
+        """The best point, and those that no other one beats in time and agreement, the fastest first. A point
+        that only gains a hundredth of the time over a better one is left out."""
+        best = self.best
+        found: list[Point] = []
+        nearest_first = sorted(
+            self.points.values(),
+            key=lambda point: (_nearness(point), -point.milliseconds),
+            reverse=True,
+        )
+        for point in nearest_first:
+            if not found or point.milliseconds < found[-1].milliseconds * (1 - _SAME_TIME):
+                found.append(point)
+        if best is not None and best not in found:
+            found.append(best)
+        return sorted(found, key=lambda point: point.milliseconds)
+
+    def _over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def _evaluate(
+        self, assignments: Sequence[Assignment], bar: console.Progress | None = None
+    ) -> list[Point]:
+        times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
+        evaluations = self.evaluator.evaluate(assignments, bar)
+        found = [
+            Point(assignment=assignment, milliseconds=float(milliseconds), evaluation=evaluation)
+            for assignment, milliseconds, evaluation in zip(assignments, times, evaluations, strict=True)
+        ]
+        self.points |= {point.assignment: point for point in found}
+        return found
+
+    def _layer_noise(self) -> npt.NDArray[np.float64]:
+        """The noise of each layer alone in each precision, [layers with weights, WIDTH]."""
+        fp32 = self.evaluator.uniform("fp32")
+        noise = np.zeros((len(self.evaluator.layers), len(WIDTH)))
+        changes = [
+            (place, label) for place in range(len(noise)) for label in range(len(WIDTH)) if label != FP32
+        ]
+        assignments = [fp32.changed({self.evaluator.layers[place]: WIDTH[label]}) for place, label in changes]
+        with console.progress("one layer at a time", total=len(assignments)) as bar:
+            for (place, label), point in zip(changes, self._evaluate(assignments, bar), strict=True):
+                noise[place, label] = max(point.evaluation.noise, _LEAST_NOISE)
+        return noise
+
+    def _fastest(self, budgets: Sequence[float]) -> list[Point]:
+        """The evaluated points of the fastest assignments within some noise budgets."""
+        found = [fastest(self.latency, self._noise, budget) for budget in budgets]
+        assignments = [self._assignment(each.assignment) for each in found if each is not None]
+        with console.progress("fastest within limits of noise", total=len(assignments)) as bar:
+            return self._evaluate(assignments, bar)
+
+    def _try_budgets(self) -> tuple[float, float]:
+        """The largest budget that meets the limits, and the next one above, which does not."""
+        total = float(self._noise.max(axis=1).sum())
+        budgets = [total / 2**step for step in range(_BUDGETS)]
+        points = self._fastest(budgets)
+        for step, point in enumerate(points):
+            if self.limits.met(point, self.fp32):
+                return budgets[step], budgets[max(step - 1, 0)]
+        return budgets[-1] / 2, budgets[-1]
+
+    def _narrow(self, least: float, most: float) -> None:
+        for _ in range(_NARROWED):
+            if self._over() or most <= least * 1.01:
+                return
+            between = np.geomspace(least, most, _AT_ONCE + 2)[1:-1]
+            for budget, point in zip(between, self._fastest(between.tolist()), strict=True):
+                if self.limits.met(point, self.fp32):
+                    least = budget
+                else:
+                    most = budget
+                    break
+
+    def _lower_layers(self) -> None:
+        """Lowers one more layer at a time, the cheapest in noise for the time that it saves first."""
+        refused: set[tuple[int, int]] = set()
+        with console.progress("single layers", total=None) as bar:
+            while (best := self.best) is not None and not self._over():
+                tried = self._most_promising(best, refused)
+                if not tried:
+                    return
+                points = self._evaluate([self._assignment(labels) for _, labels in tried], bar)
+                met = [point for point in points if self.limits.met(point, self.fp32)]
+                refused |= {
+                    change
+                    for (change, _), point in zip(tried, points, strict=True)
+                    if not self.limits.met(point, self.fp32)
+                }
+                if not met:
+                    return
+
+    def _most_promising(
+        self, best: Point, refused: set[tuple[int, int]]
+    ) -> list[tuple[tuple[int, int], Labels]]:
+        """Changes of one layer that save time, with the assignments that they lead to."""
+        labels = best.assignment.labels()
+        changes = [
+            (place, label)
+            for place in range(len(labels))
+            for label in range(len(WIDTH))
+            if label != labels[place] and (place, label) not in refused
+        ]
+        if not changes:
+            return []
+        changed = np.repeat(labels[None], len(changes), axis=0)
+        places, others = np.array(changes).T
+        changed[np.arange(len(changes)), places] = others
+        saved = best.milliseconds - self.latency.milliseconds(changed)
+        added = self._noise[places, others] - self._noise[places, labels[places]]
+        worth = saved / np.maximum(added, _LEAST_NOISE)
+        order = [place for place in np.argsort(-worth) if saved[place] > 0][:_LOWERED]
+        return [(changes[place], changed[place]) for place in order]
+
+    def _assignment(self, labels: Labels) -> Assignment:
+        return Assignment.of_labels(self.evaluator.layers, labels)
+
+
+def _nearness(point: Point) -> tuple[float, float]:
+    """How near a point is to fp32: the agreement first, then the noise."""
+    return point.evaluation.agreement, -point.evaluation.noise
