@@ -74,7 +74,7 @@ def _figures(evaluation: Evaluation, fp32: Evaluation) -> dict[str, Any]:
         "agreement": evaluation.agreement,
         "sqnr_db": evaluation.sqnr_db,
         "accuracy": evaluation.accuracy,
-        "accuracy_change": None if evaluation.accuracy is None else -drop(evaluation, fp32),
+        "accuracy_change": None if evaluation.accuracy is None else 0.0 - drop(evaluation, fp32),
     }
 
 

@@ -44,6 +44,7 @@ def test_the_front_for_a_board_is_verified_and_written(
     assert best["verified"]["ms"] == pytest.approx(best["ms"], rel=0.1)
     assert best["agreement"] >= 0.9
     fp32, _, int8 = found["uniform"]
+    assert str(fp32["accuracy_change"]) == "0.0"  # not -0.0
     assert best["ms"] < fp32["ms"]
     assert [row["ms"] for row in found["front"]] == sorted(row["ms"] for row in found["front"])
     assert found["evaluations"] > 2 * len(read_cfg(DIGITS / "digits.cfg").weighted)
