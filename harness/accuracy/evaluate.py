@@ -20,6 +20,8 @@ from harness.accuracy.resampling import FEWEST_PICTURES, draws, kept
 from harness.accuracy.scoring import Run, Scored, score_boxes, score_classes, score_outputs
 from harness.accuracy.sqnr import layer_noise
 from harness.accuracy.truth import Dataset
+from harness.config.darknet_cfg import read_cfg
+from harness.config.model_files import check_weights
 from harness.errors import ConfigurationError
 from harness.runtimes.engine import EngineOptions, HostEngine
 
@@ -42,6 +44,7 @@ def evaluate(
     per_class: bool = False,
     origin: Path | None = None,
     executor: Executor | None = None,
+    fp32_weights: Path | None = None,
 ) -> dict[str, Any]:
     """Scores as fractions: `map50`, `map` and `darknet_map50`, or `top1` and `top5`; and `images`.
 
@@ -51,10 +54,12 @@ def evaluate(
     name (a second run, in fp32) and needs no labels. `per_class` adds `classes`, and `sizes` of boxes, with
     changes from fp32. `resample` adds `resampled`: the main score of pictures drawn with replacement
     (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. `executor`
-    computes the outputs in place of the engine, which then only computes fp32's. Raises ConfigurationError on
-    bad input, with file and line.
+    computes the outputs in place of the engine, which then only computes fp32's (with `fp32_weights`).
+    Raises ConfigurationError on bad input, with file and line.
     """
     model = load_model(engine, cfg, weights, origin=origin)
+    if fp32_weights is not None:
+        check_weights(read_cfg(cfg), fp32_weights)
     chosen = options or EngineOptions()
     if calibration is not None:
         chosen = replace(chosen, calibration=calibration)
@@ -85,6 +90,7 @@ def evaluate(
         rules=rules,
         options=chosen,
         agreement=agreement,
+        fp32_weights=fp32_weights,
         per_class=per_class,
         class_names=_class_names(model.reading, names, origin or cfg, data) if per_class else (),
     )

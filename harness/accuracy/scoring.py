@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ class Run:
     rules: PictureRules
     options: EngineOptions
     agreement: bool = False  # with fp32
+    fp32_weights: Path | None = None  # of the reference, if they are not the model's
     per_class: bool = False  # scores by class and by size, with their changes from fp32
     class_names: Sequence[str] = ()  # for `per_class`
 
@@ -54,6 +57,13 @@ class Scored:
     resampled: Resample | None = None
 
 
+@contextlib.contextmanager
+def _in_fp32(run: Run) -> Iterator[Model]:
+    """The reference of a run."""
+    with in_fp32(run.model) as reference:
+        yield replace(reference, weights=run.fp32_weights or reference.weights)
+
+
 def score_boxes(run: Run, reading: BoxReading) -> Scored:
     """A detector's mAP. Raises ConfigurationError if the data set has no box."""
     found, sizes = _detections(run, run.executor, run.model, reading, "evaluating")
@@ -61,7 +71,7 @@ def score_boxes(run: Run, reading: BoxReading) -> Scored:
     resampled: Resample | None = None
     expected = found
     if run.model.mixed and (run.agreement or run.per_class):
-        with in_fp32(run.model) as reference:
+        with _in_fp32(run) as reference:
             expected, _ = _detections(run, run.engine, reference, reading, "evaluating fp32")
     if run.data.kind == "boxes":
         truths = [picture.truth for picture in run.data.pictures if picture.truth is not None]
@@ -95,7 +105,7 @@ def score_classes(run: Run, reading: Scores) -> Scored:
     resampled: Resample | None = None
     expected = scores
     if run.model.mixed and (run.agreement or run.per_class):
-        with in_fp32(run.model) as reference:
+        with _in_fp32(run) as reference:
             expected = _class_scores(run, run.engine, reference, reading, "evaluating fp32")
     if run.data.kind == "classes":
         labels = np.array([picture.label for picture in run.data.pictures], np.intp)
@@ -115,7 +125,7 @@ def score_outputs(run: Run) -> Scored:
     """Outputs that nothing reads, compared with fp32's: `agreement`, and `outputs` with a row for each."""
     stated = run.model.outputs.stated
     with (
-        in_fp32(run.model) as reference,
+        _in_fp32(run) as reference,
         console.progress("comparing outputs", total=len(run.data.pictures)) as bar,
     ):
 

@@ -45,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="also measure the agreement with fp32 (needs no labels)",
     )
     parser.add_argument(
+        "--fp32-weights",
+        type=Path,
+        metavar="W",
+        help="compare with fp32 of these weights, as after harness repair (default: --weights)",
+    )
+    parser.add_argument(
         "--per-class",
         action="store_true",
         help="also show the accuracy of each class and of small, medium and large objects, and their changes "
@@ -88,6 +94,7 @@ def _evaluate(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> dict[s
         names=arguments.labels,
         agreement=arguments.agreement,
         per_class=arguments.per_class,
+        fp32_weights=arguments.fp32_weights,
         origin=arguments.cfg,
     )
     if arguments.layers:
