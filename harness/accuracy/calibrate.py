@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,20 +65,28 @@ class Calibration:
     tensors: tuple[TensorRange, ...]
     pictures: tuple[str, ...]  # digests of the pictures, to detect evaluation on the same ones
 
-    def write(self, path: Path) -> None:
-        """Writes the file atomically."""
-        head = {
+    def document(self) -> dict[str, Any]:
+        """The content of the file."""
+        return {
             "format": "mpe-calibration",
             "version": 1,
             "method": self.method,
             "images": self.images,
             "network": {"layers": self.layers, "input": list(self.input)},
             "pictures": list(self.pictures),
+            "tensors": [tensor.as_json() for tensor in self.tensors],
         }
-        # One line per tensor: a diff shows each changed range.
-        rows = ",\n".join(f"  {json.dumps(tensor.as_json())}" for tensor in self.tensors)
-        text = f'{json.dumps(head)[:-1]}, "tensors": [\n{rows}\n]}}\n'
-        write_atomically(path, text.encode())
+
+    def write(self, path: Path) -> None:
+        """Writes the file atomically."""
+        write_atomically(path, calibration_text(self.document()).encode())
+
+
+def calibration_text(document: Mapping[str, Any]) -> str:
+    """The text of a calibration file. One line per tensor: a diff shows each changed range."""
+    head = {key: value for key, value in document.items() if key != "tensors"}
+    rows = ",\n".join(f"  {json.dumps(entry)}" for entry in document["tensors"])
+    return f'{json.dumps(head)[:-1]}, "tensors": [\n{rows}\n]}}\n'
 
 
 def calibrate(
