@@ -31,7 +31,7 @@ def add_model(
 ) -> None:
     """--model, with the options `import_keys` of its import, or --cfg and --weights; --policy.
 
-    `required` is checked by chosen_cfg. Without `policy_help` there is no --policy.
+    `required` is checked by chosen_cfg and model_files. Without `policy_help` there is no --policy.
     """
     parser.set_defaults(model_required=required)
     parser.add_argument(

@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float32]
 
 _VALUE = 4  # bytes
 _TRANSPOSED = 1000  # what one of a version's numbers is above
-_EPSILON = float(np.float32(1e-5))  # of batch normalisation
+EPSILON = float(np.float32(1e-5))  # of batch normalisation
 
 
 class WeightsFile:
@@ -73,7 +73,7 @@ class BatchNorm:
 
     def __init__(self, scales: Floats, means: Floats, variances: Floats) -> None:
         with np.errstate(all="ignore"):  # values that are not finite are reported with their layer
-            self._factors = scales / np.sqrt(variances.astype(np.float64) + _EPSILON)
+            self._factors = scales / np.sqrt(variances.astype(np.float64) + EPSILON)
         self._means = means
 
     def folded(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
