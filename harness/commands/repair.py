@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.accuracy.dataset import read_pictures, with_split_in_use
+    from harness.config.model_files import check_model
     from harness.errors import ConfigurationError
     from harness.files import write_together
     from harness.repair.repair import Request, repair
@@ -62,16 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(
             "no repair is left", hint=f"The repairs are {_LIST}; those of ranges need no --calibration."
         )
-    dataset = with_split_in_use(dataset_of(arguments), "train")
-    if len(read_pictures(dataset, split="train")[: arguments.limit]) < _FEW_PICTURES:
-        console.warn(
-            f"fewer than {_FEW_PICTURES} pictures: repaired weights fit these pictures better than others"
-        )
     with model_files(arguments):
+        check_model(arguments.cfg, arguments.weights, given)
         if arguments.out.resolve() == arguments.cfg.resolve().parent:
             raise ConfigurationError(
                 f"{arguments.out}: holds the model, whose files would be replaced",
                 hint="Name another folder with --out.",
+            )
+        dataset = with_split_in_use(dataset_of(arguments), "train")
+        if len(read_pictures(dataset, split="train")[: arguments.limit]) < _FEW_PICTURES:
+            console.warn(
+                f"fewer than {_FEW_PICTURES} pictures: repaired weights fit these pictures better than others"
             )
         repaired = repair(
             host_engine(arguments.algorithm),

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 Doubles = npt.NDArray[np.float64]
 
-_DAMPING = 0.01  # of the inputs' mean square
+# Shares of the inputs' mean square.
+_DAMPING = 0.01  # makes moments invertible
+_PRIOR = 0.1  # how much a fit keeps to the given weights: with less, it fits its own pictures alone
 _LEAST = 1e-20
 _MOST = 127
 _SHARES = np.linspace(1, 0.7, 13)  # of the largest weight, which clipping tries
@@ -22,7 +24,7 @@ def fitted(weights: Doubles, inputs: Doubles, outputs: Doubles) -> Doubles:
     moments = second_moments(inputs)
     samples = inputs.shape[1]
     missing = (outputs - inputs @ weights.swapaxes(1, 2)).swapaxes(1, 2) @ inputs / samples
-    change: Doubles = np.linalg.solve(damped(moments), missing.swapaxes(1, 2)).swapaxes(1, 2)
+    change: Doubles = np.linalg.solve(damped(moments, _PRIOR), missing.swapaxes(1, 2)).swapaxes(1, 2)
     return weights + change
 
 
@@ -32,11 +34,11 @@ def second_moments(inputs: Doubles) -> Doubles:
     return moments
 
 
-def damped(moments: Doubles) -> Doubles:
+def damped(moments: Doubles, share: float = _DAMPING) -> Doubles:
     """Moments that can be inverted."""
     size = moments.shape[1]
     mean = np.trace(moments, axis1=1, axis2=2) / size
-    added: Doubles = (_DAMPING * mean + _LEAST)[:, None, None] * np.eye(size)
+    added: Doubles = (share * mean + _LEAST)[:, None, None] * np.eye(size)
     return moments + added
 
 

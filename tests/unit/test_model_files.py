@@ -169,6 +169,7 @@ def test_calibration_files_belong_to_the_cfg(tmp_path: Path, text: str, said: st
         ["eval", "--dataset", "data"],
         ["detect", "dog.jpg"],
         ["calibrate", "--dataset", "data", "--out", "out.json"],
+        ["repair", "--dataset", "data", "--out", "out"],
         ["predict", "--target", "pi4"],
     ],
     ids=lambda words: words[0],
