@@ -65,6 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with model_files(arguments):
         check_model(arguments.cfg, arguments.weights, given)
+        if arguments.calibration != given:
+            raise ConfigurationError(
+                f"{arguments.model}: is quantised already",
+                hint="Repair the model in float that it was made from.",
+            )
         if arguments.out.resolve() == arguments.cfg.resolve().parent:
             raise ConfigurationError(
                 f"{arguments.out}: holds the model, whose files would be replaced",

@@ -19,10 +19,11 @@ Doubles = npt.NDArray[np.float64]
 class Parameters:
     """A model whose convolutions can be scaled and moved. All other numbers stay as they are."""
 
-    def __init__(self, cfg: Path, weights: Path) -> None:
-        """Reads the files. Raises ConfigurationError if they do not fit together, or if a layer's numbers
-        have no known place."""
+    def __init__(self, cfg: Path, weights: Path, epsilon: float = EPSILON) -> None:
+        """Reads the files; `epsilon` is that of batch normalisation. Raises ConfigurationError if they do not
+        fit together, or if a layer's numbers have no known place."""
         self.cfg: DarknetCfg = read_cfg(cfg)
+        self._epsilon = epsilon
         self.net, *self.sections = sections_of(self.cfg.text, self.cfg.file)
         for layer in self.cfg.layers:
             if layer.parameters is None:
@@ -126,7 +127,7 @@ class Parameters:
             return None
         first = self._starts[layer.index] + 2 * layer.channels
         means, variances = self.values[first : first + 2 * layer.channels].reshape(2, -1).astype(np.float64)
-        return scales / np.sqrt(variances + EPSILON), means
+        return scales / np.sqrt(variances + self._epsilon), means
 
     def _normalised(self, layer: Layer) -> bool:
         section = self.section(layer)

@@ -19,7 +19,7 @@ from harness.config.darknet_cfg import read_cfg
 from harness.config.policy import BUILT_IN, apply
 from harness.config.repairs import REPAIRS
 from harness.errors import ConfigurationError
-from harness.exporting.weights_file import Floats
+from harness.exporting.weights_file import EPSILON, Floats
 from harness.repair.equalisation import equalise
 from harness.repair.int8_path import Int8Path, with_weight_steps
 from harness.repair.parameters import Parameters
@@ -60,7 +60,8 @@ class Repaired:
 
 def repair(engine: HostEngine, request: Request) -> Repaired:
     """Makes the repairs. Raises ConfigurationError for a network that cannot be repaired, and bad input."""
-    parameters = Parameters(request.cfg, request.weights)
+    epsilon = EPSILON if request.options.bn_epsilon is None else request.options.bn_epsilon
+    parameters = Parameters(request.cfg, request.weights, epsilon)
     with temporary_folder("repair") as folder:
         cfg, weights = folder / request.cfg.name, folder / "fp32.weights"
         _write_text(cfg, apply(BUILT_IN["fp32"], parameters.cfg.text))
@@ -84,7 +85,7 @@ def repair(engine: HostEngine, request: Request) -> Repaired:
         cfg=apply(BUILT_IN["int8"], read_cfg(request.cfg).text),
         weights=parameters.data(),
         calibration=document,
-        pictures=document["images"],
+        pictures=len(_paths(request)),
         factors=factors,
         layers=layers,
     )
@@ -129,9 +130,12 @@ def _spans(document: Mapping[str, Any]) -> dict[int, Floats]:
 def _pictures(engine: HostEngine, request: Request) -> Floats:
     """[pictures, channels, height, width] as the network takes them."""
     model = load_model(engine, request.cfg, request.weights, origin=request.origin)
-    paths: Sequence[Path] = read_pictures(request.dataset, split="train")[: request.limit]
-    chunks = prepare_chunks(paths, model.input, model.pictures(request.resize), _PREPARED)
+    chunks = prepare_chunks(_paths(request), model.input, model.pictures(request.resize), _PREPARED)
     return np.stack([sample.tensor for samples in chunks for sample in samples])
+
+
+def _paths(request: Request) -> Sequence[Path]:
+    return read_pictures(request.dataset, split="train")[: request.limit]
 
 
 def _write_text(path: Path, text: str) -> None:
