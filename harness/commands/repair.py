@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         dataset = with_split_in_use(dataset_of(arguments), "train")
         if len(read_pictures(dataset, split="train")[: arguments.limit]) < _FEW_PICTURES:
             console.warn(
-                f"fewer than {_FEW_PICTURES} pictures: repaired weights fit these pictures better than others"
+                f"fewer than {_FEW_PICTURES} pictures: the repairs fit these pictures better than others"
             )
         repaired = repair(
             host_engine(arguments.algorithm),
