@@ -20,17 +20,16 @@ def show(document: Mapping[str, Any]) -> None:
     metric = _METRICS.get(document["accuracy_metric"] or "", "")
     kind = "predicted" if document["predicted"] else "measured"
     verified = any(row["verified"] for row in document["front"])
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)  # fits into 80 columns
     table.add_column("policy")
-    for heading in ("fp32", "fp16", "int8", f"{kind} ms", "FPS"):
-        table.add_column(heading, justify="right")
-    for heading in ("agreement %", *([f"Δ {metric}"] if metric else [])):
-        table.add_column(heading, justify="right")
+    change = [f"Δ\n{metric}"] if metric else []
+    headings = ["fp32", "fp16", "int8", f"{kind}\nms", "agree\n%", *change]
     if verified:
-        for heading in ("others: agreement %", *([f"others: Δ {metric}"] if metric else [])):
-            table.add_column(heading, justify="right")
+        headings += ["others\nagree %", *("others\nΔ" for _ in change)]
+    for heading in headings:
+        table.add_column(heading, justify="right")
     for row in document["uniform"]:
-        table.add_row(f"all {row['precision']}", *_cells(row, metric, verified=verified), style="dim")
+        table.add_row(row["precision"], *_cells(row, metric, verified=verified), style="dim")
     for number, row in enumerate(document["front"], start=1):
         mark = " ★" if row["best"] else ""
         table.add_row(f"{number}{mark}", *_cells(row, metric, verified=verified))
@@ -43,7 +42,7 @@ def _cells(row: Mapping[str, Any], metric: str, *, verified: bool) -> list[str]:
     checked = row["verified"]
     milliseconds = checked["ms"] if checked else row["ms"]
     cells = [str(row["layers"][precision]) for precision in ("fp32", "fp16", "int8")]
-    cells += [figure(milliseconds), figure(1e3 / milliseconds), *_accuracy(row, metric)]
+    cells += [figure(milliseconds), *_accuracy(row, metric)]
     if verified:
         cells += _accuracy(checked, metric) if checked else [""] * (2 if metric else 1)
     return cells
