@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--min-fps", type=_rate, metavar="F", help="reach at least F frames per second")
     limits.add_argument(
-        "--budget", type=duration, metavar="T", help="search no longer than this: 90s, 20m, 1h"
+        "--budget", type=duration, metavar="T", help="end the search after this time: 90s, 20m, 1h"
     )
     pictures = parser.add_argument_group("pictures")
     pictures.add_argument("--limit", type=positive_number, metavar="N", help="use only the first N pictures")

@@ -1,7 +1,7 @@
 """Searches the precision of each layer: the fastest assignment that loses no more than allowed.
 
 1. Each layer alone in fp16 and in int8 gives the noise that it adds to the outputs. Noise powers of layers
-   add up, so they are the losses of an integer programme.
+   add up, so they are the losses of an integer programme. If time is short, only the changes that save most.
 2. The programme gives the fastest assignment for a range of noise budgets. These are evaluated: what counts
    against the limits is the real loss, not the sum.
 3. Between the largest budget that meets the limits and the smallest that does not, further budgets are tried.
@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from harness import console
 from harness.search.assignment import Assignment
@@ -26,12 +26,20 @@ from harness.search.latency import LatencyModel
 from harness.search.precision_graph import FP32, WIDTH, Labels
 from harness.search.programme import fastest
 
+T = TypeVar("T")
+
 _BUDGETS = 12  # each half of the one before
 _NARROWED = 3  # rounds between two budgets
 _AT_ONCE = 2  # budgets in such a round
 _LOWERED = 8  # layers that are tried in each step of the last stage
+_NOISE_SHARE = 0.6  # of the time, at most, for single layers
+_BETWEEN_CHECKS = 8  # evaluations between two looks at the clock
 _SAME_TIME = 0.01  # of the time of a point on the front
 _LEAST_NOISE = 1e-12  # of a layer in a low precision: rounding may hide it, but it is not free
+
+
+class _TimeOver(Exception):  # noqa: N818 - not an error
+    """The time of the search, or of a stage, is over."""
 
 
 class Evaluates(Protocol):
@@ -92,14 +100,18 @@ class Search:
 
     def run(self) -> None:
         """Searches until nothing better is found or the time is over."""
-        self._end = time.monotonic() + self.seconds
+        begin, self._end = time.monotonic(), float("inf")
         uniform = [self.evaluator.uniform(precision) for precision in WIDTH]
         with console.progress("all layers in one precision", total=len(uniform)) as bar:
             self._evaluate(uniform, bar)
-        self._noise = self._layer_noise()
-        least, most = self._try_budgets()
-        self._narrow(least, most)
-        self._lower_layers()
+        with contextlib.suppress(_TimeOver):
+            self._end = begin + self.seconds * _NOISE_SHARE
+            self._measure_noise()
+        with contextlib.suppress(_TimeOver):
+            self._end = begin + self.seconds
+            least, most = self._try_budgets()
+            self._narrow(least, most)
+            self._lower_layers()
 
     @property
     def fp32(self) -> Evaluation:
@@ -130,33 +142,39 @@ class Search:
             found.append(best)
         return sorted(found, key=lambda point: point.milliseconds)
 
-    def _over(self) -> bool:
-        return time.monotonic() >= self._end
-
     def _evaluate(
         self, assignments: Sequence[Assignment], bar: console.Progress | None = None
     ) -> list[Point]:
+        """Raises _TimeOver when the time is over; what was evaluated until then is in `points`."""
         times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
-        evaluations = self.evaluator.evaluate(assignments, bar)
-        found = [
-            Point(assignment=assignment, milliseconds=float(milliseconds), evaluation=evaluation)
-            for assignment, milliseconds, evaluation in zip(assignments, times, evaluations, strict=True)
-        ]
-        self.points |= {point.assignment: point for point in found}
+        found: list[Point] = []
+        for some in _batches(assignments, _BETWEEN_CHECKS):
+            if time.monotonic() >= self._end:
+                raise _TimeOver
+            for assignment, evaluation in zip(some, self.evaluator.evaluate(some, bar), strict=True):
+                milliseconds = float(times[len(found)])
+                point = Point(assignment=assignment, milliseconds=milliseconds, evaluation=evaluation)
+                self.points[assignment] = point
+                found.append(point)
         return found
 
-    def _layer_noise(self) -> npt.NDArray[np.float64]:
-        """The noise of each layer alone in each precision, [layers with weights, WIDTH]."""
+    def _measure_noise(self) -> None:
+        """The noise of each layer alone in each precision, [layers with weights, WIDTH]; first that of the
+        changes that save the most time. A precision that was not tried stays excluded."""
         fp32 = self.evaluator.uniform("fp32")
-        noise = np.zeros((len(self.evaluator.layers), len(WIDTH)))
+        layers = self.evaluator.layers
+        self._noise = np.full((len(layers), len(WIDTH)), np.inf)
+        self._noise[:, FP32] = 0
         changes = [
-            (place, label) for place in range(len(noise)) for label in range(len(WIDTH)) if label != FP32
+            (place, label) for place in range(len(layers)) for label in range(len(WIDTH)) if label != FP32
         ]
-        assignments = [fp32.changed({self.evaluator.layers[place]: WIDTH[label]}) for place, label in changes]
+        assignments = [fp32.changed({layers[place]: WIDTH[label]}) for place, label in changes]
+        times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
         with console.progress("one layer at a time", total=len(assignments)) as bar:
-            for (place, label), point in zip(changes, self._evaluate(assignments, bar), strict=True):
-                noise[place, label] = max(point.evaluation.noise, _LEAST_NOISE)
-        return noise
+            for some in _batches(np.argsort(times).tolist(), _BETWEEN_CHECKS):
+                points = self._evaluate([assignments[number] for number in some], bar)
+                for number, point in zip(some, points, strict=True):
+                    self._noise[changes[number]] = max(point.evaluation.noise, _LEAST_NOISE)
 
     def _fastest(self, budgets: Sequence[float]) -> list[Point]:
         """The evaluated points of the fastest assignments within some noise budgets."""
@@ -167,7 +185,7 @@ class Search:
 
     def _try_budgets(self) -> tuple[float, float]:
         """The largest budget that meets the limits, and the next one above, which does not."""
-        total = float(self._noise.max(axis=1).sum())
+        total = float(np.where(np.isfinite(self._noise), self._noise, 0).max(axis=1).sum())
         budgets = [total / 2**step for step in range(_BUDGETS)]
         points = self._fastest(budgets)
         for step, point in enumerate(points):
@@ -177,7 +195,7 @@ class Search:
 
     def _narrow(self, least: float, most: float) -> None:
         for _ in range(_NARROWED):
-            if self._over() or most <= least * 1.01:
+            if most <= least * 1.01:
                 return
             between = np.geomspace(least, most, _AT_ONCE + 2)[1:-1]
             for budget, point in zip(between, self._fastest(between.tolist()), strict=True):
@@ -191,7 +209,7 @@ class Search:
         """Lowers one more layer at a time, the cheapest in noise for the time that it saves first."""
         refused: set[tuple[int, int]] = set()
         with console.progress("single layers", total=None) as bar:
-            while (best := self.best) is not None and not self._over():
+            while (best := self.best) is not None:
                 tried = self._most_promising(best, refused)
                 if not tried:
                     return
@@ -229,6 +247,11 @@ class Search:
 
     def _assignment(self, labels: Labels) -> Assignment:
         return Assignment.of_labels(self.evaluator.layers, labels)
+
+
+def _batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def _nearness(point: Point) -> tuple[float, float]:

@@ -123,8 +123,17 @@ def test_ctrl_c_keeps_what_was_evaluated() -> None:
     assert search.best is not None
 
 
-def test_no_time_is_left_for_single_layers() -> None:
+@pytest.mark.parametrize("evaluations", [0, 12, 25])
+def test_the_time_ends_a_search_and_what_it_found_is_kept(
+    evaluations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = np.random.default_rng(6)
     losses = KnownLosses(random)
-    Search(evaluator=losses, latency=known_times(random), limits=Limits(min_agreement=0.98), seconds=0).run()
-    assert len(losses.evaluated) <= 3 + 2 * WEIGHTED + 12
+    monkeypatch.setattr("harness.search.search.time.monotonic", lambda: float(len(losses.evaluated)))
+    search = Search(
+        evaluator=losses, latency=known_times(random), limits=Limits(min_agreement=0.98), seconds=evaluations
+    )
+    search.run()
+    assert len(losses.evaluated) <= evaluations + 3 + 8  # all layers alike, and those that ran
+    assert search.best is not None
+    assert set(search.points) == set(losses.evaluated)
