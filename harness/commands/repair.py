@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from harness.repair.repair import Repaired
 
 _FEW_PICTURES = 32
-_LIST = ", ".join(REPAIRS)
+_OF_RANGES = ("equalise", "ranges")
+
+
+def _described() -> str:
+    return "; ".join(f"{name} ({what})" for name, what in REPAIRS.items())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--limit", type=positive_number, default=64, metavar="N", help="use N pictures (default: 64)"
     )
     parser.add_argument(
-        "--only", choices=REPAIRS, nargs="+", metavar="R", help=f"make these repairs alone, of {_LIST}"
+        "--only", choices=REPAIRS, nargs="+", metavar="R", help=f"make these repairs alone: {_described()}"
     )
     parser.add_argument("--without", choices=REPAIRS, nargs="+", metavar="R", help="leave out these repairs")
     parser.add_argument(
@@ -58,11 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = (set(arguments.only or REPAIRS)) - set(arguments.without or ())
     given = arguments.calibration
     if given is not None:
-        chosen -= {"equalise", "ranges"}  # they record ranges of their own
+        if asked := [name for name in arguments.only or () if name in _OF_RANGES]:
+            raise ConfigurationError(
+                f"--only {asked[0]} has no effect with --calibration, whose ranges are kept",
+                hint="Leave out one of them.",
+            )
+        chosen -= {*_OF_RANGES}
     if not chosen:
-        raise ConfigurationError(
-            "no repair is left", hint=f"The repairs are {_LIST}; those of ranges need no --calibration."
-        )
+        raise ConfigurationError("no repair is left", hint=f"The repairs are {', '.join(REPAIRS)}.")
     with model_files(arguments):
         check_model(arguments.cfg, arguments.weights, given)
         if arguments.calibration != given:

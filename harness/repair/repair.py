@@ -42,7 +42,6 @@ class Request:
     limit: int = 64  # pictures
     resize: str | None = None
     calibration: Path | None = None  # ranges to keep, without the repairs that choose ranges
-    origin: Path | None = None  # the user's cfg, if `cfg` is a copy
     options: EngineOptions = field(default_factory=lambda: EngineOptions(threads=os.cpu_count() or 1))
 
 
@@ -115,7 +114,7 @@ def _recorded(
         limit=request.limit,
         resize=request.resize,
         options=request.options,
-        origin=request.origin or request.cfg,
+        origin=request.cfg,
     ).document()
 
 
@@ -129,7 +128,7 @@ def _spans(document: Mapping[str, Any]) -> dict[int, Floats]:
 
 def _pictures(engine: HostEngine, request: Request) -> Floats:
     """[pictures, channels, height, width] as the network takes them."""
-    model = load_model(engine, request.cfg, request.weights, origin=request.origin)
+    model = load_model(engine, request.cfg, request.weights)
     chunks = prepare_chunks(_paths(request), model.input, model.pictures(request.resize), _PREPARED)
     return np.stack([sample.tensor for samples in chunks for sample in samples])
 

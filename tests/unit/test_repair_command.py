@@ -31,9 +31,12 @@ def test_no_repair_may_be_left(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ranges = str(DIGITS / "digits.calibration.json")
     for options in (
         ["--only", "bias", "--without", "bias"],
-        ["--only", "equalise", "ranges", "--calibration", ranges],
+        ["--only", "bias", "--without", "bias", "--calibration", ranges],
     ):
         assert "no repair is left" in refused(capsys, tmp_path / "out", *options)
+    for name in ("equalise", "ranges"):
+        said = refused(capsys, tmp_path / "out", "--only", name, "bias", "--calibration", ranges)
+        assert f"--only {name} has no effect with --calibration" in said
     assert not (tmp_path / "out").exists()
 
 
