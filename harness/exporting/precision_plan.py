@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from harness.config.darknet_cfg import NETWORK_INPUT
+from harness.config.darknet_cfg import NETWORK_INPUT, PRECISIONS
 from harness.errors import ConfigurationError
 from harness.exporting.calibration import Calibration, TensorRange
 from harness.exporting.layer import NetworkLayer
@@ -19,7 +19,7 @@ from harness.exporting.network import Network
 from harness.exporting.quantization import ChannelRanges, Grid, int16_scale_of_range
 from harness.exporting.weights_file import Floats
 
-_WIDTH = ("fp32", "fp16", "int8")  # the widest first
+_WIDTH = PRECISIONS  # the widest first
 MOST_INT8_TERMS = 33000  # of a sum that int32 holds
 
 

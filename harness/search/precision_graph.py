@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.config.darknet_cfg import NETWORK_INPUT
+from harness.config.darknet_cfg import NETWORK_INPUT, PRECISIONS
 from harness.exporting.calibration import Calibration
 from harness.exporting.network import Network
 from harness.exporting.precision_plan import MOST_INT8_TERMS, Rule, rule_of
 
-WIDTH = ("fp32", "fp16", "int8")  # the widest first
+WIDTH = PRECISIONS  # the widest first
 FP32, FP16, INT8 = range(3)
 
 Labels = npt.NDArray[np.int8]  # indices in WIDTH
