@@ -162,18 +162,21 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
             if len(search.points) < len(WIDTH):
                 raise
             interrupted = True
+    front = search.front
     verified: list[Verified] = []
     if not interrupted:
         with evaluator(skip=half) as unseen:
-            verified = verify(search.front, unseen, timer)
-    written = write_policies(arguments.out, model, search.front) if arguments.out else []
+            verified = verify(front, unseen, timer)
+    written = write_policies(arguments.out, model, front) if arguments.out else []
     document = search_document(search, seen, verified, written, timer, arguments.target)
     return document | {"calibration": str(calibration)}, interrupted
 
 
 def _half(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> int:
     """The number of pictures of the search; as many others verify what it found."""
+    from harness import console
     from harness.accuracy.evaluate import check_dataset
+    from harness.accuracy.truth import warning_of_unlabelled
 
     data = check_dataset(cfg, dataset, arguments.labels, agreement=True).first(arguments.limit)
     if len(data.pictures) < _FEWEST:
@@ -182,6 +185,8 @@ def _half(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> int:
             "others verify what it found",
             hint=f"Use at least {_FEWEST}, better a hundred.",
         )
+    if warning := warning_of_unlabelled(dataset, data.unlabelled, len(data.pictures)):
+        console.warn(warning)
     return len(data.pictures) // 2
 
 
