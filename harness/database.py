@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness import console
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2  # seconds between two attempts
+_NAMED_AT_ONCE = 500  # SQLite before 3.32 takes 999 values
 SILENT_SECONDS = 2.0  # after which the wait is logged
 
 
@@ -39,6 +41,14 @@ class RetryingConnection(sqlite3.Connection):
             if not is_busy(error):
                 raise
         return self._again(statement)
+
+    def select_named(
+        self, select: str, names: Sequence[bytes] | Sequence[str], *given: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query that ends in `IN`, for any number of names. `given` are its other values."""
+        for start in range(0, len(names), _NAMED_AT_ONCE):
+            part = names[start : start + _NAMED_AT_ONCE]
+            yield from self.execute(f"{select} ({', '.join('?' * len(part))})", (*given, *part))
 
     def _again(self, statement: Any) -> sqlite3.Cursor:
         begun, pause, told = time.monotonic(), FIRST_PAUSE, False

@@ -20,7 +20,6 @@ from harness.resources import cache_directory
 
 _PATIENCE_SECONDS = 3.0  # to wait for another process
 _AT_ONCE = 500  # blocks between updates of the progress bar
-_NAMED_AT_ONCE = 500  # in one query
 
 
 def block_cycles(blocks: Sequence[bytes], model: CoreModel, llvm: Llvm) -> npt.NDArray[np.float64]:
@@ -88,17 +87,9 @@ class _Kept:
         self._database.close()
 
     def find(self, names: Sequence[bytes]) -> dict[bytes, float]:
-        found: dict[bytes, float] = {}
-        for start in range(0, len(names), _NAMED_AT_ONCE):
-            part = names[start : start + _NAMED_AT_ONCE]
-            marks = ", ".join("?" * len(part))
-            with self._readable():
-                rows = self._database.execute(
-                    f"SELECT block, cycles FROM costs WHERE model = ? AND block IN ({marks})",
-                    (self.fingerprint, *part),
-                )
-                found.update(rows)
-        return found
+        select = "SELECT block, cycles FROM costs WHERE model = ? AND block IN"
+        with self._readable():
+            return dict(self._database.select_named(select, names, self.fingerprint))
 
     def add(self, costs: dict[bytes, float]) -> None:
         rows = [(self.fingerprint, name, cost) for name, cost in costs.items()]

@@ -16,8 +16,6 @@ from harness.resources import cache_directory
 
 FILE_NAME = "evaluations.sqlite"
 
-_NAMED_AT_ONCE = 500  # in one query
-
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -65,16 +63,10 @@ class EvaluationFile:
 
     def find(self, keys: Sequence[str]) -> dict[str, Evaluation]:
         """The evaluations that are kept, of those with these keys."""
-        found: dict[str, Evaluation] = {}
-        for start in range(0, len(keys), _NAMED_AT_ONCE):
-            part = keys[start : start + _NAMED_AT_ONCE]
-            marks = ", ".join("?" * len(part))
-            with self._readable():
-                rows = self._database.execute(
-                    f"SELECT key, figures FROM evaluations WHERE key IN ({marks})", tuple(part)
-                )
-                found |= {key: Evaluation(**json.loads(figures)) for key, figures in rows}
-        return found
+        select = "SELECT key, figures FROM evaluations WHERE key IN"
+        with self._readable():
+            rows = dict(self._database.select_named(select, keys))
+        return {key: Evaluation(**json.loads(figures)) for key, figures in rows.items()}
 
     def add(self, key: str, evaluation: Evaluation) -> None:
         """Keeps an evaluation. For any thread."""
