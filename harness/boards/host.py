@@ -48,9 +48,11 @@ class HostBoard:
         self.restore_script = str(Path.home() / ".harness-undo")
         self._running: set[int] = set()  # process groups
         self._opened = contextlib.ExitStack()
+        self._closed = False
         self._folder: Path | None = None
 
     def __enter__(self) -> Self:
+        self._closed = False
         self._folder = self._opened.enter_context(temporary_folder("host"))
         self._opened.enter_context(guard(_REMOVE, str(self._folder)))
         return self
@@ -58,7 +60,8 @@ class HostBoard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Kills running programs, for example when another thread aborts the sweep."""
+        """Kills running programs, for example when another thread aborts the sweep; no other can start."""
+        self._closed = True
         while self._running:
             kill_group(self._running.pop())
         self._folder = None
@@ -109,10 +112,12 @@ class HostBoard:
 
     @contextlib.contextmanager
     def _group(self) -> Iterator[int]:
-        """A process group; its processes are killed at the end."""
+        """A process group; its processes are killed at the end. Raises BoardUnreachableError if closed."""
         with process_group() as group:
             self._running.add(group)
             try:
+                if self._closed:  # by another thread
+                    raise self._gone()
                 yield group
             finally:
                 self._running.discard(group)
@@ -132,8 +137,11 @@ class HostBoard:
 
     def scratch(self, name: str) -> str:
         if self._folder is None:
-            raise BoardUnreachableError(f"{self.name} is closed")
+            raise self._gone()
         return str(self._folder / name)
+
+    def _gone(self) -> BoardUnreachableError:
+        return BoardUnreachableError(f"{self.name} is closed")
 
     def fetch(self, remote: str, local: Path) -> None:
         try:

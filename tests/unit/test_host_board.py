@@ -69,15 +69,27 @@ def test_remaining_children_are_killed(board: HostBoard) -> None:
     assert (result.status, wait_until_gone(int(result.stdout))) == (0, True)
 
 
-def test_exit_kills_programs_of_other_threads() -> None:
+def test_exit_kills_programs_of_other_threads(tmp_path: Path) -> None:
     results = []
+    started = tmp_path / "started"
+    words = ["sh", "-c", 'echo >"$1"; exec sleep 60', "sh", str(started)]
     with HostBoard(load_target("host")) as board:
-        thread = threading.Thread(target=lambda: results.append(board.run(["sleep", "60"], timeout=60)))
+        thread = threading.Thread(target=lambda: results.append(board.run(words, timeout=60)))
         thread.start()
-        while not board._running:
-            time.sleep(0.001)
+        assert wait_until(started.exists)
     thread.join(timeout=10)
     assert [result.status for result in results] == [-signal.SIGKILL]
+
+
+def test_a_closed_board_runs_nothing_more(tmp_path: Path) -> None:
+    """A thread between two programs must not start the second one after a sweep was aborted."""
+    with HostBoard(load_target("host")) as board:
+        pass
+    with pytest.raises(BoardUnreachableError, match="host is closed"):
+        board.run(["touch", str(tmp_path / "started")], timeout=5)
+    assert not (tmp_path / "started").exists()
+    with board:  # opened again
+        assert board.run(["echo", "here"], timeout=5).stdout == "here\n"
 
 
 def test_programs_end_with_a_killed_harness(tmp_path: Path) -> None:
