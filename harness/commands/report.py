@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness import console
+from harness.commands.limit_options import add_limits, limits_of
 from harness.commands.model_options import import_to_cache
 from harness.commands.run import default_folder
 from harness.errors import ConfigurationError
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show the measured or predicted time of each layer, as tables or with --json",
     )
+    add_limits(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         last = store.last_run()
         if last is None:
             raise ConfigurationError(f"{folder}: no run has a result yet", hint="Run the sweep again.")
-        report = read_report(store, *last, layers=arguments.layers)
+        report = read_report(store, *last, layers=arguments.layers, limits=limits_of(arguments))
     if arguments.json:
         console.emit_json(data(report))
     elif arguments.format in ("markdown", "html"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.commands.limit_options import add_limits, limits_of
 from harness.commands.model_options import import_to_cache
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show the work of each board: a table on a terminal, elsewhere a line on stderr for each change "
         "(with --quiet nothing)",
     )
+    add_limits(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     watch = BoardTable if arguments.watch else None
     finished = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
     with Store(folder) as store:
-        report = read_report(store, finished.run, sweep.name)
+        report = read_report(store, finished.run, sweep.name, limits=limits_of(arguments))
     write_report(report)
     if arguments.json:
         console.emit_json(data(report))

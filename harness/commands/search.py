@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.commands.limit_options import positive, share
 from harness.commands.model_options import (
     add_calibration,
     add_dataset,
@@ -41,19 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-drop",
-        type=_share,
+        type=share,
         metavar="P",
         default=_DEFAULT_DROP,
         help="lose at most P points of accuracy against fp32, if the pictures have labels (default: 0.5)",
     )
     limits.add_argument(
         "--min-agreement",
-        type=_share,
+        type=share,
         metavar="P",
         default=_DEFAULT_AGREEMENT,
         help="agree with fp32's own results in at least P %% (default: 98)",
     )
-    limits.add_argument("--min-fps", type=_rate, metavar="F", help="reach at least F frames per second")
+    limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
     limits.add_argument(
         "--budget", type=duration, metavar="T", help="end the search after this time: 90s, 20m, 1h"
     )
@@ -70,20 +71,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=positive_number, metavar="N", help="run N evaluations at once (default: one per core)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the cfgs of the front to this folder")
-
-
-def _share(text: str) -> float:
-    percent = float(text)
-    if not 0 <= percent <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 100")
-    return percent / 100
-
-
-def _rate(text: str) -> float:
-    rate = float(text)
-    if not rate > 0 or not math.isfinite(rate):
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return rate
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from harness.report.result import Row
 from harness.report.table import NOTHING, figure
 
 Column = table.Column[Row]
+NAMES_OF_METRICS = {"map50": "mAP50", "top1": "top-1", "agreement": "agreement"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -163,8 +164,10 @@ def has_p99(row: Row) -> bool:
 
 def metrics(rows: Sequence[Row]) -> str:
     """The metrics of the accuracies."""
-    names = {"map50": "mAP50", "top1": "top-1", "agreement": "agreement"}
-    return "/".join(sorted({names[row.accuracy_metric] for row in rows if row.accuracy_metric})) + " %"
+    return (
+        "/".join(sorted({NAMES_OF_METRICS[row.accuracy_metric] for row in rows if row.accuracy_metric}))
+        + " %"
+    )
 
 
 def _speedup_ends(row: Row) -> str:

@@ -16,10 +16,15 @@ _ITSELF = "this is the fp32 cell"
 
 def compared_with_fp32(rows: Sequence[Row]) -> list[Row]:
     """The rows with their speed-up and change in accuracy against fp32."""
-    baselines = {_same(row): row for row in rows if row.policy == BASELINE}
+    baselines = _baselines(rows)
     return [
         replace(row, **_speed(row, base), **_accuracy(row, base)) for row, base in _pairs(rows, baselines)
     ]
+
+
+def fp32_of(row: Row, rows: Sequence[Row]) -> Row | None:
+    """The fp32 cell that differs from a row only in the policy."""
+    return _baselines(rows).get(_same(row))
 
 
 def speed_of(row: Row) -> float | None:
@@ -36,6 +41,10 @@ def accuracy_reach(row: Row, other: Row) -> float | None:
     from harness.accuracy.resampling import reach
 
     return reach(row.resampled.values, other.resampled.values)
+
+
+def _baselines(rows: Sequence[Row]) -> dict[tuple[object, ...], Row]:
+    return {_same(row): row for row in rows if row.policy == BASELINE}
 
 
 def _pairs(rows: Sequence[Row], baselines: dict[tuple[object, ...], Row]) -> list[tuple[Row, Row | None]]:

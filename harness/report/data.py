@@ -10,6 +10,7 @@ from harness.files import write_atomically
 from harness.report.html import html
 from harness.report.markdown import markdown
 from harness.report.result import Report, Row
+from harness.report.verdict import verdicts
 
 _INTERNAL = ("mean_time", "resampled")  # only for comparisons
 
@@ -21,6 +22,10 @@ def data(report: Report) -> dict[str, Any]:
         "results": str(report.folder),
         "environment": dict(report.environment),
         "counts": report.counts,
+        "sweep_file": report.sweep_file,
+        "artifacts": dict(report.artifacts),
+        "limits": asdict(report.limits),
+        "verdicts": [asdict(verdict) for verdict in verdicts(report)],
         "cells": [_cell(row) for row in report.rows],
     }
 

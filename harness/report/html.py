@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.report.tables import Table, tables
 from harness.report.time_graph import graph
+from harness.report.verdict import Verdict, verdicts
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ td { white-space: nowrap; }
 .skipped, .pending { color: #777; }
 .common { margin: 0; }
 .emulated { border-left: 4px solid #d08700; padding-left: 1rem; }
+.summary { font-size: 115%; font-weight: 600; }
+code { overflow-wrap: anywhere; }
 .notes { color: #666; font-size: 90%; }
 @media (prefers-color-scheme: dark) { body { background: #111; color: #ddd; } .notes { color: #999; } }
 """
@@ -38,8 +41,20 @@ def html(report: Report) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        + "\n".join(map(_verdict, verdicts(report)))
         + "\n".join(map(_table, tables(report)))
         + f'\n<h2>Machine</h2>\n<ul class="notes">{facts}</ul>\n</body></html>\n'
+    )
+
+
+def _verdict(verdict: Verdict) -> str:
+    basis = "".join(f"<li>{_text(sentence)}</li>" for sentence in verdict.basis)
+    kind = "emulated" if verdict.emulated else "measured"
+    return (
+        f'<section class="verdict {kind}"><h2>{_text(verdict.place)}</h2>\n'
+        f'<p class="summary">{_text(verdict.summary)}</p>\n<ul class="notes">{basis}</ul>\n'
+        f'<p class="notes">{_text(verdict.next_step)}: '
+        f"<code>{_text(verdict.next_command)}</code></p></section>"
     )
 
 

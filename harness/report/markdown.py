@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.report.table import R, Table
 from harness.report.tables import tables
+from harness.report.verdict import Verdict, verdicts
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def markdown(report: Report) -> str:
-    """The report's tables, in GitHub's dialect."""
-    parts = [f"# {escaped(report.sweep)}", *map(markdown_table, tables(report)), "## Machine"]
+    """The report's verdicts and tables, in GitHub's dialect."""
+    parts = [f"# {escaped(report.sweep)}"]
+    parts += map(_verdict, verdicts(report))
+    parts += [*map(markdown_table, tables(report)), "## Machine"]
     parts.append(
         "\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in report.environment.items())
     )
@@ -30,6 +33,15 @@ def markdown_table(table: Table[R]) -> str:
     notes = "\n".join(f"- {escaped(note)}" for note in table.notes)
     common = f"{escaped(table.common)}\n\n" if table.common else ""
     return f"## {escaped(table.title)}\n\n{common}" + "\n".join(lines) + f"\n\n{notes}"
+
+
+def _verdict(verdict: Verdict) -> str:
+    parts = [f"## {escaped(verdict.place)}", escaped(verdict.summary)]
+    if verdict.basis:
+        parts.append("\n".join(f"- {escaped(sentence)}" for sentence in verdict.basis))
+    # An indented block is code whatever it contains.
+    parts += [f"{escaped(verdict.next_step)}:", f"    {one_paragraph(verdict.next_command)}"]
+    return "\n\n".join(parts)
 
 
 def _line(cells: list[str]) -> str:

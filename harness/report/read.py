@@ -12,6 +12,7 @@ from harness.measure.intervals import mean_time, percentile_intervals, speed_int
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome
 from harness.measure.statistics import drift, outliers
 from harness.report.comparison import compared_with_fp32, speed_of
+from harness.report.limits import UNLIMITED, Limits
 from harness.report.pareto import pareto_optimal
 from harness.report.result import Report, Resampled, Row, group_of
 from harness.store.reader import StoreReader
@@ -22,8 +23,11 @@ _PERCENTS = (50, 90, 99)
 _HEADLINES = ("map50", "top1", "agreement")
 
 
-def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = False) -> Report:
-    """Reads the rows of a run, if asked with their layers, and marks the Pareto-optimal ones."""
+def read_report(
+    store: StoreReader, run: int, sweep: str, *, layers: bool = False, limits: Limits = UNLIMITED
+) -> Report:
+    """Reads the rows of a run, if asked with their layers, and marks the Pareto-optimal ones. `limits` are
+    for the verdicts."""
     evaluation = cache(store.evaluation)  # cells share them
     rows = [_row(store, planned, evaluation, layers) for planned in store.planned(run)]
     rows = compared_with_fp32(_compared(rows))
@@ -33,6 +37,9 @@ def read_report(store: StoreReader, run: int, sweep: str, *, layers: bool = Fals
         folder=store.folder,
         environment=store.environment(run),
         rows=[replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)],
+        limits=limits,
+        sweep_file=store.sweep_file(run),
+        artifacts=store.artifacts(run),
     )
 
 

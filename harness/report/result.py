@@ -11,6 +11,7 @@ from typing import Any
 from harness.measure.intervals import MeanTime
 from harness.measure.result import CellResult, Status
 from harness.measure.spec import CellSpec
+from harness.report.limits import UNLIMITED, Limits
 from harness.runtimes.base import LayerResult
 
 
@@ -64,12 +65,15 @@ class Row(CellResult, CellSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All rows of a run, and facts about the machine."""
+    """All rows of a run, and facts about the run and the machine."""
 
     sweep: str
     folder: Path
     environment: Mapping[str, str]
     rows: Sequence[Row]
+    limits: Limits = UNLIMITED
+    sweep_file: str = ""
+    artifacts: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of the input files, by their names
 
     @property
     def failed(self) -> list[Row]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from harness import console
 from harness.report.table import Column, R, Table
 from harness.report.tables import tables
+from harness.report.verdict import Verdict, verdicts
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ _GAP = 2  # between columns, one of them the box's
 
 
 def print_report(report: Report) -> None:
-    """Prints all tables, without details, to standard output."""
+    """Prints the verdicts and all tables, without details, to standard output."""
     terminal = console.stdout()
+    for verdict in verdicts(report):
+        _print_verdict(terminal, verdict)
     for table in tables(report):
         print_table(terminal, table)
 
@@ -43,6 +46,14 @@ def print_table(terminal: Console, table: Table[R], elsewhere: str = "Markdown, 
         names = ", ".join(column.heading for column in without)
         notes.append(f"Columns that do not fit here: {names}. {elsewhere} have all.")
     print_notes(terminal, notes)
+    terminal.print()
+
+
+def _print_verdict(terminal: Console, verdict: Verdict) -> None:
+    summary = _text(f"{verdict.place}: {verdict.summary}")
+    summary.stylize("bold")
+    terminal.print(summary)
+    print_notes(terminal, [" ".join(verdict.basis), f"{verdict.next_step}: {verdict.next_command}"])
     terminal.print()
 
 

@@ -181,6 +181,18 @@ class StoreReader:
         )
         return dict(rows)
 
+    def artifacts(self, run: int) -> dict[str, str]:
+        """The SHA-256 of the input files of a run, by their names."""
+        rows = self._rows(
+            "SELECT name, sha256 FROM artifacts WHERE run = ?", (run,), {"name": str, "sha256": str}
+        )
+        return dict(rows)
+
+    def sweep_file(self, run: int) -> str:
+        """The path of a run's sweep file, as it was given; "" if there is no such run."""
+        rows = self._rows("SELECT file FROM runs WHERE id = ?", (run,), {"file": str})
+        return rows[0][0] if rows else ""
+
     def _rows(
         self, query: str, values: Sequence[object], kinds: Mapping[str, type | UnionType]
     ) -> list[tuple[Any, ...]]:

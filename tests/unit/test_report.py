@@ -194,9 +194,10 @@ def test_names_and_errors_in_a_report_are_not_interpreted_as_markup(render: Call
     text = render(report(row(model=NASTY, status="failed", error=f"cause {NASTY}\nnext"), row(options=NASTY)))
     assert "<script>" not in text.replace(r"\<script\>", "")
     if render is markdown:
+        heading = next(line for line in text.splitlines() if line.startswith("|"))
         for line in text.splitlines():
             if line.startswith("|"):
-                assert len(line.replace(r"\|", "").split("|")) == len(text.split("|\n")[0].split("|")) + 1
+                assert line.replace(r"\|", "").count("|") == heading.count("|")
         assert r"\[x\](y)" in text
         assert r"kernel: Linux \<6\> \| x" in text
     else:
