@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from harness.report.charts.bundle import script
+from harness.report.charts.chart import charts_available
+from harness.report.charts.figure import START, figure
+from harness.report.charts.section import section_charts
 from harness.report.tables import Table, tables
 from harness.report.time_graph import graph
 from harness.report.verdict import Verdict, verdicts
@@ -13,38 +18,81 @@ from harness.text import one_paragraph
 if TYPE_CHECKING:
     from harness.report.result import Report
 
+# The page loads nothing: its browser refuses every request. Vega compiles its expressions to functions.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; "
+    "img-src data: blob:"
+)
 _STYLE = """
+:root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; }
+body { background: #fff; color: #222; overflow-wrap: break-word; }
+h2 { margin: 2.5rem 0 .5rem; }
+.verdict { border: 1px solid #8886; border-radius: 6px; margin: 1rem 0; padding: .2rem 1rem; }
+.verdict h2 { font-size: 115%; margin: .5rem 0 0; }
+.verdict .summary { font-size: 115%; margin: .3rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: left; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: left; overflow-wrap: normal; }
 th { vertical-align: bottom; }
 td { white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 .optimal { font-weight: 600; }
 .failed { color: #b00020; }
-.skipped, .pending { color: #777; }
+.skipped, .pending { color: #666; }
 .common { margin: 0; }
 .emulated { border-left: 4px solid #d08700; padding-left: 1rem; }
-.summary { font-size: 115%; font-weight: 600; }
+.notes { color: #555; font-size: 90%; }
 code { overflow-wrap: anywhere; }
-.notes { color: #666; font-size: 90%; }
-@media (prefers-color-scheme: dark) { body { background: #111; color: #ddd; } .notes { color: #999; } }
+figure { margin: 1.5rem 0; }
+figcaption, summary { color: #555; font-size: 90%; max-width: 60rem; }
+.drawing { width: 100%; }
+.drawing :focus-visible { outline: 2px solid; }
+@media (prefers-color-scheme: dark) {
+  body { background: #111; color: #ddd; }
+  .notes, figcaption, summary, .skipped, .pending { color: #aaa; }
+  .failed { color: #ff8a80; }
+}
+@media print {
+  body { max-width: none; background: #fff; color: #000; }
+  figure, .verdict, tr { break-inside: avoid; }
+  .wide { overflow: visible; }
+  td { white-space: normal; }
+}
 """
 
 
 def html(report: Report) -> str:
-    """The report as a page."""
+    """The report as a page: verdicts, tables with their charts, and the conditions of the run."""
     title = _text(report.sweep)
-    facts = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in report.environment.items())
+    draws = charts_available()
+    hint = (
+        ""
+        if draws
+        else "<p class=\"notes\">For charts, install the extra: pip install 'harness[report]'</p>\n"
+    )
+    sections = "\n".join(
+        _section(table, f"table{number}", draws) for number, table in enumerate(tables(report))
+    )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        f"<style>{_STYLE}</style></head>\n<body><main>\n<h1>{title}</h1>\n"
         + "\n".join(map(_verdict, verdicts(report)))
-        + "\n".join(map(_table, tables(report)))
-        + f'\n<h2>Machine</h2>\n<ul class="notes">{facts}</ul>\n</body></html>\n'
+        + hint
+        + sections
+        + _facts("Machine", report.environment)
+        + _facts("Input files (SHA-256)", report.artifacts)
+        + "</main>\n"
+        + (f"<script>{script()}</script>\n" if START in sections else "")
+        + "</body></html>\n"
     )
+
+
+def _facts(title: str, facts: Mapping[str, str]) -> str:
+    items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in facts.items())
+    return f'\n<h2>{title}</h2>\n<ul class="notes">{items}</ul>\n' if facts else ""
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -58,8 +106,20 @@ def _verdict(verdict: Verdict) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _section(table: Table, name: str, draws: bool) -> str:
     emulated = any(row.emulated for row in table.rows)
+    charts = "".join(map(figure, section_charts(table.rows))) if draws else ""
+    graphs = "".join(graph(row) for row in table.rows if row.time_series)
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
+    return (
+        f'<section class="{"emulated" if emulated else "measured"}">'
+        f'<h2 id="{name}">{_text(table.title)}</h2>\n{common}'
+        f'{charts}{_table(table, name)}\n{graphs}<ul class="notes">{notes}</ul></section>'
+    )
+
+
+def _table(table: Table, name: str) -> str:
     head = "".join(_cell("th", column.heading, column.number) for column in table.columns)
     body = "\n".join(
         f'<tr class="{"optimal" if row.pareto_optimal else _text(row.status)}">'
@@ -70,13 +130,10 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in table.rows
     )
-    graphs = "".join(graph(row) for row in table.rows if row.time_series)
-    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
-    common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
+    # A region that scrolls must be reachable by the keyboard.
     return (
-        f'<section class="{"emulated" if emulated else "measured"}"><h2>{_text(table.title)}</h2>\n{common}'
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n'
-        f'{graphs}<ul class="notes">{notes}</ul></section>'
+        f'<div class="wide" tabindex="0" role="region" aria-labelledby="{name}"><table>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 
 

@@ -131,7 +131,7 @@ def test_a_sustained_run_is_shown_over_time() -> None:
     (steps,) = tables(report(row(time_series=points, step="first")))
     assert "FPS over time" in [column.heading for column in steps.columns]
     page = html(sustained)
-    assert page.count("<svg") == 1
+    assert page.count("preserveAspectRatio=\"none\" width=") == 1
     assert page.count("<polyline") == 2  # the clock is not known
     assert "FPS</span> up to 100" in page
 
@@ -192,7 +192,7 @@ NASTY = "<script>alert(1)</script>|`*_[x](y)"
 @pytest.mark.parametrize("render", [html, markdown])
 def test_names_and_errors_in_a_report_are_not_interpreted_as_markup(render: Callable[[Report], str]) -> None:
     text = render(report(row(model=NASTY, status="failed", error=f"cause {NASTY}\nnext"), row(options=NASTY)))
-    assert "<script>" not in text.replace(r"\<script\>", "")
+    assert "<script>alert" not in text.replace(r"\<script\>", "")
     if render is markdown:
         heading = next(line for line in text.splitlines() if line.startswith("|"))
         for line in text.splitlines():

@@ -1,0 +1,72 @@
+"""A chart: its specifications, and what they show as text and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from harness.report.result import Row
+from harness.text import one_paragraph
+
+PRECISIONS = ("fp32", "fp16", "int8")
+OTHER = "other"
+# Okabe and Ito's colours, which colour-blind people can tell apart, readable on white and on black.
+_COLOURS = {"fp32": "#0072b2", "fp16": "#009e73", "int8": "#d55e00", OTHER: "#b3689a"}
+SERIES = [*_COLOURS.values(), "#8a8a8a", "#7a6fd0", "#a08000", "#2f9fc4"]
+PACKAGES = ("altair", "vl_convert")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """One figure. `specifications` are drawn below each other; `rows` have their data as texts."""
+
+    caption: str
+    specifications: Sequence[Mapping[str, Any]]
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()  # empty: the report's own table has the data
+
+
+def charts_available() -> bool:
+    """Whether the packages of the extra `report` are installed."""
+    return all(map(find_spec, PACKAGES))
+
+
+def data(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Values for a chart; texts without control characters."""
+    import altair as alt
+
+    return alt.Data(
+        values=[
+            {name: one_paragraph(value) if isinstance(value, str) else value for name, value in row.items()}
+            for row in rows
+        ]
+    )
+
+
+def specification(chart: Any, height: int | None) -> dict[str, Any]:
+    """A chart as wide as its place; `height` in pixels, None: by its rows."""
+    chart = chart.properties(width="container", **({} if height is None else {"height": height}))
+    found: dict[str, Any] = chart.to_dict()
+    del found["config"]  # draw.js has one for all
+    return found
+
+
+def precision_colour(title: str, field: str = "precision") -> Any:
+    """The colour of a precision, the same in all charts."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    return alt.Color(f"{field}:N", scale=scale, title=title)
+
+
+def series_colour(field: str, title: str) -> Any:
+    import altair as alt
+
+    return alt.Color(f"{field}:N", scale=alt.Scale(range=SERIES), title=title, sort=None)
+
+
+def label(row: Row) -> str:
+    """A cell without its model and target."""
+    return one_paragraph(row.name_on_target.removeprefix(row.model))
