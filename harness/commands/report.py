@@ -51,7 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
         last = store.last_run()
         if last is None:
             raise ConfigurationError(f"{folder}: no run has a result yet", hint="Run the sweep again.")
-        report = read_report(store, *last, layers=arguments.layers, limits=limits_of(arguments))
+        report = read_report(
+            store,
+            *last,
+            layers=arguments.layers,
+            details=arguments.format == "html",
+            limits=limits_of(arguments),
+        )
     if arguments.json:
         console.emit_json(data(report))
     elif arguments.format in ("markdown", "html"):

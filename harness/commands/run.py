@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     watch = BoardTable if arguments.watch else None
     finished = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
     with Store(folder) as store:
-        report = read_report(store, finished.run, sweep.name, limits=limits_of(arguments))
+        limits = limits_of(arguments)
+        report = read_report(store, finished.run, sweep.name, details=True, limits=limits)
     write_report(report)
     if arguments.json:
         console.emit_json(data(report))

@@ -12,7 +12,7 @@ from harness.report.markdown import markdown
 from harness.report.result import Report, Row
 from harness.report.verdict import verdicts
 
-_INTERNAL = ("mean_time", "resampled")  # only for comparisons
+_INTERNAL = ("mean_time", "resampled", "details")  # only for comparisons and charts
 
 
 def data(report: Report) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def data(report: Report) -> dict[str, Any]:
 
 
 def _cell(row: Row) -> dict[str, Any]:
-    cell = asdict(replace(row, mean_time=None, resampled=None))
+    cell = asdict(replace(row, mean_time=None, resampled=None, details=None))
     return {name: value for name, value in cell.items() if name not in _INTERNAL}
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from harness.report.charts.bundle import script
 from harness.report.charts.chart import charts_available
 from harness.report.charts.figure import START, figure
-from harness.report.charts.section import section_charts
+from harness.report.charts.section import comparisons, details, fronts
 from harness.report.tables import Table, tables
-from harness.report.time_graph import graph
 from harness.report.verdict import Verdict, verdicts
 from harness.text import one_paragraph
 
@@ -74,6 +73,8 @@ def html(report: Report) -> str:
     sections = "\n".join(
         _section(table, f"table{number}", draws) for number, table in enumerate(tables(report))
     )
+    if draws and (charts := comparisons(report.rows)):
+        sections += f"<section><h2>Boards and runtimes</h2>\n{''.join(map(figure, charts))}</section>"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -108,14 +109,15 @@ def _verdict(verdict: Verdict) -> str:
 
 def _section(table: Table, name: str, draws: bool) -> str:
     emulated = any(row.emulated for row in table.rows)
-    charts = "".join(map(figure, section_charts(table.rows))) if draws else ""
-    graphs = "".join(graph(row) for row in table.rows if row.time_series)
+    before, behind = (
+        "".join(map(figure, charts(table.rows) if draws else [])) for charts in (fronts, details)
+    )
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
     return (
         f'<section class="{"emulated" if emulated else "measured"}">'
         f'<h2 id="{name}">{_text(table.title)}</h2>\n{common}'
-        f'{charts}{_table(table, name)}\n{graphs}<ul class="notes">{notes}</ul></section>'
+        f'{before}{_table(table, name)}\n<ul class="notes">{notes}</ul>\n{behind}</section>'
     )
 
 

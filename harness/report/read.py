@@ -12,9 +12,10 @@ from harness.measure.intervals import mean_time, percentile_intervals, speed_int
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome
 from harness.measure.statistics import drift, outliers
 from harness.report.comparison import compared_with_fp32, speed_of
+from harness.report.details import detailed
 from harness.report.limits import UNLIMITED, Limits
 from harness.report.pareto import pareto_optimal
-from harness.report.result import Report, Resampled, Row, group_of
+from harness.report.result import Details, Report, Resampled, Row, group_of
 from harness.store.reader import StoreReader
 from harness.store.records import PlannedCell
 
@@ -24,19 +25,29 @@ _HEADLINES = ("map50", "top1", "agreement")
 
 
 def read_report(
-    store: StoreReader, run: int, sweep: str, *, layers: bool = False, limits: Limits = UNLIMITED
+    store: StoreReader,
+    run: int,
+    sweep: str,
+    *,
+    layers: bool = False,
+    details: bool = False,
+    limits: Limits = UNLIMITED,
 ) -> Report:
-    """Reads the rows of a run, if asked with their layers, and marks the Pareto-optimal ones. `limits` are
-    for the verdicts."""
+    """Reads the rows of a run and marks the Pareto-optimal ones. `layers`: with all layers; `details`: some
+    rows with their details, for charts. `limits` are for the verdicts."""
     evaluation = cache(store.evaluation)  # cells share them
-    rows = [_row(store, planned, evaluation, layers) for planned in store.planned(run)]
+    cells = store.planned(run)
+    rows = [_row(store, planned, evaluation, layers) for planned in cells]
     rows = compared_with_fp32(_compared(rows))
     optimal = pareto_optimal(rows)
+    rows = [replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)]
+    for index in detailed(rows) if details else ():
+        rows[index] = replace(rows[index], details=_details(store, cells[index].key, rows[index]))
     return Report(
         sweep=sweep,
         folder=store.folder,
         environment=store.environment(run),
-        rows=[replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)],
+        rows=rows,
         limits=limits,
         sweep_file=store.sweep_file(run),
         artifacts=store.artifacts(run),
@@ -114,6 +125,11 @@ def in_rounds(samples: Sequence[int], lengths: Sequence[int] | None) -> list[lis
     """The samples of each round; `lengths` are the numbers of their samples, which older stores lack."""
     after = iter(samples)
     return [part for length in lengths or [len(samples)] if (part := list(islice(after, length)))]
+
+
+def _details(store: StoreReader, key: str, row: Row) -> Details:
+    rounds = [] if row.emulated else in_rounds(store.samples_ns(key), row.rounds)
+    return Details(layers=store.layers(key), rounds=rounds)
 
 
 def _certainty(samples: Sequence[int], lengths: Sequence[int] | None) -> dict[str, Any]:

@@ -25,6 +25,14 @@ class Resampled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Details:
+    """What only the charts of a page show of a cell."""
+
+    layers: Sequence[LayerResult]
+    rounds: Sequence[Sequence[int]]  # samples in nanoseconds; none of emulated cells
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row(CellResult, CellSpec):
     """A cell: its specification, its result, and figures that a report derives from all rows. Intervals are
     at 95 %; `..._unavailable_reason` has the reason for a missing one."""
@@ -61,6 +69,7 @@ class Row(CellResult, CellSpec):
     layers: Sequence[LayerResult] = ()  # if requested
     mean_time: MeanTime | None = None  # these two are for comparisons, not for readers
     resampled: Resampled | None = None
+    details: Details | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

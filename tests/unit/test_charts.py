@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from report_rows import emulated, report, row
 from test_report_escaping import NAMES, Page
 
+from harness.measure.result import TimePoint
 from harness.report.charts import chart
 from harness.report.charts.figure import figure
-from harness.report.charts.section import section_charts
+from harness.report.charts.section import comparisons, details, fronts
+from harness.report.details import detailed
 from harness.report.html import html
-from harness.report.result import Report
+from harness.report.result import Details, Report
+from harness.runtimes.base import LayerResult
 from harness.text import one_paragraph
 
 
@@ -43,7 +46,9 @@ def _drawing() -> None:
 
 def drawn(name: str = "") -> str:
     """The figures of cells with a name in every place where one can be."""
-    return "".join(figure(each) for each in section_charts(measured(name).rows))
+    return "".join(
+        figure(each) for charts in (fronts, details, comparisons) for each in charts(measured(name).rows)
+    )
 
 
 @pytest.mark.usefixtures("_drawing")
@@ -79,6 +84,41 @@ def test_predicted_speeds_are_called_so_in_their_chart() -> None:
     (found,) = specifications(html(report(emulated(predicted_ms=9.0, predicted_fps=111.0))))
     assert "not measured on a board" in found["description"]
     assert "predicted FPS" in str(found)
+
+
+@pytest.mark.usefixtures("_drawing")
+def test_a_sustained_run_has_a_drawing_for_each_known_figure() -> None:
+    points = [TimePoint(seconds=30.0 * n, fps=100.0, celsius=40.0 + n) for n in range(1, 9)]
+    (chart,) = [each for each in details([row(time_series=points)]) if "sustained" in each.caption]
+    assert [drawing["encoding"]["y"]["title"] for drawing in chart.specifications] == ["FPS", "°C"]
+    assert chart.rows[0] == ["fp32 1 thread", "0.50", "100", "41.0"]
+
+
+@pytest.mark.usefixtures("_drawing")
+def test_layers_are_as_wide_as_their_measured_or_predicted_time() -> None:
+    layers = [layer(0, ns=2_000_000, predicted_ns=5_000_000), layer(1, ns=1_000_000, predicted_ns=7_000_000)]
+    rounds = [[1_000_000, 2_000_000, 3_000_000]]
+    shown = Details(layers=layers, rounds=rounds)
+    for cell, end in ((row(details=shown), 3.0), (emulated(details=shown, predicted_ms=12.0), 12.0)):
+        charts = details([cell])
+        values = charts[0].specifications[0]["data"]["values"]
+        assert [value["end"] for value in values][-1] == end
+        assert ("predicted" in charts[0].caption.lower()) == cell.emulated
+    (latency,) = [each for each in details([row(details=shown)]) if "round by round" in each.caption]
+    assert latency.rows == [["fp32 1 thread", "1", "1.10", "1.50", "2.00", "2.50", "2.90", "3"]]
+
+
+def layer(index: int, **more: Any) -> LayerResult:
+    values: dict[str, Any] = {"precision": "int8", "executed": "int8", "isa": "neon", "algorithm": "gemm"}
+    values |= {"type": "convolutional", "conversion_ns": 0, "bytes": 1}
+    return LayerResult(index=index, **(values | more))
+
+
+def test_a_large_sweep_has_details_of_a_bounded_number_of_cells() -> None:
+    rows = [row(f"p{n}", target=f"t{n % 20}", fps=1.0 + n) for n in range(2000)]
+    found = detailed(rows)
+    assert len(found) == 48
+    assert {rows[index].target for index in found} == {f"t{n}" for n in range(6)}
 
 
 def test_without_the_extra_the_page_has_tables_and_names_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 OTHER = "other"
 # Okabe and Ito's colours, which colour-blind people can tell apart, readable on white and on black.
 _COLOURS = {"fp32": "#0072b2", "fp16": "#009e73", "int8": "#d55e00", OTHER: "#b3689a"}
-SERIES = [*_COLOURS.values(), "#8a8a8a", "#7a6fd0", "#a08000", "#2f9fc4"]
+_SERIES = ["#8a8a8a", "#7a6fd0", "#a08000", "#2f9fc4", "#c0504d", "#5f9e3f"]  # none of a precision
 PACKAGES = ("altair", "vl_convert")
 
 
@@ -62,9 +62,15 @@ def precision_colour(title: str, field: str = "precision") -> Any:
 
 
 def series_colour(field: str, title: str) -> Any:
+    """Colours of things other than precisions, in the order of the data."""
     import altair as alt
 
-    return alt.Color(f"{field}:N", scale=alt.Scale(range=SERIES), title=title, sort=None)
+    return alt.Color(f"{field}:N", scale=alt.Scale(range=_SERIES), title=title, sort=None)
+
+
+def left_out(known: Sequence[Row], rows: Sequence[Row]) -> str:
+    """A sentence for a chart that does not have all cells, with a space before it."""
+    return f" {len(known)} of {len(rows)} cells: the best ones and fp32." if len(known) < len(rows) else ""
 
 
 def label(row: Row) -> str:

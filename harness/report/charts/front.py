@@ -34,7 +34,9 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
         base.mark_rule(**intervals).encode(x=alt.X("low:Q", title=speed), x2="high:Q", y=y),
         base.mark_rule(**intervals).encode(x=x, y=alt.Y("least:Q", title=metric), y2="most:Q"),
         chosen.mark_line(strokeDash=[4, 3], color="gray", aria=False).encode(x=x, y=y, order="fps:Q"),
-        chosen.mark_text(dy=-14, fontWeight="bold", aria=False).encode(x=x, y=y, text="cell:N"),
+        chosen.mark_text(align="left", dx=8, dy=-10, fontWeight="bold", aria=False).encode(
+            x=x, y=y, text="cell:N"
+        ),
         base.mark_point(filled=not first.emulated, opacity=0.9, strokeWidth=2).encode(
             x=x,
             y=y,

@@ -1,18 +1,41 @@
-"""The charts of a section: one board, its models one after another."""
+"""The charts of the sections of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from harness.report.charts.boards import boards_chart
 from harness.report.charts.chart import Chart
 from harness.report.charts.front import front_chart
+from harness.report.charts.latency import latency
+from harness.report.charts.layer_times import layer_times
+from harness.report.charts.precision_map import precision_map
+from harness.report.charts.sustained import sustained
 from harness.report.result import Row
 
+_Draws = Callable[[Sequence[Row]], Chart | None]
+_DETAILS = (precision_map, layer_times, latency, sustained)
 
-def section_charts(rows: Sequence[Row]) -> list[Chart]:
-    """The charts of these cells of one board. Steps have none: their order is what counts."""
-    done: dict[str, list[Row]] = {}
+
+def fronts(rows: Sequence[Row]) -> list[Chart]:
+    """Speed against accuracy of each model, for the cells of one board."""
+    return _charts(rows, [front_chart])
+
+
+def details(rows: Sequence[Row]) -> list[Chart]:
+    """Layers, times and sustained runs of each model, for the cells of one board."""
+    return _charts(rows, _DETAILS)
+
+
+def comparisons(rows: Sequence[Row]) -> list[Chart]:
+    """Boards and runtimes compared, for all cells."""
+    return _charts(rows, [boards_chart])
+
+
+def _charts(rows: Sequence[Row], draw: Sequence[_Draws]) -> list[Chart]:
+    """Of each model. Steps are in no chart: their order is what counts, and tables keep it."""
+    models: dict[str, list[Row]] = {}
     for row in rows:
         if row.status == "done" and not row.step:
-            done.setdefault(row.model, []).append(row)
-    return [chart for cells in done.values() if (chart := front_chart(cells))]
+            models.setdefault(row.model, []).append(row)
+    return [chart for cells in models.values() for each in draw if (chart := each(cells))]

@@ -1,0 +1,70 @@
+"""The layers of cells as values of charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.report.charts.chart import OTHER, PRECISIONS, label
+from harness.report.result import Row
+from harness.report.table import NOTHING, figure
+from harness.runtimes.base import LayerResult
+
+
+def layer_milliseconds(row: Row, layer: LayerResult) -> float | None:
+    """Measured, or of an emulated cell predicted."""
+    nanoseconds = layer.predicted_ns if row.emulated else layer.ns
+    return None if nanoseconds is None else nanoseconds / 1e6
+
+
+def with_layers(rows: Sequence[Row]) -> list[Row]:
+    """The rows whose layers and their times are known."""
+    return [
+        row
+        for row in rows
+        if row.details
+        and row.details.layers
+        and all(layer_milliseconds(row, layer) is not None for layer in row.details.layers)
+    ]
+
+
+def layer_values(row: Row) -> list[dict[str, Any]]:
+    """A value for each layer of a cell, from its begin to its end; all layers one after another."""
+    values, begin = [], 0.0
+    for layer in row.details.layers if row.details else ():
+        milliseconds = layer_milliseconds(row, layer) or 0.0
+        conversion = layer.conversion_ns / layer.ns if layer.ns else 0.0
+        values.append(
+            {
+                "cell": label(row),
+                "layer": layer.index,
+                "type": layer.type,
+                "precision": layer.executed if layer.executed in PRECISIONS else OTHER,
+                "algorithm": layer.algorithm,
+                "ms": _short(milliseconds),
+                "begin": _short(begin),
+                "end": _short(begin + milliseconds),
+                "conversion": _short(100 * conversion),
+            }
+        )
+        begin += milliseconds
+    return values
+
+
+def layer_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: a row for each layer, a column for each cell."""
+    columns = [{value["layer"]: value for value in layer_values(row)} for row in rows]
+    types = {layer: value["type"] for column in columns for layer, value in column.items()}
+    body = [
+        [str(layer), kind, *(_entry(column.get(layer)) for column in columns)]
+        for layer, kind in sorted(types.items())
+    ]
+    return ["layer", "type", *(f"{label(row)}, ms" for row in rows)], body
+
+
+def _entry(value: dict[str, Any] | None) -> str:
+    return NOTHING if value is None else f"{figure(value['ms'])} {value['precision']}"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
