@@ -32,10 +32,11 @@ h2 { margin: 2.5rem 0 .5rem; }
 .verdict .summary { font-size: 115%; margin: .3rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: left; overflow-wrap: normal; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: right; overflow-wrap: normal; }
 th { vertical-align: bottom; }
 td { white-space: nowrap; }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
+td { font-variant-numeric: tabular-nums; }
+.text { text-align: left; }
 .optimal { font-weight: 600; }
 .failed { color: #b00020; }
 .skipped, .pending { color: #666; }
@@ -45,7 +46,7 @@ td { white-space: nowrap; }
 code { overflow-wrap: anywhere; }
 figure { margin: 1.5rem 0; }
 figcaption, summary { color: #555; font-size: 90%; max-width: 60rem; }
-.drawing { width: 100%; }
+.drawing { width: 100%; min-height: 120px; }
 .drawing :focus-visible { outline: 2px solid; }
 @media (prefers-color-scheme: dark) {
   body { background: #111; color: #ddd; }
@@ -140,7 +141,7 @@ def _table(table: Table, name: str) -> str:
 
 
 def _cell(tag: str, text: str, number: bool) -> str:
-    kind = ' class="number"' if number else ""
+    kind = "" if number else ' class="text"'
     return f"<{tag}{kind}>{_text(text)}</{tag}>"
 
 

@@ -101,7 +101,7 @@ def test_layers_are_as_wide_as_their_measured_or_predicted_time() -> None:
     shown = Details(layers=layers, rounds=rounds)
     for cell, end in ((row(details=shown), 3.0), (emulated(details=shown, predicted_ms=12.0), 12.0)):
         charts = details([cell])
-        values = charts[0].specifications[0]["data"]["values"]
+        values = charts[0].specifications[0]["datasets"]["values"]
         assert [value["end"] for value in values][-1] == end
         assert ("predicted" in charts[0].caption.lower()) == cell.emulated
     (latency,) = [each for each in details([row(details=shown)]) if "round by round" in each.caption]

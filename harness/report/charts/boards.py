@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.charts.chart import Chart, data, series_colour, specification
+from harness.report.charts.chart import Chart, series_colour, specification
 from harness.report.comparison import speed_of
 from harness.report.result import Row
 from harness.report.table import figure
@@ -34,7 +34,7 @@ def boards_chart(rows: Sequence[Row]) -> Chart | None:
         values = [value for value in known if value["board"] == board]
         predicted = values[0]["kind"] == "predicted"
         chart = (
-            alt.Chart(data(values), title=board)
+            alt.Chart(title=board)
             .mark_point(filled=not predicted, size=90, strokeWidth=2)
             .encode(
                 x=alt.X(
@@ -48,7 +48,7 @@ def boards_chart(rows: Sequence[Row]) -> Chart | None:
                 tooltip=["board:N", "kind:N", "policy:N", "runtime:N", "threads:Q", "fps:Q"],
             )
         )
-        charts.append(specification(chart, _ROW * len({value["policy"] for value in values})))
+        charts.append(specification(chart, values, _ROW * len({value["policy"] for value in values})))
     return Chart(
         caption=f"{rows[0].model}: the fastest cell of each policy and runtime on each board, on one "
         "logarithmic scale. Hollow marks are predicted from emulated runs, not measured on a board.",

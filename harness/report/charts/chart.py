@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -15,6 +15,7 @@ OTHER = "other"
 # Okabe and Ito's colours, which colour-blind people can tell apart, readable on white and on black.
 _COLOURS = {"fp32": "#0072b2", "fp16": "#009e73", "int8": "#d55e00", OTHER: "#b3689a"}
 _SERIES = ["#8a8a8a", "#7a6fd0", "#a08000", "#2f9fc4", "#c0504d", "#5f9e3f"]  # none of a precision
+_VALUES = "values"
 PACKAGES = ("altair", "vl_convert")
 
 
@@ -33,24 +34,23 @@ def charts_available() -> bool:
     return all(map(find_spec, PACKAGES))
 
 
-def data(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Values for a chart; texts without control characters."""
+def specification(chart: Any, values: Sequence[Mapping[str, Any]], height: int | None) -> dict[str, Any]:
+    """A chart of values, as wide as its place; `height` in pixels, None: by its rows."""
     import altair as alt
 
-    return alt.Data(
-        values=[
-            {name: one_paragraph(value) if isinstance(value, str) else value for name, value in row.items()}
-            for row in rows
-        ]
-    )
-
-
-def specification(chart: Any, height: int | None) -> dict[str, Any]:
-    """A chart as wide as its place; `height` in pixels, None: by its rows."""
-    chart = chart.properties(width="container", **({} if height is None else {"height": height}))
-    found: dict[str, Any] = chart.to_dict()
+    size = {"width": "container"} | ({} if height is None else {"height": height})
+    found: dict[str, Any] = chart.properties(data=alt.NamedData(name=_VALUES), **size).to_dict()
     del found["config"]  # draw.js has one for all
+    # Added here, because Altair would validate each value.
+    found["datasets"] = {_VALUES: [dict(_printable(value)) for value in values]}
     return found
+
+
+def _printable(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Without control characters and unknown values."""
+    for name, content in value.items():
+        if content is not None:
+            yield name, one_paragraph(content) if isinstance(content, str) else content
 
 
 def precision_colour(title: str, field: str = "precision") -> Any:

@@ -34,13 +34,26 @@
     mark.addEventListener("blur", () => tell("pointerout"));
   }
 
-  for (const data of document.querySelectorAll("script.chart")) {
+  async function draw(data) {
+    if (data.begun) return;
+    data.begun = true;
     const place = data.nextElementSibling;
     await vegaEmbed(place, JSON.parse(data.textContent), options);
-    const marks = place.querySelectorAll("[role=graphics-symbol][aria-roledescription]:not([aria-hidden])");
-    const points = [...marks].filter((mark) => mark.tagName === "path" && !mark.closest("[aria-roledescription=legend]"));
-    if (points.length <= reachable) points.forEach(listen);
-    await new Promise(requestAnimationFrame);  // the page answers meanwhile
+    const marks = [...place.querySelectorAll("path[role=graphics-symbol]:not([aria-hidden])")]
+      .filter((mark) => !mark.closest("[aria-roledescription=legend]"));
+    if (marks.length <= reachable) marks.forEach(listen);
+  }
+
+  // Charts in view first, then the others, also for printing. The page answers meanwhile.
+  const charts = document.querySelectorAll("script.chart");
+  const places = new Map([...charts].map((data) => [data.nextElementSibling, data]));
+  const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (entry.isIntersecting) draw(places.get(entry.target));
+  }), { rootMargin: "300px" });
+  for (const place of places.keys()) seen.observe(place);
+  for (const data of charts) {
+    await new Promise((resume) => requestIdleCallback(resume, { timeout: 500 }));
+    await draw(data);
   }
   document.documentElement.dataset.charts = "drawn";
 })();

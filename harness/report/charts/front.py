@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.charts.chart import OTHER, PRECISIONS, Chart, data, precision_colour, specification
+from harness.report.charts.chart import OTHER, PRECISIONS, Chart, precision_colour, specification
 from harness.report.choice import front, memory_of, speed_interval_of
 from harness.report.columns import NAMES_OF_METRICS
 from harness.report.comparison import speed_of
@@ -27,17 +27,20 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
     metric = f"{NAMES_OF_METRICS.get(first.accuracy_metric or '', 'accuracy')} %"
     x = alt.X("fps:Q", title=speed, scale=alt.Scale(zero=False))
     y = alt.Y("accuracy:Q", title=metric, scale=alt.Scale(zero=False))
-    base = alt.Chart(data([_values(row) for row in known]))
-    intervals = {"opacity": 0.45, "aria": False}
-    chosen = alt.Chart(data([_values(row) for row in front(known)]))
+    points = front(known)
+    values = [_values(row) | ({"front": True} if row in points else {}) for row in known]
+    chosen = alt.Chart().transform_filter("datum.front")
+    intervals = alt.Chart().mark_rule(opacity=0.45, aria=False)
     layers = [
-        base.mark_rule(**intervals).encode(x=alt.X("low:Q", title=speed), x2="high:Q", y=y),
-        base.mark_rule(**intervals).encode(x=x, y=alt.Y("least:Q", title=metric), y2="most:Q"),
+        intervals.encode(x=alt.X("low:Q", title=speed), x2="high:Q", y=y),
+        intervals.encode(x=x, y=alt.Y("least:Q", title=metric), y2="most:Q"),
         chosen.mark_line(strokeDash=[4, 3], color="gray", aria=False).encode(x=x, y=y, order="fps:Q"),
         chosen.mark_text(align="left", dx=8, dy=-10, fontWeight="bold", aria=False).encode(
             x=x, y=y, text="cell:N"
         ),
-        base.mark_point(filled=not first.emulated, opacity=0.9, strokeWidth=2).encode(
+        alt.Chart()
+        .mark_point(filled=not first.emulated, opacity=0.9, strokeWidth=2)
+        .encode(
             x=x,
             y=y,
             color=precision_colour("policy"),
@@ -51,7 +54,7 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
         caption=f"{first.model}: speed against accuracy. {what}The line joins the front of the verdict; "
         "larger marks need more memory. Horizontal lines are intervals of the speed, vertical ones of the "
         "change in accuracy against fp32. The table below has the data.",
-        specifications=[specification(alt.layer(*layers), _HEIGHT)],
+        specifications=[specification(alt.layer(*layers), values, _HEIGHT)],
     )
 
 
@@ -65,9 +68,9 @@ def _shape(rows: Sequence[Row]) -> dict[str, Any]:
 def _tooltip(speed: str, metric: str) -> list[Any]:
     import altair as alt
 
-    titles = {"cell": "cell", "fps": speed, "interval": "interval", "accuracy": metric}
+    titles = {"cell": "cell", "fps": speed, "low": "from", "high": "to", "accuracy": metric}
     titles |= {"change": "points against fp32", "memory": "memory, MiB"}
-    numbers = {"fps": ".4~g", "accuracy": ".2f", "memory": ".2f"}
+    numbers = {"fps": ".4~g", "low": ".4~g", "high": ".4~g", "accuracy": ".2f", "memory": ".2f"}
     return [
         alt.Tooltip(
             f"{name}:{'Q' if name in numbers else 'N'}", title=title, format=numbers.get(name, alt.Undefined)
@@ -87,12 +90,11 @@ def _values(row: Row) -> dict[str, Any]:
         "precision": row.policy if row.policy in PRECISIONS else OTHER,
         "runtime": row.runtime,
         "fps": _short(speed_of(row)),
-        "low": _short(speeds[0] if speeds else speed_of(row)),
-        "high": _short(speeds[1] if speeds else speed_of(row)),
-        "interval": f"{speeds[0]:.4g} to {speeds[1]:.4g}" if speeds else "unknown",
+        "low": speeds and _short(speeds[0]),
+        "high": speeds and _short(speeds[1]),
         "accuracy": round(accuracy, 3),
-        "least": round(accuracy - reach, 3),
-        "most": round(accuracy + reach, 3),
+        "least": round(accuracy - reach, 3) if changes else None,
+        "most": round(accuracy + reach, 3) if changes else None,
         "change": f"{change} ± {reach:.2f}" if changes else change,
         "memory": None if memory is None else round(memory / MIB, 2),
     }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.measure.statistics import percentile
-from harness.report.charts.chart import Chart, data, label, left_out, series_colour, specification
+from harness.report.charts.chart import Chart, label, left_out, series_colour, specification
 from harness.report.result import Row
 from harness.report.table import figure
 
@@ -24,7 +24,7 @@ def latency(rows: Sequence[Row]) -> Chart | None:
     if not values:
         return None
     x = alt.X("p5:Q", title="ms", scale=alt.Scale(type="log", nice=False))
-    base = alt.Chart(data(values)).encode(
+    base = alt.Chart().encode(
         y=alt.Y("cell:N", title=None, sort=None),
         yOffset="round:O",
         color=series_colour("round", "round"),
@@ -39,7 +39,7 @@ def latency(rows: Sequence[Row]) -> Chart | None:
     return Chart(
         caption=f"{known[0].model}: times of the inferences, round by round; each round is a fresh process. "
         "Lines are from p5 to p95, bars from p25 to p75, and the tick is the median." + left_out(known, rows),
-        specifications=[specification(chart, (_ROUND * rounds + 8) * len(known))],
+        specifications=[specification(chart, values, (_ROUND * rounds + 8) * len(known))],
         headings=["cell", "round", *(f"p{percent} ms" for percent in _PERCENTS), "samples"],
         rows=[
             [

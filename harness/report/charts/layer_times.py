@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.report.charts.chart import Chart, data, series_colour, specification
+from harness.report.charts.chart import Chart, series_colour, specification
 from harness.report.charts.layer_values import layer_table, layer_values, with_layers
 from harness.report.details import compared
 from harness.report.result import Row
@@ -22,10 +22,11 @@ def layer_times(rows: Sequence[Row]) -> Chart | None:
         return None
     values = [value for row in known for value in layer_values(row)]
     least = _THINNEST * max(value["ms"] for value in values)
-    shown = {value["layer"] for value in values if value["ms"] > least}
+    seen = {value["layer"] for value in values if value["ms"] > least}
+    values = [value for value in values if value["layer"] in seen]
     time = "predicted ms" if known[0].emulated else "ms"
     chart = (
-        alt.Chart(data([value for value in values if value["layer"] in shown]))
+        alt.Chart()
         .mark_bar(aria=False)
         .encode(
             x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
@@ -46,7 +47,7 @@ def layer_times(rows: Sequence[Row]) -> Chart | None:
     return Chart(
         caption=f"{known[0].model}: time of each layer in fp32 and in the fastest cell of the front. Layers "
         "without a visible time are left out of the drawing.",
-        specifications=[specification(chart, _HEIGHT)],
+        specifications=[specification(chart, values, _HEIGHT)],
         headings=headings,
         rows=body,
     )

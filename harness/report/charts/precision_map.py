@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.report.charts.chart import Chart, data, left_out, precision_colour, specification
+from harness.report.charts.chart import Chart, left_out, precision_colour, specification
 from harness.report.charts.layer_values import layer_table, layer_values, with_layers
 from harness.report.result import Row
 
@@ -27,7 +27,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
     time = "predicted ms" if known[0].emulated else "ms"
     converts = "datum.conversion > 0"
     chart = (
-        alt.Chart(data(values))
+        alt.Chart()
         .mark_rect(stroke="currentColor", aria=False)
         .encode(
             x=alt.X("begin:Q", title=time),
@@ -52,7 +52,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
         caption=f"{known[0].model}: layers and their precisions. {what}Each bar is a cell, each part a "
         "layer, as wide as its time. A thick border marks a layer that converts its input from another "
         f"precision.{left_out(known, rows)}",
-        specifications=[specification(chart, _ROW * len(known))],
+        specifications=[specification(chart, values, _ROW * len(known))],
         headings=headings,
         rows=body,
     )

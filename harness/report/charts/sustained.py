@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.charts.chart import Chart, data, label, series_colour, specification
+from harness.report.charts.chart import Chart, label, series_colour, specification
 from harness.report.result import Row
 from harness.report.table import figure
 
@@ -32,7 +32,7 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
     ]
     present = {name: title for name, (title, _) in _FIGURES.items() if any(name in value for value in values)}
     charts = [
-        alt.Chart(data(values))
+        alt.Chart()
         .mark_line(point=True, aria=False)
         .encode(
             x=alt.X("minutes:Q", title="minutes"),
@@ -50,7 +50,7 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
     what = f" The board throttled in: {', '.join(throttled)}." if throttled else ""
     return Chart(
         caption=f"{known[0].model}: over sustained runs.{what}",
-        specifications=[specification(chart, _HEIGHT) for chart in charts],
+        specifications=[specification(chart, values, _HEIGHT) for chart in charts],
         headings=["cell", "minutes", *present.values()],
         rows=[
             [value["cell"], figure(value["minutes"]), *(figure(value.get(name)) for name in present)]
