@@ -304,6 +304,15 @@ REQUIREMENTS: tuple[Requirement, ...] = (
         optional=True,
     ),
     Requirement(
+        name="Chromium",
+        purpose="opens a report's page in tests",
+        find=lambda: shutil.which("chromium") and shutil.which("chromedriver"),
+        hint=_APT.format("chromium chromium-driver"),
+        packages=("chromium", "chromium-driver"),
+        tests_only=True,
+        optional=True,
+    ),
+    Requirement(
         name="BusyBox",
         purpose="has the shell of small boards, for tests of scripts",
         find=lambda: shutil.which("busybox"),

@@ -30,10 +30,14 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
     points = front(known)
     values = [_values(row) | ({"front": True} if row in points else {}) for row in known]
     chosen = alt.Chart().transform_filter("datum.front")
-    intervals = alt.Chart().mark_rule(opacity=0.45, aria=False)
+    rule = alt.Chart().mark_rule(opacity=0.45, aria=False)
+    intervals = {
+        "low": rule.encode(x=alt.X("low:Q", title=speed), x2="high:Q", y=y),
+        "least": rule.encode(x=x, y=alt.Y("least:Q", title=metric), y2="most:Q"),
+    }
     layers = [
-        intervals.encode(x=alt.X("low:Q", title=speed), x2="high:Q", y=y),
-        intervals.encode(x=x, y=alt.Y("least:Q", title=metric), y2="most:Q"),
+        # Vega warns of a field that no value has.
+        *(layer for name, layer in intervals.items() if any(value[name] is not None for value in values)),
         chosen.mark_line(strokeDash=[4, 3], color="gray", aria=False).encode(x=x, y=y, order="fps:Q"),
         chosen.mark_text(align="left", dx=8, dy=-10, fontWeight="bold", aria=False).encode(
             x=x, y=y, text="cell:N"
