@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.accuracy.overlap import overlap_sentence
+from harness.report.cell_names import cell_name
 from harness.report.choice import (
     fastest,
     front,
@@ -79,7 +80,7 @@ def _verdict(report: Report, group: Sequence[int]) -> Verdict:
     outcome, chosen, reason = _choice(done, report.limits)
     base = fp32_of(chosen[0], report.rows) if chosen else None
     if outcome == "recommended":
-        summary = f"{_cell(chosen[0], done)} – {_gain(chosen[0], base)}"  # noqa: RUF001 - a dash
+        summary = f"{cell_name(chosen[0], done)} – {_gain(chosen[0], base)}"  # noqa: RUF001 - a dash
         if reason:
             summary += f" {reason}"
     else:
@@ -115,26 +116,14 @@ def _choice(done: Sequence[Row], limits: Limits) -> tuple[Outcome, list[Row], st
     points = front(done)
     if not points:
         best = fastest(done)
-        speed = f"{_cell(best, done)} is the fastest: {_gain(best, None)}"
+        speed = f"{cell_name(best, done)} is the fastest: {_gain(best, None)}"
         return "undecided", [best], f"No recommendation, because no accuracy was evaluated. {speed}"
     place = knee([(speed_of(row) or 0.0, row.accuracy or 0.0) for row in points])
     if place is None:
-        names = ", ".join(f"{_cell(row, done)} ({_brief(row)})" for row in points)
+        names = ", ".join(f"{cell_name(row, done)} ({_brief(row)})" for row in points)
         return "undecided", points, f"A choice between speed and accuracy: {names}. --max-drop decides."
     what = "The knee of speed against accuracy." if len(points) > 1 else ""
     return "recommended", [points[place]], what
-
-
-def _cell(row: Row, among: Sequence[Row]) -> str:
-    """The policy, and what else distinguishes the cells of a group."""
-    parts = [row.policy]
-    if len({other.runtime for other in among}) > 1:
-        parts.append(row.runtime)
-    if len({other.toolchain for other in among}) > 1:
-        parts.append(row.toolchain)
-    if len({other.threads for other in among}) > 1:
-        parts.append(f"{row.threads} thread{'s'[: row.threads > 1]}")
-    return ", ".join([*parts, *([row.options] if row.options else [])])
 
 
 def _brief(row: Row) -> str:

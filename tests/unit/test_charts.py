@@ -91,7 +91,7 @@ def test_a_sustained_run_has_a_drawing_for_each_known_figure() -> None:
     points = [TimePoint(seconds=30.0 * n, fps=100.0, celsius=40.0 + n) for n in range(1, 9)]
     (chart,) = [each for each in details([row(time_series=points)]) if "sustained" in each.caption]
     assert [drawing["encoding"]["y"]["title"] for drawing in chart.specifications] == ["FPS", "°C"]
-    assert chart.rows[0] == ["fp32 1 thread", "0.50", "100", "41.0"]
+    assert chart.rows[0] == ["fp32", "0.50", "100", "41.0"]
 
 
 @pytest.mark.usefixtures("_drawing")
@@ -105,7 +105,7 @@ def test_layers_are_as_wide_as_their_measured_or_predicted_time() -> None:
         assert [value["end"] for value in values][-1] == end
         assert ("predicted" in charts[0].caption.lower()) == cell.emulated
     (latency,) = [each for each in details([row(details=shown)]) if "round by round" in each.caption]
-    assert latency.rows == [["fp32 1 thread", "1", "1.10", "1.50", "2.00", "2.50", "2.90", "3"]]
+    assert latency.rows == [["fp32", "1", "1.10", "1.50", "2.00", "2.50", "2.90", "3"]]
 
 
 def layer(index: int, **more: Any) -> LayerResult:

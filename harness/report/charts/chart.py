@@ -71,8 +71,3 @@ def series_colour(field: str, title: str) -> Any:
 def left_out(known: Sequence[Row], rows: Sequence[Row]) -> str:
     """A sentence for a chart that does not have all cells, with a space before it."""
     return f" {len(known)} of {len(rows)} cells: the best ones and fp32." if len(known) < len(rows) else ""
-
-
-def label(row: Row) -> str:
-    """A cell without its model and target."""
-    return one_paragraph(row.name_on_target.removeprefix(row.model))

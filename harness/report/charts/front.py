@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.report.cell_names import cell_name
 from harness.report.charts.chart import OTHER, PRECISIONS, Chart, precision_colour, specification
 from harness.report.choice import front, memory_of, speed_interval_of
 from harness.report.columns import NAMES_OF_METRICS
@@ -12,7 +13,9 @@ from harness.report.comparison import speed_of
 from harness.report.pareto import MIB
 from harness.report.result import Row
 
-_HEIGHT = 320
+_HEIGHT = 320  # pixels
+_PADDING = 20  # so that marks do not touch the axes
+_LABEL = 160
 
 
 def front_chart(rows: Sequence[Row]) -> Chart | None:
@@ -25,10 +28,10 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
     first = known[0]
     speed = "predicted FPS" if first.emulated else "FPS"
     metric = f"{NAMES_OF_METRICS.get(first.accuracy_metric or '', 'accuracy')} %"
-    x = alt.X("fps:Q", title=speed, scale=alt.Scale(zero=False))
-    y = alt.Y("accuracy:Q", title=metric, scale=alt.Scale(zero=False))
+    x = alt.X("fps:Q", title=speed, scale=alt.Scale(zero=False, padding=_PADDING))
+    y = alt.Y("accuracy:Q", title=metric, scale=alt.Scale(zero=False, padding=_PADDING))
     points = front(known)
-    values = [_values(row) | ({"front": True} if row in points else {}) for row in known]
+    values = [_values(row, known) | ({"front": True} if row in points else {}) for row in known]
     chosen = alt.Chart().transform_filter("datum.front")
     rule = alt.Chart().mark_rule(opacity=0.45, aria=False)
     intervals = {
@@ -39,7 +42,7 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
         # Vega warns of a field that no value has.
         *(layer for name, layer in intervals.items() if any(value[name] is not None for value in values)),
         chosen.mark_line(strokeDash=[4, 3], color="gray", aria=False).encode(x=x, y=y, order="fps:Q"),
-        chosen.mark_text(align="left", dx=8, dy=-10, fontWeight="bold", aria=False).encode(
+        chosen.mark_text(align="left", dx=8, dy=-10, limit=_LABEL, fontWeight="bold", aria=False).encode(
             x=x, y=y, text="cell:N"
         ),
         alt.Chart()
@@ -83,14 +86,14 @@ def _tooltip(speed: str, metric: str) -> list[Any]:
     ]
 
 
-def _values(row: Row) -> dict[str, Any]:
+def _values(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     speeds, changes = speed_interval_of(row), row.accuracy_change_interval
     accuracy = 100 * (row.accuracy or 0.0)
     reach = 50 * (changes[1] - changes[0]) if changes else 0.0
     memory = memory_of(row)
     change = "unknown" if row.accuracy_change is None else f"{100 * row.accuracy_change + 0:+.2f}"
     return {
-        "cell": row.name_on_target.removeprefix(row.model).strip(),
+        "cell": cell_name(row, rows),
         "precision": row.policy if row.policy in PRECISIONS else OTHER,
         "runtime": row.runtime,
         "fps": _short(speed_of(row)),

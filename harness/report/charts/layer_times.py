@@ -20,7 +20,7 @@ def layer_times(rows: Sequence[Row]) -> Chart | None:
     known = with_layers(compared(rows))
     if len(known) < 2:
         return None
-    values = [value for row in known for value in layer_values(row)]
+    values = [value for row in known for value in layer_values(row, rows)]
     least = _THINNEST * max(value["ms"] for value in values)
     seen = {value["layer"] for value in values if value["ms"] > least}
     values = [value for value in values if value["layer"] in seen]
@@ -43,7 +43,7 @@ def layer_times(rows: Sequence[Row]) -> Chart | None:
             ],
         )
     )
-    headings, body = layer_table(known)
+    headings, body = layer_table(known, rows)
     return Chart(
         caption=f"{known[0].model}: time of each layer in fp32 and in the fastest cell of the front. Layers "
         "without a visible time are left out of the drawing.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.charts.chart import OTHER, PRECISIONS, label
+from harness.report.cell_names import cell_name
+from harness.report.charts.chart import OTHER, PRECISIONS
 from harness.report.result import Row
 from harness.report.table import NOTHING, figure
 from harness.runtimes.base import LayerResult
@@ -28,15 +29,16 @@ def with_layers(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def layer_values(row: Row) -> list[dict[str, Any]]:
-    """A value for each layer of a cell, from its begin to its end; all layers one after another."""
+def layer_values(row: Row, among: Sequence[Row]) -> list[dict[str, Any]]:
+    """A value for each layer of a cell, from its begin to its end; all layers one after another.
+    `among` are the cells of its board and model."""
     values, begin = [], 0.0
     for layer in row.details.layers if row.details else ():
         milliseconds = layer_milliseconds(row, layer) or 0.0
         conversion = layer.conversion_ns / layer.ns if layer.ns else 0.0
         values.append(
             {
-                "cell": label(row),
+                "cell": cell_name(row, among),
                 "layer": layer.index,
                 "type": layer.type,
                 "precision": layer.executed if layer.executed in PRECISIONS else OTHER,
@@ -51,15 +53,15 @@ def layer_values(row: Row) -> list[dict[str, Any]]:
     return values
 
 
-def layer_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+def layer_table(rows: Sequence[Row], among: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of a table: a row for each layer, a column for each cell."""
-    columns = [{value["layer"]: value for value in layer_values(row)} for row in rows]
+    columns = [{value["layer"]: value for value in layer_values(row, among)} for row in rows]
     types = {layer: value["type"] for column in columns for layer, value in column.items()}
     body = [
         [str(layer), kind, *(_entry(column.get(layer)) for column in columns)]
         for layer, kind in sorted(types.items())
     ]
-    return ["layer", "type", *(f"{label(row)}, ms" for row in rows)], body
+    return ["layer", "type", *(f"{cell_name(row, among)}: ms" for row in rows)], body
 
 
 def _entry(value: dict[str, Any] | None) -> str:

@@ -21,7 +21,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
         return None
     values = []
     for row in known:
-        layers = layer_values(row)
+        layers = layer_values(row, rows)
         least = _THINNEST * max((layer["end"] for layer in layers), default=0.0)
         values += [layer for layer in layers if layer["ms"] >= least]
     time = "predicted ms" if known[0].emulated else "ms"
@@ -46,7 +46,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
             ],
         )
     )
-    headings, body = layer_table(known)
+    headings, body = layer_table(known, rows)
     what = "Predicted from emulated runs. " if known[0].emulated else ""
     return Chart(
         caption=f"{known[0].model}: layers and their precisions. {what}Each bar is a cell, each part a "

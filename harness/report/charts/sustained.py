@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.charts.chart import Chart, label, series_colour, specification
+from harness.report.cell_names import cell_name
+from harness.report.charts.chart import Chart, series_colour, specification
 from harness.report.result import Row
 from harness.report.table import figure
 
@@ -21,7 +22,7 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
     if not known:
         return None
     values: list[dict[str, Any]] = [
-        {"cell": label(row), "minutes": round(point.seconds / 60, 3)}
+        {"cell": cell_name(row, rows), "minutes": round(point.seconds / 60, 3)}
         | {
             name: float(f"{unit * value:.4g}")
             for name, (_, unit) in _FIGURES.items()
@@ -46,7 +47,7 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
         )
         for name, title in present.items()
     ]
-    throttled = [label(row) for row in known if row.throttled]
+    throttled = [cell_name(row, rows) for row in known if row.throttled]
     what = f" The board throttled in: {', '.join(throttled)}." if throttled else ""
     return Chart(
         caption=f"{known[0].model}: over sustained runs.{what}",
