@@ -68,7 +68,7 @@ class Page(HTMLParser):
 
 def without_libraries(page: str) -> str:
     """What the report itself has written: all but the script that draws, at the end."""
-    return page.split("<script>")[0]
+    return page.split("<script>", maxsplit=1)[0]
 
 
 def test_the_page_has_no_element_or_attribute_from_a_name(place: Place, report: dict[str, Any]) -> None:
