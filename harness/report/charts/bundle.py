@@ -25,7 +25,7 @@ def _libraries() -> str:
         return path.read_text("utf-8")
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle()
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
     with contextlib.suppress(OSError, ConfigurationError):  # without a cache it only takes longer
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, bundle.encode())
