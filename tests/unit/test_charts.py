@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,24 @@ def test_a_large_sweep_has_details_of_a_bounded_number_of_cells() -> None:
     found = detailed(rows)
     assert len(found) == 48
     assert {rows[index].target for index in found} == {f"t{n}" for n in range(6)}
+
+
+@pytest.mark.usefixtures("_drawing")
+def test_the_page_of_a_sweep_of_two_thousand_cells_has_at_most_three_megabytes() -> None:
+    intervals = {f"p{percent}_interval_ms": (9.0, 11.0) for percent in (50, 90, 99)}
+    known: dict[str, Any] = {"fps_interval": (90.0, 110.0), "p99_ms": 12.0, "samples": 300, **intervals}
+    rows = [
+        row(policy, target=f"board-{board}", threads=threads, fps=10.0 + n * threads, **known)
+        for board in range(10)
+        for n, policy in enumerate(["fp32", *(f"int8-layer-{n}-in-fp32" for n in range(49))])
+        for threads in (1, 2, 3, 4)
+    ]
+    rounds = [[1_000_000 + n for n in range(100)]] * 3
+    layers = [layer(n, ns=1_000_000 + n) for n in range(60)]
+    for index in detailed(rows):
+        rows[index] = replace(rows[index], details=Details(layers=layers, rounds=rounds))
+    assert len(rows) == 2000
+    assert len(html(report(*rows)).encode()) < 3_000_000
 
 
 def test_without_the_extra_the_page_has_tables_and_names_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
