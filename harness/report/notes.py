@@ -34,8 +34,8 @@ def instruction_notes(rows: Sequence[Row]) -> list[str]:
 def general_notes(rows: Sequence[Row]) -> list[str]:
     """Notes on ranking, emulation, measurement conditions and outputs."""
     notes = []
-    emulated = rows[0].emulated
     if any(row.pareto_optimal for row in rows):
+        emulated = rows[0].emulated
         speed, memory = (emulated_merit(rows), "memory") if emulated else ("FPS", "peak memory")
         notes.append(
             f"{MARK} Pareto-optimal: no other row of the same model is better in {speed}, accuracy or "
@@ -45,7 +45,19 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
         what = sorted({name for names in unknown.values() for name in names})
         concerned = _listed([rows[index].name_on_target for index in unknown])
         notes.append(f"Not ranked ({' and '.join(what)} unknown): {concerned}.")
-    if emulated:
+    notes += reliability_notes(rows)
+    if any(row.digest_matches_host is False for row in rows):
+        notes.append(
+            "Outputs differ because the order of float sums depends on the instruction set; int8 outputs are "
+            "always the same."
+        )
+    return notes
+
+
+def reliability_notes(rows: Sequence[Row]) -> list[str]:
+    """Notes on emulation, measurement conditions and pictures."""
+    notes = []
+    if rows[0].emulated:
         notes.append(
             "EMULATED: nothing here was measured on a board. Instructions and memory traffic are of one "
             "inference on one thread."
@@ -53,13 +65,7 @@ def general_notes(rows: Sequence[Row]) -> list[str]:
         notes += _prediction_notes(rows)
     else:
         notes += _condition_notes(rows)
-    notes += _overlap_notes(rows)
-    if any(row.digest_matches_host is False for row in rows):
-        notes.append(
-            "Outputs differ because the order of float sums depends on the instruction set; int8 outputs are "
-            "always the same."
-        )
-    return notes
+    return notes + _overlap_notes(rows)
 
 
 def comparison_notes(rows: Sequence[Row]) -> list[str]:
