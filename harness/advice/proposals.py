@@ -1,0 +1,79 @@
+"""What to try where quantisation after training loses too much: commands to run, the cheapest first."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.advice.choice import Advice
+from harness.advice.limits import Limits
+from harness.config.import_options import IMPORT_KEYS
+from harness.config.policy import AS_IS
+from harness.config.sweep import Model
+from harness.text import printable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Something to try, and the command for it; "" if no command of harness does it."""
+
+    what: str
+    command: str = ""
+
+
+def proposals(advice: Advice, model: Model | None, target: str) -> list[Proposal]:
+    """`model` is that of the sweep, None if its file is gone: commands then have words to replace."""
+    lossy = advice.too_lossy
+    if not lossy:
+        return []
+    found = []
+    if any(each.row.policy != AS_IS for each in lossy):
+        search = ["harness", "search", *_model(model), *_ranges(model), "--target", target]
+        repair = ["harness", "repair", *_model(model), "--out", "repaired"]
+        found = [
+            Proposal(
+                what="mixed precision: find the layers that can stay in int8 or fp16",
+                command=shlex.join([*search, *_limits(advice.limits), "--out", "found"]),
+            ),
+            Proposal(what="repaired weights: let all layers lose less in int8", command=shlex.join(repair)),
+        ]
+    train = "training: if this is not enough, train the model further with simulated quantisation in its own "
+    return [*found, Proposal(what=f"{train}framework, and measure the quantised file that it exports")]
+
+
+def _model(model: Model | None) -> Iterator[str]:
+    if model is None:
+        yield from ("--model", "MODEL", "--dataset", "DATASET")
+        return
+    if model.source is not None:
+        yield from ("--model", _shown(model.source))
+        for name in IMPORT_KEYS:
+            value = getattr(model.import_options, name)
+            if value is not None:
+                yield f"--{name.replace('_', '-')}"
+                yield ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    else:
+        yield from ("--cfg", _shown(model.cfg), "--weights", _shown(model.weights))
+    yield from ("--dataset", _shown(model.dataset) if model.dataset else "DATASET")
+    if model.resize:
+        yield from ("--resize", model.resize)
+
+
+def _ranges(model: Model | None) -> Iterator[str]:
+    if model and isinstance(model.calibration, Path):
+        yield from ("--calibration", _shown(model.calibration))
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    yield from ("--max-drop", f"{100 * limits.max_drop:g}")
+    yield from ("--min-agreement", f"{100 * limits.min_agreement:g}")
+    if limits.min_fps is not None:
+        yield from ("--min-fps", f"{limits.min_fps:g}")
+
+
+def _shown(path: Path) -> str:
+    """Relative to the current folder if the file is below it."""
+    whole, here = path.resolve(), Path.cwd()
+    return printable(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
