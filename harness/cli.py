@@ -31,6 +31,7 @@ COMMANDS = {
     "calibrate": "record activation ranges for int8",
     "sensitivity": "show which layers lose what in int8 or fp16",
     "search": "find the fastest precisions that lose no more than allowed",
+    "advise": "say which precision and runtime meet your limits",
     "repair": "rewrite weights and ranges for the accuracy of int8",
     "models": "list and fetch models",
     "targets": "list the targets",

@@ -95,6 +95,12 @@ class CellsSkippedError(HarnessError):
     exit_status = 9
 
 
+class LimitsNotMetError(HarnessError):
+    """No result meets the user's limits."""
+
+    exit_status = 10
+
+
 class RegressionError(HarnessError):
     """A figure is worse than the one it was compared with."""
 

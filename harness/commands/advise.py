@@ -1,0 +1,282 @@
+"""`harness advise`: which precision and runtime meet the user's limits, and what is not known."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import console
+from harness.commands.limit_options import positive, share
+from harness.commands.model_options import (
+    add_calibration,
+    add_model,
+    import_options,
+    import_to_cache,
+    positive_number,
+)
+from harness.config.preprocessing import RESIZES
+from harness.config.runtimes import RUNTIMES
+from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, LimitsNotMetError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.advice.choice import Advice
+    from harness.advice.limits import Limits
+    from harness.config.sweep import Model
+    from harness.report.result import Report, Row
+
+_SWEEP = "sweep.yaml"
+_OF_MEASURING = (
+    *("model", "cfg", "weights", "dataset", "split", "results", "boards", "threads", "runtime"),
+    *("limit", "resize", "labels", "calibration"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        metavar="RESULTS",
+        help="choose among the results of a sweep, in place of measuring a model",
+    )
+    add_model(parser, required=False, policy_help=None)
+    parser.add_argument(
+        "--target", metavar="T", help="advise for this target; with RESULTS, one of the sweep's"
+    )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-drop",
+        type=share,
+        metavar="P",
+        default=0.005,
+        help="lose at most P points of accuracy against fp32 (default: 0.5)",
+    )
+    limits.add_argument(
+        "--min-agreement",
+        type=share,
+        metavar="P",
+        default=0.98,
+        help="agree with fp32's own results in at least P %%, in place of --max-drop where nothing reads the "
+        "outputs (default: 98)",
+    )
+    limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
+    limits.add_argument("--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory")
+    measuring = parser.add_argument_group("measuring a model")
+    measuring.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="D",
+        help="pictures for accuracy and for int8's ranges, as for harness eval",
+    )
+    measuring.add_argument(
+        "--split", choices=("train", "val", "test"), help="use this split of a data.yaml (default: val)"
+    )
+    measuring.add_argument("--limit", type=positive_number, metavar="N", help="use only the first N pictures")
+    measuring.add_argument(
+        "--resize", choices=RESIZES, help="resize pictures by this method (default: as in eval)"
+    )
+    measuring.add_argument(
+        "--labels", type=Path, metavar="F", help="read WordNet ids in output order from this file"
+    )
+    add_calibration(measuring)
+    measuring.add_argument(
+        "--runtime",
+        action="append",
+        choices=tuple(RUNTIMES),
+        metavar="R",
+        help=f"try this runtime: {', '.join(RUNTIMES)}; can be repeated (default: all that take the model)",
+    )
+    measuring.add_argument(
+        "--threads",
+        action="append",
+        type=positive_number,
+        metavar="N",
+        help="run with N threads; can be repeated (default: 1)",
+    )
+    measuring.add_argument(
+        "--boards",
+        type=Path,
+        metavar="FILE",
+        help="YAML file of boards to measure on; without a board of the target it is emulated",
+    )
+    measuring.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="folder of the results, from which a run also resumes (default: results/advise-MODEL-TARGET)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from harness.advice.limits import Limits
+
+    limits = Limits(
+        max_drop=arguments.max_drop,
+        min_agreement=arguments.min_agreement,
+        min_fps=arguments.min_fps,
+        max_memory=arguments.max_memory and arguments.max_memory * (1 << 20),
+    )
+    folder = arguments.folder
+    if folder is None:
+        folder = _measured(arguments)
+    else:
+        _refuse_options_of_measuring(arguments)
+    report, models = _read(folder)
+    return _answer(report, models, limits, arguments)
+
+
+def _refuse_options_of_measuring(arguments: argparse.Namespace) -> None:
+    from harness.config.import_options import IMPORT_KEYS
+
+    for name in (*_OF_MEASURING, *IMPORT_KEYS):
+        if getattr(arguments, name) is not None:
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} has no effect with RESULTS, which were measured before",
+                hint="Leave it out, or leave out RESULTS to measure a model.",
+            )
+
+
+def _measured(arguments: argparse.Namespace) -> Path:
+    """Runs the sweep of the options, which is written beside its results, and returns their folder."""
+    from harness.advice.sweep import sweep_text
+    from harness.config.darknet_cfg import read_cfg
+    from harness.config.sweep_file import read_sweep
+    from harness.config.targets import load_target
+    from harness.files import write_atomically
+    from harness.report.data import write_report
+    from harness.report.read import read_report
+    from harness.store.store import Store
+    from harness.sweep.fleet import Fleet
+    from harness.sweep.run import run_sweep
+
+    if not ((arguments.model or (arguments.cfg and arguments.weights)) and arguments.target):
+        raise ConfigurationError(
+            "results, or a model and --target, are required",
+            hint="Name the results folder of a sweep, or a network and a board: --model M --target pi4.",
+        )
+    if arguments.split and not arguments.dataset:
+        raise ConfigurationError("--split has no effect without --dataset", hint="Leave it out.")
+    target = load_target(arguments.target)
+    request = _request(arguments)
+    text = sweep_text(request, read_cfg(request.cfg))
+    folder: Path = arguments.results or Path("results") / f"advise-{request.name}-{target.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / _SWEEP, text.encode())
+    sweep = read_sweep(folder / _SWEEP, import_to_cache)
+    console.log(f"{folder / _SWEEP}: the sweep to run; `harness run --matrix` runs it again")
+    finished = run_sweep(sweep, folder, Fleet(arguments.boards), debug=arguments.debug)
+    with Store(folder) as store:
+        write_report(read_report(store, finished.run, sweep.name))
+    return folder
+
+
+def _request(arguments: argparse.Namespace) -> Any:
+    from harness.advice.sweep import Request
+    from harness.commands.model_options import dataset_of, model_files
+
+    cfg, weights = arguments.cfg, arguments.weights
+    calibration = arguments.calibration
+    if arguments.model is None or cfg or weights:
+        with model_files(arguments):  # refuses options that exclude each other
+            pass
+    else:
+        files = import_to_cache(arguments.model, import_options(arguments))
+        cfg, weights = files.cfg, files.weights
+        calibration = calibration or files.calibration
+    return Request(
+        cfg=cfg,
+        weights=weights,
+        source=arguments.model,
+        import_options=import_options(arguments),
+        target=arguments.target,
+        dataset=dataset_of(arguments) if arguments.dataset else None,
+        labels=arguments.labels,
+        resize=arguments.resize,
+        limit=arguments.limit,
+        calibration=calibration,
+        threads=tuple(dict.fromkeys(arguments.threads or [1])),
+        runtimes=tuple(dict.fromkeys(arguments.runtime or ())),
+    )
+
+
+def _read(folder: Path) -> tuple[Report, dict[str, Model]]:
+    """The last run, and the models of its sweep file; none if the file is gone or has changed beyond use."""
+    from harness.config.document import read_document
+    from harness.config.sweep_file import MATRIX
+    from harness.report.read import read_report
+    from harness.store.read_only import stored_results
+
+    with stored_results(folder) as store:
+        last = store.last_run()
+        if last is None:
+            raise ConfigurationError(f"{folder}: no run has a result yet", hint="Run the sweep again.")
+        report = read_report(store, *last)
+        file = store.sweep_file(last[0])
+    try:
+        models = MATRIX.read(read_document(Path(file))).models if file else ()
+    except ConfigurationError:
+        models = ()
+    return report, {model.name: model for model in models}
+
+
+def _answer(report: Report, models: dict[str, Model], limits: Limits, arguments: argparse.Namespace) -> int:
+    from harness.advice.choice import advise
+    from harness.advice.document import document
+    from harness.advice.proposals import proposals
+    from harness.advice.show import show
+    from harness.advice.words import answer, unknowns
+
+    advices: list[Advice] = []
+    documents = []
+    for rows in _groups(report.rows, arguments.target):
+        first = rows[0]
+        advice = advise(rows, limits)
+        said, unknown = answer(advice), unknowns(advice)
+        proposed = proposals(advice, models.get(first.model), first.target)
+        advices.append(advice)
+        kind = " (emulated)" if first.emulated else ""
+        about = {"model": first.model, "target": first.target, "emulated": first.emulated}
+        documents.append(about | document(advice, said, unknown, proposed))
+        if not arguments.json:
+            show(f"{first.model} on {first.target}{kind}", advice, said, unknown, proposed)
+    if arguments.json:
+        console.emit_json(documents[0] if len(documents) == 1 else documents)
+    _refuse(report, advices)
+    return 0
+
+
+def _groups(rows: Sequence[Row], target: str | None) -> list[list[Row]]:
+    """The rows of each model and target: measured and emulated ones are never compared."""
+    from harness.config.targets import load_target
+
+    wanted = load_target(target).name if target else None
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        if wanted in (None, row.target):
+            groups.setdefault((row.model, row.target, row.emulated), []).append(row)
+    if not groups:
+        names = ", ".join(dict.fromkeys(row.target for row in rows))
+        raise ConfigurationError(f"no result is of target {wanted}", hint=f"The sweep has {names}.")
+    return list(groups.values())
+
+
+def _refuse(report: Report, advices: Sequence[Advice]) -> None:
+    """Raises the error that a missing answer is, after everything has been printed."""
+    missing = [advice for advice in advices if advice.recommended is None]
+    if not missing:
+        return
+    if any(advice.rows for advice in missing):
+        raise LimitsNotMetError(
+            "no result meets the limits",
+            hint="The rows that come nearest are shown. Change the limits, or see what else can be tried.",
+        )
+    rows = [row for advice in missing for row in advice.without_result]
+    causes = "\n  ".join(sorted({row.error for row in rows if row.error}))
+    kind = CellsFailedError if any(row.status == "failed" for row in rows) else CellsSkippedError
+    raise kind(
+        f"no cell has a result:\n  {causes}",
+        hint=f"Remove the causes and run the sweep again: its results are in {report.folder}.",
+    )
