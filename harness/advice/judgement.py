@@ -104,6 +104,8 @@ def _loss(row: Row, rows: Sequence[Row], limits: Limits) -> Check:
     if change is None:
         reason = row.accuracy_change_interval_unavailable_reason or "no accuracy was evaluated"
         return Check(kind="loss", limit=limit, value=None, unknown=reason)
+    if ends and ends[0] == ends[1]:  # no picture differs: nothing to draw from, which is no certainty
+        ends = None
     return Check(kind="loss", limit=limit, value=0.0 - change, interval=ends and (-ends[1], -ends[0]))
 
 

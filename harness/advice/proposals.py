@@ -30,7 +30,7 @@ def proposals(advice: Advice, model: Model | None, target: str) -> list[Proposal
         return []
     found = []
     if any(each.row.policy != AS_IS for each in lossy):
-        search = ["harness", "search", *_model(model), *_ranges(model), "--target", target]
+        search = ["harness", "search", *_model(model), *_of_search(model), "--target", target]
         repair = ["harness", "repair", *_model(model), "--out", "repaired"]
         found = [
             Proposal(
@@ -61,9 +61,14 @@ def _model(model: Model | None) -> Iterator[str]:
         yield from ("--resize", model.resize)
 
 
-def _ranges(model: Model | None) -> Iterator[str]:
+def _of_search(model: Model | None) -> Iterator[str]:
+    """What a search needs to evaluate as the sweep did, and a repair does not take."""
     if model and isinstance(model.calibration, Path):
         yield from ("--calibration", _shown(model.calibration))
+    if model and model.labels:
+        yield from ("--labels", _shown(model.labels))
+    if model and model.limit:
+        yield from ("--limit", str(model.limit))
 
 
 def _limits(limits: Limits) -> Iterator[str]:

@@ -142,16 +142,16 @@ def _miss(check: Check) -> str:
 def _doubts(advice: Advice) -> Iterator[str]:
     """Figures so close to their limit that their interval crosses it, of the rows that decide."""
     deciding = [advice.recommended, *advice.too_lossy[:1], *(near.judged for near in advice.nearest)]
-    for each in dict.fromkeys(map(id, filter(None, deciding))):
-        one = next(judged for judged in advice.rows if id(judged) == each)
+    for one in advice.rows:
+        if not any(one is each for each in deciding):
+            continue
         for check in one.checks:
             if check.kind == "speed" and check.sure is False:
                 yield _speed_doubt(one, check)
             elif check.kind == "loss" and check.sure is False:
                 yield _loss_doubt(one, check)
-            elif check.kind == "loss" and check.value and check.interval is None:
-                reason = one.row.accuracy_change_interval_unavailable_reason or "unknown"
-                yield f"How sure the loss of {row_name(one.row)} is: no interval ({reason})."
+            elif check.kind == "loss" and check.value is not None and check.interval is None:
+                yield _loss_without_interval(one, check)
 
 
 def _speed_doubt(one: Judged, check: Check) -> str:
@@ -175,6 +175,20 @@ def _loss_doubt(one: Judged, check: Check) -> str:
         f"Whether {row_name(one.row)} loses more than {_percent(check.limit)} points: the interval"
         f"{_pictures(one.row)} holds the limit; {more}."
     )
+
+
+def _loss_without_interval(one: Judged, check: Check) -> str:
+    """Of pictures without any difference, three divided by the limit are enough: with a larger share of
+    pictures that differ, so many would all be alike in less than 5 % of cases (the rule of three; Hanley and
+    Lippman-Hand, If Nothing Goes Wrong, Is Everything All Right?, JAMA 249, 1983)."""
+    loss = f"Whether {row_name(one.row)} loses more than {_percent(check.limit)} points"
+    ends = one.row.accuracy_change_interval
+    if ends is None:
+        return f"{loss}: no interval ({one.row.accuracy_change_interval_unavailable_reason})."
+    enough = ""
+    if one.row.accuracy_metric == "top1" and check.limit > 0:
+        enough = f"; about {_rounded_up(3 / check.limit):,} without any would exclude it"
+    return f"{loss}: no difference was seen{_pictures(one.row)}{enough}."
 
 
 def _rounded_up(count: float) -> int:

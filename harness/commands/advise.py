@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import console
 from harness.commands.limit_options import positive, share
 from harness.commands.model_options import (
     add_calibration,
     add_model,
+    dataset_of,
     import_options,
     import_to_cache,
+    model_files,
     positive_number,
 )
 from harness.config.preprocessing import RESIZES
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 
     from harness.advice.choice import Advice
     from harness.advice.limits import Limits
+    from harness.advice.sweep import Request
     from harness.config.sweep import Model
+    from harness.config.sweep_models import Importer
     from harness.report.result import Report, Row
 
 _SWEEP = "sweep.yaml"
@@ -160,12 +165,13 @@ def _measured(arguments: argparse.Namespace) -> Path:
     if arguments.split and not arguments.dataset:
         raise ConfigurationError("--split has no effect without --dataset", hint="Leave it out.")
     target = load_target(arguments.target)
-    request = _request(arguments)
+    importer = cache(import_to_cache)  # the sweep file names the same model
+    request = _request(arguments, importer)
     text = sweep_text(request, read_cfg(request.cfg))
     folder: Path = arguments.results or Path("results") / f"advise-{request.name}-{target.name}"
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / _SWEEP, text.encode())
-    sweep = read_sweep(folder / _SWEEP, import_to_cache)
+    sweep = read_sweep(folder / _SWEEP, importer)
     console.log(f"{folder / _SWEEP}: the sweep to run; `harness run --matrix` runs it again")
     finished = run_sweep(sweep, folder, Fleet(arguments.boards), debug=arguments.debug)
     with Store(folder) as store:
@@ -173,30 +179,27 @@ def _measured(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def _request(arguments: argparse.Namespace) -> Any:
+def _request(arguments: argparse.Namespace, importer: Importer) -> Request:
     from harness.advice.sweep import Request
-    from harness.commands.model_options import dataset_of, model_files
 
-    cfg, weights = arguments.cfg, arguments.weights
-    calibration = arguments.calibration
-    if arguments.model is None or cfg or weights:
-        with model_files(arguments):  # refuses options that exclude each other
-            pass
-    else:
-        files = import_to_cache(arguments.model, import_options(arguments))
+    source = arguments.model and arguments.model.absolute()
+    if source and not (arguments.cfg or arguments.weights):
+        files = importer(source, import_options(arguments))
         cfg, weights = files.cfg, files.weights
-        calibration = calibration or files.calibration
+    else:
+        with model_files(arguments):  # refuses options that exclude each other
+            cfg, weights = arguments.cfg, arguments.weights
     return Request(
         cfg=cfg,
         weights=weights,
-        source=arguments.model,
+        source=source,
         import_options=import_options(arguments),
         target=arguments.target,
         dataset=dataset_of(arguments) if arguments.dataset else None,
         labels=arguments.labels,
         resize=arguments.resize,
         limit=arguments.limit,
-        calibration=calibration,
+        calibration=arguments.calibration,
         threads=tuple(dict.fromkeys(arguments.threads or [1])),
         runtimes=tuple(dict.fromkeys(arguments.runtime or ())),
     )

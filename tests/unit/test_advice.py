@@ -252,6 +252,20 @@ def test_a_loss_within_the_noise_says_how_many_pictures_would_tell() -> None:
     assert "of the same kind would tell" in doubt
 
 
+def test_pictures_without_any_difference_are_no_certainty() -> None:
+    rows = [
+        scored(timed("fp32", 100, accuracy_metric="top1"), 0.9, 0.0, images=60),
+        scored(timed("int8", 300, accuracy_metric="top1"), 0.9, 0.0, images=60),
+    ]
+    found = advice(Limits(), *rows)
+    assert found.recommended
+    assert (found.recommended.row.policy, found.recommended.loss.sure) == ("int8", None)
+    assert (
+        "Whether int8 in the engine, 1 thread loses more than 0.50 points: no difference was seen on 60 "
+        "pictures; about 600 without any would exclude it."
+    ) in unknowns(found)
+
+
 def test_nothing_meets_the_limits_and_the_nearest_rows_say_by_how_much() -> None:
     rows = [
         scored(timed("fp32", 100, peak_rss_bytes=9 * MIB), 0.9, 0),
