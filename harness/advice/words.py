@@ -26,6 +26,8 @@ _PLANNED = (
 def answer(advice: Advice) -> list[str]:
     """The recommendation and the reason for it, or what comes nearest."""
     chosen = advice.recommended
+    if not advice.rows:
+        return ["No cell has a result."]
     if chosen is None:
         return [f"No result meets {limits_in_words(advice)}.", *map(_near, advice.nearest)]
     sentences = [f"Take {row_name(chosen.row)}: {_speed(chosen.row)}, {_memory(chosen)}, {_loss(chosen)}."]
@@ -200,9 +202,16 @@ def _rounded_up(count: float) -> int:
 def _missing_figures(rows: Sequence[Judged]) -> Iterator[str]:
     """Rows that cannot be judged because a figure is unknown, once for each reason."""
     concerned: dict[tuple[Kind, str], list[str]] = {}
+    evaluated = any(each.row.accuracy is not None for each in rows)
+    if rows and not evaluated:
+        yield (
+            "Loss: no accuracy was evaluated, so only fp32 can be recommended. Name pictures with --dataset, "
+            "or in the sweep."
+        )
     for each in rows:
         for check in each.unknown:
-            concerned.setdefault((check.kind, check.unknown), []).append(row_name(each.row))
+            if check.kind != "loss" or evaluated:
+                concerned.setdefault((check.kind, check.unknown), []).append(row_name(each.row))
     for (kind, reason), names in concerned.items():
         which = "; ".join(names) if len(names) <= 3 else f"{len(names)} rows"
         yield f"{kind.capitalize()} of {which}: {reason}."

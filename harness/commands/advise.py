@@ -146,6 +146,7 @@ def _refuse_options_of_measuring(arguments: argparse.Namespace) -> None:
 
 def _measured(arguments: argparse.Namespace) -> Path:
     """Runs the sweep of the options, which is written beside its results, and returns their folder."""
+    from harness.accuracy.evaluate import check_dataset
     from harness.advice.sweep import sweep_text
     from harness.config.darknet_cfg import read_cfg
     from harness.config.sweep_file import read_sweep
@@ -167,6 +168,8 @@ def _measured(arguments: argparse.Namespace) -> Path:
     target = load_target(arguments.target)
     importer = cache(import_to_cache)  # the sweep file names the same model
     request = _request(arguments, importer)
+    if request.dataset:
+        check_dataset(request.cfg, request.dataset, request.labels, agreement=True)
     text = sweep_text(request, read_cfg(request.cfg))
     folder: Path = arguments.results or Path("results") / f"advise-{request.name}-{target.name}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -206,6 +206,9 @@ def test_unknown_loss_is_no_answer_but_for_fp32() -> None:
     found = advice(Limits(), timed("fp32", 100, **unknown), timed("int8", 300, **unknown))
     assert found.recommended
     assert found.recommended.row.policy == "fp32"
+    (said,) = [line for line in unknowns(found) if line.startswith("Loss")]
+    assert said.startswith("Loss: no accuracy was evaluated, so only fp32 can be recommended.")
+    found = advice(Limits(), timed("fp32", 100), timed("int8", 300, **unknown))
     assert "Loss of int8 in the engine, 1 thread: this cell has no accuracy." in unknowns(found)
 
 

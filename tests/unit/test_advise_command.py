@@ -96,7 +96,7 @@ def test_without_any_result_the_causes_are_the_error(
     assert advise(tmp_path) == 6
     printed = capsys.readouterr()
     assert "no compiler" in printed.err
-    assert "No result" in printed.out
+    assert "No cell has a result." in printed.out
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,14 @@ def test_wrong_usage_is_one_error(
     printed = capsys.readouterr()
     assert said in printed.err
     assert "Traceback" not in printed.err
+
+
+def test_a_missing_data_set_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = ["--cfg", DIGITS / "digits.cfg", "--weights", DIGITS / "digits.weights"]
+    out = tmp_path / "out"
+    assert advise(*network, "--target", "host", "--dataset", tmp_path / "no", "--results", out) == 2
+    assert str(tmp_path / "no") in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_the_sweep_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:
