@@ -32,8 +32,10 @@ class Check:
 
     @property
     def met(self) -> bool | None:
-        """Whether the figure meets the limit; None: the figure is unknown."""
-        return None if self.value is None else self._beyond(self.value) <= ROUNDING
+        """Whether the figure meets the limit; None: the figure is unknown. No loss exceeds a limit of 1."""
+        if self.value is None:
+            return True if self.kind == "loss" and self.limit >= 1 else None
+        return self._beyond(self.value) <= ROUNDING
 
     @property
     def sure(self) -> bool | None:

@@ -207,7 +207,8 @@ def test_unknown_loss_is_no_answer_but_for_fp32() -> None:
     assert found.recommended
     assert found.recommended.row.policy == "fp32"
     (said,) = [line for line in unknowns(found) if line.startswith("Loss")]
-    assert said.startswith("Loss: no accuracy was evaluated, so only fp32 can be recommended.")
+    assert said.startswith("Loss: no accuracy was evaluated, so only fp32 meets a limit of it.")
+    assert recommended(Limits(max_drop=1.0), timed("fp32", 100), timed("int8", 300, **unknown)) == "int8"
     found = advice(Limits(), timed("fp32", 100), timed("int8", 300, **unknown))
     assert "Loss of int8 in the engine, 1 thread: this cell has no accuracy." in unknowns(found)
 
