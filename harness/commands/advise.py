@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.advice.sweep import Request
     from harness.config.sweep import Model
     from harness.config.sweep_models import Importer
-    from harness.report.result import Report, Row
+    from harness.report.result import Report
 
 _SWEEP = "sweep.yaml"
 _OF_MEASURING = (
@@ -117,6 +117,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from harness.advice.limits import Limits
+    from harness.advice.results import read_results
 
     limits = Limits(
         max_drop=arguments.max_drop,
@@ -129,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = _measured(arguments)
     else:
         _refuse_options_of_measuring(arguments)
-    report, models = _read(folder)
+    report, models = read_results(folder)
     return _answer(report, models, limits, arguments)
 
 
@@ -208,36 +209,17 @@ def _request(arguments: argparse.Namespace, importer: Importer) -> Request:
     )
 
 
-def _read(folder: Path) -> tuple[Report, dict[str, Model]]:
-    """The last run, and the models of its sweep file; none if the file is gone or has changed beyond use."""
-    from harness.config.document import read_document
-    from harness.config.sweep_file import MATRIX
-    from harness.report.read import read_report
-    from harness.store.read_only import stored_results
-
-    with stored_results(folder) as store:
-        last = store.last_run()
-        if last is None:
-            raise ConfigurationError(f"{folder}: no run has a result yet", hint="Run the sweep again.")
-        report = read_report(store, *last)
-        file = store.sweep_file(last[0])
-    try:
-        models = MATRIX.read(read_document(Path(file))).models if file else ()
-    except ConfigurationError:
-        models = ()
-    return report, {model.name: model for model in models}
-
-
 def _answer(report: Report, models: dict[str, Model], limits: Limits, arguments: argparse.Namespace) -> int:
     from harness.advice.choice import advise
     from harness.advice.document import document
     from harness.advice.proposals import proposals
+    from harness.advice.results import groups
     from harness.advice.show import show
     from harness.advice.words import answer, unknowns
 
     advices: list[Advice] = []
     documents = []
-    for rows in _groups(report.rows, arguments.target):
+    for rows in groups(report.rows, arguments.target):
         first = rows[0]
         advice = advise(rows, limits)
         said, unknown = answer(advice), unknowns(advice)
@@ -252,21 +234,6 @@ def _answer(report: Report, models: dict[str, Model], limits: Limits, arguments:
         console.emit_json(documents[0] if len(documents) == 1 else documents)
     _refuse(report, advices)
     return 0
-
-
-def _groups(rows: Sequence[Row], target: str | None) -> list[list[Row]]:
-    """The rows of each model and target: measured and emulated ones are never compared."""
-    from harness.config.targets import load_target
-
-    wanted = load_target(target).name if target else None
-    groups: dict[object, list[Row]] = {}
-    for row in rows:
-        if wanted in (None, row.target):
-            groups.setdefault((row.model, row.target, row.emulated), []).append(row)
-    if not groups:
-        names = ", ".join(dict.fromkeys(row.target for row in rows))
-        raise ConfigurationError(f"no result is of target {wanted}", hint=f"The sweep has {names}.")
-    return list(groups.values())
 
 
 def _refuse(report: Report, advices: Sequence[Advice]) -> None:
