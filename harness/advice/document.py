@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.advice.choice import Advice
-from harness.advice.judgement import Judged, memory_of, speed_interval_of
+from harness.advice.judgement import Judged
 from harness.advice.proposals import Proposal
 from harness.measure.spec import CellSpec
+from harness.report.choice import memory_of, speed_interval_of
 from harness.report.result import Row
 
 _IDENTITY = [name for name in CellSpec.__dataclass_fields__ if name != "note"]

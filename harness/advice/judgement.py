@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.advice.limits import Check, Limits
+from harness.report.choice import memory_of, speed_interval_of
 from harness.report.comparison import BASELINE, accuracy_reach, speed_of
 from harness.report.result import Row
 
@@ -52,23 +53,6 @@ def judged(rows: Sequence[Row], limits: Limits) -> list[Judged]:
     """The rows that have a result. `rows` are those of one model on one target."""
     done = [row for row in rows if row.status == "done"]
     return [Judged(row=row, checks=tuple(_checks(row, done, limits))) for row in done]
-
-
-def memory_of(row: Row) -> int | None:
-    """The peak of the process; of an emulated row, whose process is the emulator's, what the engine plans."""
-    if not row.emulated:
-        return row.peak_rss_bytes
-    if row.arena_bytes is None or row.weight_bytes is None:
-        return None
-    return row.arena_bytes + row.weight_bytes
-
-
-def speed_interval_of(row: Row) -> tuple[float, float] | None:
-    """The interval of the frames per second: at 95 %, of predicted ones at 90 %."""
-    if not row.emulated:
-        return row.fps_interval
-    low, high = row.predicted_low_ms, row.predicted_high_ms
-    return (1e3 / high, 1e3 / low) if low and high else None
 
 
 def _checks(row: Row, rows: Sequence[Row], limits: Limits) -> Iterator[Check]:

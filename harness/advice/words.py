@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from harness.advice.choice import MIB, Advice, Nearest, pictures_to_tell
-from harness.advice.judgement import Judged, speed_interval_of
+from harness.advice.judgement import Judged
 from harness.advice.limits import Check, Kind, Limits
 from harness.config.sweep import Build
+from harness.report.choice import speed_interval_of
 from harness.report.comparison import BASELINE
 from harness.report.notes import cause_notes, reliability_notes
 from harness.report.result import Row
