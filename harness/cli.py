@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "run a sweep",
     "report": "show the results of a sweep again",
     "compare": "compare two runs and find regressions",
+    "history": "show the trend of many runs and find steps in it",
     "predict": "predict a board's speed from an emulated run",
     "eval": "measure accuracy on the host",
     "detect": "detect objects in pictures",

@@ -92,7 +92,7 @@ def _difference(pair: Pair, same_store: bool) -> Difference:
         value_b=value_b,
         ratio=value_b / value_a,
         reason=None if same else why_untested(len(a.rounds), len(b.rounds)),
-        changes=list(_changes(a.row, b.row)),
+        changes=list(changes_between(a.row, b.row)),
         rounds_a=len(a.rounds),
         rounds_b=len(b.rounds),
     )
@@ -114,7 +114,7 @@ def _exact(a: Row, b: Row, same: bool) -> Difference:
         b=b,
         outcome="not tested",
         instruction_ratio=instructions or None,
-        changes=list(_changes(a, b)),
+        changes=list(changes_between(a, b)),
     )
     if a.predicted_ms and b.predicted_ms:
         found = replace(found, figure="predicted_ms", value_a=a.predicted_ms, value_b=b.predicted_ms)
@@ -163,7 +163,7 @@ def _is_regression(difference: Difference, limit: float | None) -> bool:
     return slower or (difference.instruction_ratio or 0) > 1 + limit
 
 
-def _changes(a: Row, b: Row) -> Iterator[Change]:
+def changes_between(a: Row, b: Row) -> Iterator[Change]:
     """The exact figures that differ. Those that one side does not know are not compared."""
     names = ["arena_bytes", "weight_bytes", "isa"]
     names += ["instructions"] if a.emulated or (a.instructions_isa and b.instructions_isa) else []

@@ -57,7 +57,7 @@ def notes(comparison: Comparison) -> list[str]:
         if cells:
             found.append(f"Only in {label}: {_named(cells)}.")
     for label, side in (("A", comparison.a), ("B", comparison.b)):
-        if later := sum(cell.measured_later for cell in side.cells):
+        if later := sum(cell.measured_in > side.run.id for cell in side.cells):
             found.append(
                 f"{label}: {later} of {len(side.cells)} cells were measured again by a later run with "
                 "--fresh, which replaced the samples of this run."

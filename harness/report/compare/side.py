@@ -26,7 +26,7 @@ class MeasuredCell:
     key: str
     rounds: Sequence[Sequence[int]]  # nanoseconds; none if it was emulated or has no result
     environment: Mapping[str, str]  # of the harness's machine when the cell was measured
-    measured_later: bool = False  # a later run with --fresh has replaced the result of this run
+    measured_in: int  # the run that its result is from; with --fresh, a later run replaces results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,23 +51,27 @@ def read_side(name: str) -> Side:
     """Reads a run. Raises ConfigurationError if the folder has no results, or no such run."""
     folder, number = run_named(name)
     with stored_results(folder) as store:
-        run = _run(store, number)
-        environment = cache(store.environment)  # cells of a run share it
-        report = read_report(store, run.id, run.sweep)
-        cells = []
-        for planned, row in zip(store.planned(run.id), report.rows, strict=True):
-            measured_in = store.measured_in(planned.key) or run.id
-            timed = row.fps is not None and not row.emulated
-            cells.append(
-                MeasuredCell(
-                    row=row,
-                    key=planned.key,
-                    rounds=in_rounds(store.samples_ns(planned.key), row.rounds) if timed else (),
-                    environment=environment(measured_in),
-                    measured_later=measured_in > run.id,
-                )
+        return read_run(store, _run(store, number))
+
+
+def read_run(store: StoreReader, run: StoredRun) -> Side:
+    """Reads a run of an open store."""
+    environment = cache(store.environment)  # cells of a run share it
+    report = read_report(store, run.id, run.sweep)
+    cells = []
+    for planned, row in zip(store.planned(run.id), report.rows, strict=True):
+        measured_in = store.measured_in(planned.key) or run.id
+        timed = row.fps is not None and not row.emulated
+        cells.append(
+            MeasuredCell(
+                row=row,
+                key=planned.key,
+                rounds=in_rounds(store.samples_ns(planned.key), row.rounds) if timed else (),
+                environment=environment(measured_in),
+                measured_in=measured_in,
             )
-    return Side(folder=folder, run=run, cells=cells)
+        )
+    return Side(folder=store.folder, run=run, cells=cells)
 
 
 def _run(store: StoreReader, number: int | None) -> StoredRun:
