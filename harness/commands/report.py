@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import console
 from harness.commands.limit_options import add_limits, limits_of
 from harness.commands.model_options import import_to_cache
 from harness.commands.run import default_folder
 from harness.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from harness.report.result import Report
+
+_PROFILES = ("perfetto", "model-explorer")  # show layers
+_FORMATS = ("markdown", "html", "csv", "parquet", *_PROFILES)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,33 +29,74 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("table", "markdown", "html"),
-        help="output format (default: table); not with --json",
+        choices=("table", *_FORMATS),
+        help="output format (default: table); not with --json. csv and parquet: a row for each cell, or with "
+        "--layers for each layer; perfetto: a trace of the layers; model-explorer: the layers' times of one "
+        "cell as node data",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write to this file instead of standard output"
+    )
+    parser.add_argument(
+        "--cell",
+        metavar="WORDS",
+        help='only cells whose name contains this, for example "digits int8 1 thread"',
     )
     parser.add_argument(
         "--layers",
         action="store_true",
-        help="also show the measured or predicted time of each layer, as tables or with --json",
+        help="also show the measured or predicted time of each layer, as tables, as rows or with --json",
     )
     add_limits(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness.config.sweep_file import read_sweep
+    from harness.files import write_atomically
     from harness.report.data import data
-    from harness.report.html import html
     from harness.report.layers import print_report_layers
-    from harness.report.markdown import markdown
-    from harness.report.read import read_report
     from harness.report.terminal import print_report
-    from harness.store.read_only import stored_results
 
-    if arguments.json and arguments.format is not None:
+    form = arguments.format
+    if arguments.json and form is not None:
         raise ConfigurationError(
-            f"--json and --format {arguments.format} exclude each other",
+            f"--json and --format {form} exclude each other",
             hint="Leave one of them out.",
         )
+    _check_out(arguments)
     folder = arguments.results or default_folder(read_sweep(arguments.matrix, import_to_cache))
+    report = _read(folder, arguments)
+    if form in _FORMATS:
+        content = _content(report, form, layers=arguments.layers)
+        if arguments.out is not None:
+            write_atomically(arguments.out, content)
+        else:
+            print(content.decode(), end="")
+    elif arguments.json:
+        console.emit_json(data(report))
+    else:
+        print_report(report)
+        print_report_layers(report)
+    return 0
+
+
+def _check_out(arguments: argparse.Namespace) -> None:
+    form = arguments.format
+    if arguments.out is None:
+        if form == "parquet":
+            raise ConfigurationError(
+                "--format parquet writes a file", hint="Name it, for example --out report.parquet."
+            )
+    elif form not in _FORMATS:
+        raise ConfigurationError("--out needs --format", hint=f"Choose one of {', '.join(_FORMATS)}.")
+
+
+def _read(folder: Path, arguments: argparse.Namespace) -> Report:
+    from harness.report.read import read_report
+    from harness.store.read_only import stored_results
+
+    form: str | None = arguments.format
+    cell: str | None = arguments.cell
     with stored_results(folder) as store:
         last = store.last_run()
         if last is None:
@@ -54,15 +104,39 @@ def run(arguments: argparse.Namespace) -> int:
         report = read_report(
             store,
             *last,
-            layers=arguments.layers,
-            details=arguments.format == "html",
+            layers=arguments.layers or form in _PROFILES,
+            details=form == "html",
             limits=limits_of(arguments),
         )
-    if arguments.json:
-        console.emit_json(data(report))
-    elif arguments.format in ("markdown", "html"):
-        print({"markdown": markdown, "html": html}[arguments.format](report), end="")
-    else:
-        print_report(report)
-        print_report_layers(report)
-    return 0
+    if cell is None:
+        return report
+    rows = [row for row in report.rows if cell == row.name] or [
+        row for row in report.rows if cell in row.name
+    ]
+    if not rows:
+        raise ConfigurationError(
+            f"no cell's name contains {cell!r}", hint=f"The first cell is {report.rows[0].name!r}."
+        )
+    return replace(report, rows=rows)
+
+
+def _content(report: Report, form: str, *, layers: bool) -> bytes:
+    """The report as a file of this format."""
+    from harness.report.formats.csv import csv_table
+    from harness.report.formats.model_explorer import node_data
+    from harness.report.formats.parquet import parquet_table
+    from harness.report.formats.records import cell_columns, layer_columns
+    from harness.report.formats.trace import trace
+    from harness.report.html import html
+    from harness.report.markdown import markdown
+
+    columns = layer_columns() if layers else cell_columns()
+    writers: dict[str, Callable[[], bytes]] = {
+        "markdown": lambda: markdown(report).encode(),
+        "html": lambda: html(report).encode(),
+        "csv": lambda: csv_table(report, columns),
+        "parquet": lambda: parquet_table(report, columns),
+        "perfetto": lambda: trace(report),
+        "model-explorer": lambda: node_data(report),
+    }
+    return writers[form]()

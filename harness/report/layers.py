@@ -40,7 +40,12 @@ def print_report_layers(report: Report) -> None:
             print_layers(f"{report.sweep}: {row.name}", heading, [_time(row, layer) for layer in row.layers])
 
 
+def nanoseconds(row: Row, layer: LayerResult) -> int | None:
+    """The predicted time of a layer of an emulated cell, and the measured one of another."""
+    return layer.predicted_ns if row.emulated else layer.ns
+
+
 def _time(row: Row, layer: LayerResult) -> LayerTime:
-    nanoseconds = layer.predicted_ns if row.emulated else layer.ns
-    milliseconds = None if nanoseconds is None else nanoseconds / 1e6
+    time = nanoseconds(row, layer)
+    milliseconds = None if time is None else time / 1e6
     return layer.index, layer.type, layer.executed, layer.isa, layer.algorithm, milliseconds

@@ -1,0 +1,1 @@
+"""A report in the formats of other programs, a module for each."""

@@ -1,0 +1,38 @@
+"""The layers' times of a cell as node data for Google's Model Explorer, which colours a graph with them."""
+
+from __future__ import annotations
+
+import json
+
+from harness.errors import ConfigurationError
+from harness.report.formats.trace import no_profile
+from harness.report.layers import nanoseconds
+from harness.report.result import Report
+
+_COLOURS = ("#ffffff", "#d84315")  # from the fastest layer to the slowest
+
+
+def node_data(report: Report) -> bytes:
+    """The milliseconds of each layer, by the tensors' names in a file of `harness export --format onnx`.
+
+    Raises ConfigurationError if the report has not exactly one cell with a profile.
+    """
+    profiled = [row for row in report.rows if row.layers]
+    if not profiled:
+        raise no_profile(report)
+    if len(profiled) > 1:
+        raise ConfigurationError(
+            f"--format model-explorer takes one cell; {len(profiled)} have the times of their layers",
+            hint=f'Choose one, for example with --cell "{profiled[0].name}".',
+        )
+    (row,) = profiled
+    data = {
+        "name": f"{'predicted ms' if row.emulated else 'ms'}: {row.name}",
+        "results": {
+            name: {"value": (nanoseconds(row, layer) or 0) / 1e6}
+            for layer in row.layers
+            for name in (f"{layer.type}_{layer.index}", f"head_{layer.index}")  # of a tensor; of an output
+        },
+        "gradient": [{"stop": float(stop), "bgColor": colour} for stop, colour in enumerate(_COLOURS)],
+    }
+    return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
