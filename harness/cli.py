@@ -38,7 +38,7 @@ COMMANDS = {
     "targets": "list the targets",
     "boards": "list the boards",
     "doctor": "check what this machine or a target has, and install what is missing",
-    "schema": "print the JSON schema of sweep, targets or boards files",
+    "schema": "print the JSON schema of a configuration file or of a command's JSON",
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from documented import undocumented
+from documented import expect_valid, undocumented
 from hypothesis import settings
 from started_processes import end_what_was_started, findable_as, signals_passed_on
 
@@ -85,7 +85,7 @@ def _talkative() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _documented(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that docs/reference.md names all JSON keys that a command prints in a test."""
+    """Checks JSON that commands print in tests: docs/reference.md names its keys, and it fits its schema."""
     emit = console.emit_json
 
     def checked(document: object) -> None:
@@ -96,6 +96,7 @@ def _documented(monkeypatch: pytest.MonkeyPatch) -> None:
                 command = "A failure of any command" if command == "cli" else command
                 unknown = undocumented(command, document)
                 assert not unknown, f"docs/reference.md does not name these keys of {command}: {unknown}"
+                expect_valid(command, document)
         emit(document)
 
     monkeypatch.setattr(console, "emit_json", checked)

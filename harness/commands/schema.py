@@ -1,4 +1,4 @@
-"""`harness schema`: prints the JSON schema of a kind of configuration file, for editors."""
+"""`harness schema`: prints the JSON schema of a kind of configuration file, or of a command's --json."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from harness.config.validation import Schema
 
 KINDS = ("sweep", "targets", "boards")
+COMMANDS = ("report", "compare", "history")  # whose --json has a schema
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "kind", choices=KINDS, nargs="?", default="sweep", help="kind of file (default: %(default)s)"
+        "kind",
+        choices=(*KINDS, *COMMANDS),
+        nargs="?",
+        default="sweep",
+        help="kind of file, or command that prints JSON (default: %(default)s)",
     )
 
 
@@ -25,10 +30,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def schema_of(kind: str) -> Schema:
-    """The JSON schema of one of KINDS."""
+    """The JSON schema of one of KINDS or COMMANDS."""
     from harness.boards import inventory
     from harness.config import sweep_file, targets
+    from harness.report.schema import json_schema
 
+    if kind in COMMANDS:
+        return json_schema(kind)
     schemas = {
         "sweep": sweep_file.json_schema,
         "targets": targets.json_schema,

@@ -9,15 +9,14 @@ from typing import Any
 from harness.files import write_atomically
 from harness.report.html import html
 from harness.report.markdown import markdown
-from harness.report.result import Report, Row
+from harness.report.result import INTERNAL, VERSION, Report, Row
 from harness.report.verdict import verdicts
-
-_INTERNAL = ("mean_time", "resampled", "details")  # only for comparisons and charts
 
 
 def data(report: Report) -> dict[str, Any]:
     """The report as JSON values. Times of cells that are `emulated` are the emulator's, not a board's."""
     return {
+        "schema_version": VERSION,
         "sweep": report.sweep,
         "results": str(report.folder),
         "environment": dict(report.environment),
@@ -32,7 +31,7 @@ def data(report: Report) -> dict[str, Any]:
 
 def _cell(row: Row) -> dict[str, Any]:
     cell = asdict(replace(row, mean_time=None, resampled=None, details=None))
-    return {name: value for name, value in cell.items() if name not in _INTERNAL}
+    return {name: value for name, value in cell.items() if name not in INTERNAL}
 
 
 def write_report(report: Report) -> None:

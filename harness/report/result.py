@@ -14,6 +14,9 @@ from harness.measure.spec import CellSpec
 from harness.report.limits import UNLIMITED, Limits
 from harness.runtimes.base import LayerResult
 
+VERSION = 1  # of the keys of JSON documents: harness/report/schema.py
+INTERNAL = ("mean_time", "resampled", "details")  # fields of rows that are for comparisons, not for readers
+
 
 @dataclass(frozen=True)
 class Resampled:
@@ -67,7 +70,7 @@ class Row(CellResult, CellSpec):
     speedup_vs_previous: float | None = None  # times as fast as the step before
     speedup_vs_first: float | None = None
     layers: Sequence[LayerResult] = ()  # if requested
-    mean_time: MeanTime | None = None  # these two are for comparisons, not for readers
+    mean_time: MeanTime | None = None  # INTERNAL, like the next one
     resampled: Resampled | None = None
     details: Details | None = None
 

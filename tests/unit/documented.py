@@ -1,11 +1,14 @@
-"""Parses docs/reference.md: the keys of each command's JSON, exit statuses, and queries."""
+"""What is said of JSON: docs/reference.md, whose keys, exit statuses and queries are parsed, and schemas."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+from jsonschema import Draft202012Validator
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 
@@ -44,6 +47,26 @@ def _paths(value: object, path: str) -> Iterator[str]:
             yield from _paths(inner, f"{path}[]")
     else:
         yield path
+
+
+def expect_valid(command: str, document: object) -> None:
+    """Checks a document of a command that has a schema."""
+    from harness.commands.schema import COMMANDS
+
+    if command in COMMANDS:
+        errors = [
+            error.message for error in _validator(command).iter_errors(json.loads(json.dumps(document)))
+        ]
+        assert not errors, f"JSON of {command} does not fit `harness schema {command}`: {errors[:3]}"
+
+
+@cache
+def _validator(command: str) -> Draft202012Validator:
+    from harness.commands.schema import schema_of
+
+    schema = schema_of(command)
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
 
 
 def statuses() -> dict[int, str]:

@@ -10,7 +10,7 @@ from harness.measure.spec import CellSpec
 from harness.report.compare.comparison import Comparison, verdict
 from harness.report.compare.difference import Difference
 from harness.report.compare.side import MeasuredCell, Side
-from harness.report.result import Row
+from harness.report.result import VERSION, Row
 from harness.store.reader import SPEC_COLUMNS
 
 _OUTCOMES = ("slower", "faster", "no difference", "same result", "not tested", "no result")
@@ -20,6 +20,7 @@ def data(comparison: Comparison) -> dict[str, Any]:
     """The comparison as JSON values."""
     counts = comparison.counts
     return {
+        "schema_version": VERSION,
         "verdict": verdict(comparison),
         "regression": bool(comparison.regressions),
         "fail_on": comparison.limit,

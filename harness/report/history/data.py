@@ -7,12 +7,14 @@ from typing import Any
 
 from harness.report.history.history import History, verdict
 from harness.report.history.series import Point, Series
+from harness.report.result import VERSION
 from harness.store.reader import SPEC_COLUMNS
 
 
 def data(found: History) -> dict[str, Any]:
     """The history as JSON values."""
     return {
+        "schema_version": VERSION,
         "verdict": verdict(found),
         "regression": bool(found.regressions),
         "fail_on": found.limit,

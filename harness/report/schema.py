@@ -1,0 +1,113 @@
+"""JSON schemas of the documents that `report`, `compare` and `history` print with --json.
+
+They are made from the types of the values, so a new field is in them. VERSION rises when a key goes, is
+renamed, or gets another type or unit; new keys do not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+
+from harness.measure.spec import CellSpec
+from harness.report.compare.conditions import Unlike
+from harness.report.compare.difference import Change, Difference, Figure
+from harness.report.result import INTERNAL, VERSION, Row
+
+_Type = Any  # an annotation
+
+
+def schemas() -> dict[str, type]:
+    """The type of each command's document."""
+    return {"report": _report(), "compare": _compare(), "history": _history()}
+
+
+def json_schema(command: str) -> dict[str, object]:
+    """The schema (draft 2020-12) of a command's document."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:harness:{command}:{VERSION}",
+        **msgspec.json.schema(schemas()[command]),
+    }
+
+
+def _report() -> type:
+    return _record(
+        "Report",
+        schema_version=Literal[1],
+        sweep=str,
+        results=str,
+        environment=Mapping[str, str],
+        counts=Mapping[str, int],
+        cells=list[_record("Cell", **_hints(Row, without=INTERNAL))],  # type: ignore[misc]
+    )
+
+
+def _compare() -> type:
+    side = _record("Run", results=str, run=int, sweep=str, started=float)
+    cell = _record(
+        "Comparison",
+        **_hints(CellSpec),
+        differs=Mapping[str, str | int | bool],
+        **_hints(Difference, without=("a", "b")),
+        throttled_a=bool | None,
+        throttled_b=bool | None,
+    )
+    alone = _record("Alone", **_hints(CellSpec), status=get_type_hints(Row)["status"])
+    return _record(
+        "Compare",
+        schema_version=Literal[1],
+        verdict=str,
+        regression=bool,
+        fail_on=float | None,
+        a=side,
+        b=side,
+        counts=Mapping[str, int],
+        unlike=list[Unlike],
+        noted=list[Unlike],
+        cells=list[cell],  # type: ignore[valid-type]
+        only_a=list[alone],  # type: ignore[valid-type]
+        only_b=list[alone],  # type: ignore[valid-type]
+    )
+
+
+def _history() -> type:
+    run = _record("Run", name=str, run=int, sweep=str, started=float, commit=str | None)
+    point = _record("Point", run=int, value=float, throttled=bool | None)
+    step = _record(
+        "Step", run=int, before=float, after=float, ratio=float, noted=list[Unlike], changes=list[Change]
+    )
+    cell = _record(
+        "Series",
+        **_hints(CellSpec),
+        board=str | None,
+        conditions=str,
+        figure=Figure,
+        first=float,
+        last=float,
+        change=float,
+        regression=bool,
+        reason=str | None,
+        points=list[point],  # type: ignore[valid-type]
+        steps=list[step],  # type: ignore[valid-type]
+    )
+    return _record(
+        "History",
+        schema_version=Literal[1],
+        verdict=str,
+        regression=bool,
+        fail_on=float | None,
+        runs=list[run],  # type: ignore[valid-type]
+        cells=list[cell],  # type: ignore[valid-type]
+    )
+
+
+def _record(name: str, /, **kinds: _Type) -> type:
+    """A type with these keys, all of which a document has."""
+    return msgspec.defstruct(name, list(kinds.items()), kw_only=True)
+
+
+def _hints(kind: type, without: tuple[str, ...] = ()) -> dict[str, _Type]:
+    return {name: hint for name, hint in get_type_hints(kind).items() if name not in without}
