@@ -39,9 +39,10 @@ def runs_of_commits(revision: str, folders: Sequence[Path]) -> list[DatedRun]:
     """All runs in the folders as any commit of a branch has them. Raises ConfigurationError if git has none,
     or if results are damaged."""
     runs = []
-    for commit, name, folder in committed_results(revision, folders):
-        console.log(f"commit {commit[:10]}: {name}")
-        runs += [DatedRun(name=found, side=side, commit=commit) for found, side in _read(folder, name)]
+    with console.progress("versions of results", None) as progress:
+        for commit, name, folder in committed_results(revision, folders):
+            runs += [DatedRun(name=found, side=side, commit=commit) for found, side in _read(folder, name)]
+            progress.advance()
     return runs
 
 

@@ -61,7 +61,10 @@ def number(series: Series, value: float) -> str:
 
 def _table(found: History, emulated: bool, target: str, kind: str, rows: Sequence[Series]) -> Table:
     def since(series: Series) -> str:
-        return found.run_of(series, series.steps[-1]).name if series.steps else NOTHING
+        if not series.steps:
+            return NOTHING
+        run = found.run_of(series, series.steps[-1])
+        return run.commit[:10] or run.name
 
     def step(series: Series) -> str:
         mark = f"{_REGRESSION} " if found.is_regression(series) else ""
