@@ -105,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.prediction.engine_run import profile_emulated
     from harness.prediction.llvm import find_llvm
     from harness.prediction.predictor import find_predictor
+    from harness.report.result import VERSION
 
     targets = [load_target(name) for name in arguments.target]
     predictors = {target.name: find_predictor(target) for target in targets}
@@ -123,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number in dict.fromkeys(arguments.threads or [1])
     ]
     if arguments.json:
-        console.emit_json({"predictions": rows, "llvm": str(find_llvm())})
+        console.emit_json({"schema_version": VERSION, "predictions": rows, "llvm": str(find_llvm())})
     else:
         _print(rows, layers=arguments.layers)
     return 0

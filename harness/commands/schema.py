@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from harness.config.validation import Schema
 
 KINDS = ("sweep", "targets", "boards")
-COMMANDS = ("report", "compare", "history")  # whose --json has a schema
+COMMANDS = ("report", "compare", "history", "predict")  # whose --json has a schema
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

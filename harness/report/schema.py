@@ -1,4 +1,4 @@
-"""JSON schemas of the documents that `report`, `compare` and `history` print with --json.
+"""JSON schemas of the documents that `report`, `compare`, `history` and `predict` print with --json.
 
 They are made from the types of the values, so a new field is in them. VERSION rises when a key goes, is
 renamed, or gets another type or unit; new keys do not change it.
@@ -12,6 +12,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from harness.measure.spec import CellSpec
+from harness.prediction.engine_run import LayerDescription
 from harness.report.compare.conditions import Unlike
 from harness.report.compare.difference import Change, Difference, Figure
 from harness.report.result import INTERNAL, VERSION, Row
@@ -21,7 +22,7 @@ _Type = Any  # an annotation
 
 def schemas() -> dict[str, type]:
     """The type of each command's document."""
-    return {"report": _report(), "compare": _compare(), "history": _history()}
+    return {"report": _report(), "compare": _compare(), "history": _history(), "predict": _predict()}
 
 
 def json_schema(command: str) -> dict[str, object]:
@@ -101,6 +102,30 @@ def _history() -> type:
         fail_on=float | None,
         runs=list[run],  # type: ignore[valid-type]
         cells=list[cell],  # type: ignore[valid-type]
+    )
+
+
+def _predict() -> type:
+    """Without --calibrate, which prints a fit instead of predictions."""
+    layer = _record("Layer", **_hints(LayerDescription), predicted_ms=float | None)
+    prediction = _record(
+        "Prediction",
+        policy=str,
+        target=str,
+        threads=int,
+        **dict.fromkeys(("predicted_ms", "predicted_low_ms", "predicted_high_ms", "predicted_fps"), float),
+        **dict.fromkeys(
+            ("compute_ms", "memory_ms", "instructions", "bytes_moved", "prediction_error"), float
+        ),
+        prediction_validated=bool,
+        prediction_coefficients_of=str | None,
+        layers=list[layer],  # type: ignore[valid-type]
+    )
+    return _record(
+        "Predict",
+        schema_version=Literal[1],
+        predictions=list[prediction],  # type: ignore[valid-type]
+        llvm=str,
     )
 
 

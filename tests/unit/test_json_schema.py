@@ -70,6 +70,7 @@ def test_the_page_names_every_key_of_a_schema(command: str) -> None:
     assert sorted(top["required"]) == sorted(top["properties"])
     named = {key.split(".")[0].removesuffix("[]") for key in keys(command)}
     assert set(top["properties"]) - named == set()
-    cell: Any = definitions[top["properties"]["cells"]["items"]["$ref"].rpartition("/")[2]]
-    named = {key.split(".")[1].removesuffix("[]") for key in keys(command) if key.startswith("cells[].")}
+    rows = "predictions" if command == "predict" else "cells"
+    cell: Any = definitions[top["properties"][rows]["items"]["$ref"].rpartition("/")[2]]
+    named = {key.split(".")[1].removesuffix("[]") for key in keys(command) if key.startswith(f"{rows}[].")}
     assert set(cell["properties"]) - named == set()
