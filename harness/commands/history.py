@@ -27,7 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         type=limit,
         metavar="PERCENT",
-        help="end with status 7 if the last step of a cell is a slow-down by more than this, for example 5%%",
+        help="end with status 7 if a cell is now slower than before any of its steps by more than this, for "
+        "example 5%%",
     )
     parser.add_argument(
         "--format", choices=("table", "html"), help="output format (default: table); not with --json"
@@ -60,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_history(found)
     if found.regressions:
         raise RegressionError(
-            f"the last step of {len(found.regressions)} of {len(found.series)} cells is a slow-down by more "
-            f"than {100 * arguments.fail_on:g} %",
+            f"{len(found.regressions)} of {len(found.series)} cells are more than "
+            f"{100 * arguments.fail_on:g} % slower than before a step",
             hint="If this is intended, leave out the runs before the step.",
         )
     if found.limit is not None and found.nothing_searched:

@@ -89,6 +89,7 @@ def _history() -> type:
         first=float,
         last=float,
         change=float,
+        slowdown_vs_best=float | None,
         regression=bool,
         reason=str | None,
         points=list[point],  # type: ignore[valid-type]

@@ -72,9 +72,7 @@ def test_a_step_is_found_in_the_run_that_made_it(tmp_path: Path, capsys: pytest.
     assert (slow["regression"], steady["regression"], steady["steps"]) == (True, False, [])
     assert slow["change"] == pytest.approx(slow["last"] / slow["first"])
     assert [point["run"] for point in slow["points"]] == list(range(10))
-    assert found["verdict"].startswith(
-        "Regression: 1 cell became slower by more than 5 % with its last step."
-    )
+    assert found["verdict"].startswith("Regression: 1 cell is more than 5 % slower than before a step.")
     assert answered(folder, "--fail-on", "20%", capsys=capsys)["regression"] is False
     assert answered(folder, capsys=capsys)["regression"] is False
 
@@ -85,6 +83,16 @@ def test_a_slow_down_that_was_mended_is_no_regression(
     folder = days(tmp_path, [10.0] * 5 + [12.0] * 5 + [10.0] * 5)
     found = answered(str(folder), "--fail-on", "5%", capsys=capsys)
     assert [step["ratio"] > 1 for step in found["cells"][0]["steps"]] == [True, False]
+    assert found["cells"][0]["slowdown_vs_best"] == pytest.approx(1, abs=0.01)
+
+
+def test_a_slow_down_that_was_mended_in_part_is_a_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = days(tmp_path, [10.0] * 5 + [15.0] * 5 + [12.0] * 5)
+    (slow, steady) = answered(str(folder), "--fail-on", "5%", capsys=capsys, status=7)["cells"]
+    assert slow["slowdown_vs_best"] == pytest.approx(1.2, rel=0.01)
+    assert (steady["slowdown_vs_best"], steady["regression"]) == (None, False)
 
 
 def test_the_table_fits_into_80_columns_and_names_the_run(tmp_path: Path) -> None:

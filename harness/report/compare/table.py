@@ -27,6 +27,18 @@ def tables(comparison: Comparison) -> list[Table]:
     return [_table(*group, cells) for group, cells in sorted(groups.items(), key=lambda item: item[0][0])]
 
 
+def told(change: Change) -> str:
+    """A change for a note."""
+    name, a, b = LABELS[change.name], change.a, change.b
+    if change.name == "digest":
+        return "other outputs"
+    if isinstance(a, str) or isinstance(b, str):
+        return f"{name} {a} → {b}"
+    if change.name == "accuracy":
+        return f"accuracy {100 * (b - a):+.2f} points"
+    return f"{name} {a:,.0f} → {b:,.0f}" + (f" ({percent(b / a)})" if a else "")
+
+
 def _table(emulated: bool, target: str, cells: Sequence[Difference]) -> Table:
     ignored = {_ignored(cell) for cell in cells}
     common = ignored.pop() if len(ignored) == 1 else ""
@@ -56,7 +68,7 @@ def _notes(emulated: bool, cells: Sequence[Difference]) -> Iterator[str]:
         yield f"same result: both runs have the same result of {same} cells; --fresh measures again."
     changed = [cell for cell in cells if cell.changes]
     for cell in changed[:_MOST_NAMED]:
-        yield f"{cell.b.name_on_target}: {', '.join(map(_told, cell.changes))}."
+        yield f"{cell.b.name_on_target}: {', '.join(map(told, cell.changes))}."
     if len(changed) > _MOST_NAMED:
         yield f"{len(changed) - _MOST_NAMED} more cells also differ in other figures: --json lists all."
     reasons: dict[str, list[Difference]] = {}
@@ -115,17 +127,6 @@ def _p_value(cell: Difference) -> str:
     if cell.p_value_adjusted is None:
         return NOTHING
     return "< 0.001" if cell.p_value_adjusted < 0.001 else f"{cell.p_value_adjusted:.3f}"
-
-
-def _told(change: Change) -> str:
-    name, a, b = LABELS[change.name], change.a, change.b
-    if change.name == "digest":
-        return "other outputs"
-    if isinstance(a, str) or isinstance(b, str):
-        return f"{name} {a} → {b}"
-    if change.name == "accuracy":
-        return f"accuracy {100 * (b - a):+.2f} points"
-    return f"{name} {a:,.0f} → {b:,.0f}" + (f" ({percent(b / a)})" if a else "")
 
 
 _OUTCOME = Column(heading="result", text=_outcome, number=False)

@@ -42,6 +42,7 @@ def _cell(found: History, series: Series) -> dict[str, Any]:
         "first": series.points[0].value,
         "last": series.points[-1].value,
         "change": series.change,
+        "slowdown_vs_best": series.slowdown,
         "regression": found.is_regression(series),
         "reason": series.reason,
         "points": [_point(point) for point in series.points],

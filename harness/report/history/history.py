@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from harness.errors import ConfigurationError
 from harness.report.compare.comparison import percent
+from harness.report.compare.table import told
 from harness.report.history.runs import DatedRun
 from harness.report.history.series import Series, Step, all_series
 
@@ -29,7 +30,7 @@ class History:
         return all(each.reason for each in self.series)
 
     def is_regression(self, series: Series) -> bool:
-        return self.limit is not None and series.slowed_down(self.limit)
+        return self.limit is not None and (series.slowdown or 0) > 1 + self.limit
 
     def run_of(self, series: Series, step: Step) -> DatedRun:
         """The first run at the new level."""
@@ -69,10 +70,7 @@ def described(found: History, series: Series, step: Step) -> str:
     commit = f", commit {run.commit[:10]}" if run.commit else ""
     text = f"{percent(step.ratio)} in {run.name} ({date(run)}{commit})"
     also = [f"{each.condition} {each.a} → {each.b}" for each in step.noted]
-    also += [
-        "other outputs" if each.name == "digest" else f"{each.name} {each.a} → {each.b}"
-        for each in step.changes
-    ]
+    also += map(told, step.changes)
     return text + (f", with {', '.join(also)}" if also else "")
 
 
@@ -83,13 +81,13 @@ def date(run: DatedRun) -> str:
 def _judgement(found: History) -> str:
     if found.limit is None:
         return ""
-    than = f"by more than {100 * found.limit:g} %"
+    slower = f"more than {100 * found.limit:g} % slower than before a step"
     if regressions := found.regressions:
-        its = "its" if len(regressions) == 1 else "their"
-        return f"Regression: {_counted(len(regressions), 'cell')} became slower {than} with {its} last step."
+        verb = "is" if len(regressions) == 1 else "are"
+        return f"Regression: {_counted(len(regressions), 'cell')} {verb} {slower}."
     if found.nothing_searched:
         return "No verdict: no cell has enough runs."
-    return f"No regression: no cell became slower {than} with its last step."
+    return f"No regression: no cell is {slower}."
 
 
 def _counted(count: int, what: str) -> str:

@@ -61,9 +61,12 @@ class Series:
         """The last value divided by the first."""
         return self.points[-1].value / self.points[0].value
 
-    def slowed_down(self, limit: float) -> bool:
-        """Whether the last step is a slow-down by more than this fraction."""
-        return bool(self.steps) and self.steps[-1].ratio > 1 + limit
+    @property
+    def slowdown(self) -> float | None:
+        """The last level divided by the lowest one before it; None without steps."""
+        if not self.steps:
+            return None
+        return self.steps[-1].after / min(step.before for step in self.steps)
 
 
 def all_series(runs: Sequence[DatedRun]) -> list[Series]:

@@ -93,7 +93,7 @@ def _notes(found: History, rows: Sequence[Series]) -> Iterator[str]:
         for step in series.steps:
             yield f"{name(series)}: {described(found, series, step)}."
     if any(map(found.is_regression, rows)):
-        yield f"{_REGRESSION} Regression: the last step is slower by more than the limit of --fail-on."
+        yield f"{_REGRESSION} Regression: slower than before a step by more than the limit of --fail-on."
 
 
 def value_range(values: Sequence[float]) -> tuple[float, float]:
