@@ -17,7 +17,8 @@ from harness.errors import ConfigurationError
 if TYPE_CHECKING:
     from harness.report.result import Report
 
-_PROFILES = ("perfetto", "model-explorer")  # show layers
+_PROFILES = ("perfetto", "model-explorer", "netron")  # show layers
+_BINARY = ("parquet", "netron")  # are never printed
 _FORMATS = ("markdown", "html", "csv", "parquet", *_PROFILES)
 
 
@@ -32,10 +33,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("table", *_FORMATS),
         help="output format (default: table); not with --json. csv and parquet: a row for each cell, or with "
         "--layers for each layer; perfetto: a trace of the layers; model-explorer: the layers' times of one "
-        "cell as node data",
+        "cell as node data; netron: the file of --onnx with the layers' times of one cell",
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write to this file instead of standard output"
+    )
+    parser.add_argument(
+        "--onnx",
+        type=Path,
+        metavar="FILE",
+        help="with --format netron: file that `harness export` has written for the model",
     )
     parser.add_argument(
         "--cell",
@@ -63,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
             f"--json and --format {form} exclude each other",
             hint="Leave one of them out.",
         )
-    _check_out(arguments)
+    _check_files(arguments)
     folder = arguments.results or default_folder(read_sweep(arguments.matrix, import_to_cache))
     report = _read(folder, arguments)
     if form in _FORMATS:
-        content = _content(report, form, layers=arguments.layers)
+        content = _content(report, form, layers=arguments.layers, onnx=arguments.onnx)
         if arguments.out is not None:
             write_atomically(arguments.out, content)
         else:
@@ -80,13 +87,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_out(arguments: argparse.Namespace) -> None:
+def _check_files(arguments: argparse.Namespace) -> None:
     form = arguments.format
+    if (form == "netron") != (arguments.onnx is not None):
+        raise ConfigurationError(
+            "--format netron and --onnx need each other",
+            hint="Name the file that `harness export --format onnx` has written.",
+        )
     if arguments.out is None:
-        if form == "parquet":
-            raise ConfigurationError(
-                "--format parquet writes a file", hint="Name it, for example --out report.parquet."
-            )
+        if form in _BINARY:
+            raise ConfigurationError(f"--format {form} writes a file", hint="Name it with --out.")
     elif form not in _FORMATS:
         raise ConfigurationError("--out needs --format", hint=f"Choose one of {', '.join(_FORMATS)}.")
 
@@ -120,10 +130,11 @@ def _read(folder: Path, arguments: argparse.Namespace) -> Report:
     return replace(report, rows=rows)
 
 
-def _content(report: Report, form: str, *, layers: bool) -> bytes:
+def _content(report: Report, form: str, *, layers: bool, onnx: Path) -> bytes:
     """The report as a file of this format."""
     from harness.report.formats.csv import csv_table
     from harness.report.formats.model_explorer import node_data
+    from harness.report.formats.netron import annotated
     from harness.report.formats.parquet import parquet_table
     from harness.report.formats.records import cell_columns, layer_columns
     from harness.report.formats.trace import trace
@@ -138,5 +149,6 @@ def _content(report: Report, form: str, *, layers: bool) -> bytes:
         "parquet": lambda: parquet_table(report, columns),
         "perfetto": lambda: trace(report),
         "model-explorer": lambda: node_data(report),
+        "netron": lambda: annotated(report, onnx),
     }
     return writers[form]()

@@ -17,9 +17,11 @@ from report_rows import emulated, report, row
 from test_report_escaping import NAMES
 
 from harness import cli
+from harness.errors import ConfigurationError
 from harness.measure.result import Outcome
 from harness.report.formats.csv import csv_table
 from harness.report.formats.model_explorer import node_data
+from harness.report.formats.netron import annotated
 from harness.report.formats.parquet import parquet_table
 from harness.report.formats.records import cell_columns, layer_columns
 from harness.report.formats.trace import trace
@@ -122,17 +124,58 @@ def test_a_trace_has_the_layers_of_each_cell_one_after_the_other() -> None:
         assert event["ph"] == "M" or {"ts", "dur", "cat"} <= set(event)
 
 
-def test_node_data_have_the_names_of_the_exported_tensors(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    digits = Path(__file__).resolve().parents[2] / "cfg" / "digits"
-    model = [f"--cfg={digits / 'digits.cfg'}", f"--weights={digits / 'digits.weights'}"]
-    assert cli.main(["export", *model, "--format", "onnx", "--out", str(tmp_path), "--quiet"]) == 0
-    outputs = {name for node in onnx.load(tmp_path / "digits.onnx").graph.node for name in node.output}
-    kinds = ["convolutional", "maxpool"] * 6 + ["convolutional"] * 4
-    found = json.loads(node_data(report(row(layers=[layer(i, 2000, type=k) for i, k in enumerate(kinds)]))))
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The detector that ships, as ONNX."""
+    pytest.importorskip("onnx")
+    folder = tmp_path_factory.mktemp("digits")
+    cfg = Path(__file__).resolve().parents[2] / "cfg" / "digits"
+    model = [f"--cfg={cfg / 'digits.cfg'}", f"--weights={cfg / 'digits.weights'}"]
+    assert cli.main(["export", *model, "--format", "onnx", "--out", str(folder), "--quiet"]) == 0
+    return folder / "digits.onnx"
+
+
+KINDS = ["convolutional", "maxpool"] * 6 + ["convolutional"] * 4
+
+
+def of_digits(**more: Any) -> Report:
+    layers = [layer(index, 2000 + index, type=kind) for index, kind in enumerate(KINDS)]
+    return report(row(layers=layers, **more))
+
+
+def test_node_data_have_the_names_of_the_exported_tensors(digits: Path) -> None:
+    import onnx
+
+    outputs = {name for node in onnx.load(digits).graph.node for name in node.output}
+    found = json.loads(node_data(of_digits()))
     assert found["results"]["convolutional_0"] == {"value": 0.002}
-    for index, kind in enumerate(kinds):
+    for index, kind in enumerate(KINDS):
         assert {f"{kind}_{index}", f"head_{index}"} & outputs & set(found["results"])
+
+
+def test_nodes_of_an_onnx_file_have_the_time_of_their_layer(digits: Path) -> None:
+    import onnx
+
+    plain, model = onnx.load(digits), onnx.load_from_string(annotated(of_digits(), digits))
+    onnx.checker.check_model(model)
+    noted = {node.name: {each.key: each.value for each in node.metadata_props} for node in model.graph.node}
+    for index, kind in enumerate(KINDS):
+        (time,) = {note["harness ms"] for name, note in noted.items() if name.startswith(f"{kind}_{index}/")}
+        assert time == f"{(2000 + index) / 1e6:.6g}"
+    assert noted["convolutional_0/Conv:Conv"]["harness precision"] == "int8"
+    assert model.graph.node[0].doc_string.startswith("host digits fp32 1 thread: precision int8, ms 0.002")
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.ClearField("doc_string")
+    assert model.graph == plain.graph
+
+
+def test_another_file_than_the_exported_one_is_refused(digits: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no node has the name of a layer"):
+        annotated(report(row(layers=[layer(type="connected")])), digits)
+    (tmp_path / "x").write_bytes(b"\xff\xffnot ONNX")
+    with pytest.raises(ConfigurationError, match="not an ONNX file"):
+        annotated(of_digits(), tmp_path / "x")
 
 
 def test_node_data_are_those_of_one_cell(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,6 +205,9 @@ def test_a_report_is_written_to_a_file(results: Path, capsys: pytest.CaptureFixt
         (["--out", "x"], "--out needs --format"),
         (["--format", "table", "--out", "x"], "--out needs --format"),
         (["--format", "parquet"], "--format parquet writes a file"),
+        (["--format", "netron", "--out", "x"], "--format netron and --onnx need each other"),
+        (["--format", "csv", "--onnx", "x"], "--format netron and --onnx need each other"),
+        (["--format", "netron", "--onnx", "x"], "--format netron writes a file"),
         (["--cell", "none such"], "no cell's name contains 'none such'"),
         (["--format", "csv", "--out", "/none/such/x.csv"], "cannot be written"),
     ],

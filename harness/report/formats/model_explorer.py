@@ -7,7 +7,7 @@ import json
 from harness.errors import ConfigurationError
 from harness.report.formats.trace import no_profile
 from harness.report.layers import nanoseconds
-from harness.report.result import Report
+from harness.report.result import Report, Row
 
 _COLOURS = ("#ffffff", "#d84315")  # from the fastest layer to the slowest
 
@@ -17,15 +17,7 @@ def node_data(report: Report) -> bytes:
 
     Raises ConfigurationError if the report has not exactly one cell with a profile.
     """
-    profiled = [row for row in report.rows if row.layers]
-    if not profiled:
-        raise no_profile(report)
-    if len(profiled) > 1:
-        raise ConfigurationError(
-            f"--format model-explorer takes one cell; {len(profiled)} have the times of their layers",
-            hint=f'Choose one, for example with --cell "{profiled[0].name}".',
-        )
-    (row,) = profiled
+    row = only_profile(report, "model-explorer")
     data = {
         "name": f"{'predicted ms' if row.emulated else 'ms'}: {row.name}",
         "results": {
@@ -36,3 +28,16 @@ def node_data(report: Report) -> bytes:
         "gradient": [{"stop": float(stop), "bgColor": colour} for stop, colour in enumerate(_COLOURS)],
     }
     return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
+
+
+def only_profile(report: Report, form: str) -> Row:
+    """The only cell with the times of its layers. Raises ConfigurationError if there is none or another."""
+    profiled = [row for row in report.rows if row.layers]
+    if not profiled:
+        raise no_profile(report)
+    if len(profiled) > 1:
+        raise ConfigurationError(
+            f"--format {form} takes one cell; {len(profiled)} have the times of their layers",
+            hint=f'Choose one, for example with --cell "{profiled[0].name}".',
+        )
+    return profiled[0]
