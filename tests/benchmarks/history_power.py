@@ -45,7 +45,7 @@ def found(generator: np.random.Generator, noise: Noise, count: int, place: int, 
 
 def main() -> int:
     parser = figures.parser(__doc__)
-    parser.add_argument("--series", type=int, default=2000, help="of each kind (%(default)s)")
+    parser.add_argument("--series", type=int, default=1000, help="of each kind (%(default)s)")
     arguments = parser.parse_args()
     result: dict[str, object] = {}
     for count in COUNTS:
