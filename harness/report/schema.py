@@ -15,7 +15,9 @@ from harness.measure.spec import CellSpec
 from harness.prediction.engine_run import LayerDescription
 from harness.report.compare.conditions import Unlike
 from harness.report.compare.difference import Change, Difference, Figure
+from harness.report.limits import Limits
 from harness.report.result import INTERNAL, VERSION, Row
+from harness.report.verdict import Verdict
 
 _Type = Any  # an annotation
 
@@ -42,6 +44,10 @@ def _report() -> type:
         results=str,
         environment=Mapping[str, str],
         counts=Mapping[str, int],
+        sweep_file=str,
+        artifacts=Mapping[str, str],
+        limits=_record("Limits", **_hints(Limits)),
+        verdicts=list[_record("Verdict", **_hints(Verdict))],  # type: ignore[misc]
         cells=list[_record("Cell", **_hints(Row, without=INTERNAL))],  # type: ignore[misc]
     )
 
