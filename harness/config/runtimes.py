@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RUNTIMES = {  # name: module and class, imported when a sweep uses it
+    "armnn": "harness.runtimes.armnn_runtime:ArmNnRuntime",
     "engine": "harness.runtimes.engine_runtime:EngineRuntime",
     "litert": "harness.runtimes.litert_runtime:LiteRtRuntime",
     "mnn": "harness.runtimes.mnn_runtime:MnnRuntime",

@@ -1,4 +1,5 @@
-"""Runtimes that are Python packages: their wheels, pinned in toolchains/runtimes/, as one archive for boards.
+"""Runtimes that are Python packages: their wheels and Debian packages, pinned in toolchains/runtimes/, as one
+archive for boards.
 
 An archive has the packages for one Python version and machine. Beside it is a folder with the same files for
 this machine and for emulated boards, which see this machine's SDKs. Real boards unpack the archive.
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import re
 import shutil
 import zipfile
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from harness.config.validation import Field, ListOf, Record, Text, from_dataclas
 from harness.errors import BuildError, TargetMismatchError
 from harness.file_digest import file_digest
 from harness.resources import resource
+from harness.sdk.debs import DEB_SHAPE, DebPin, fetch_deb, unpack_deb
 from harness.sdk.layout import sdk_directory
 from harness.sdk.wheels import WHEEL_SHAPE, WheelPin, fetch_wheel
 from harness.temporary import fresh_folder, temporary_folder
 
 UNPACKED = ".unpacked"  # the folder beside an archive has its name with this suffix
 
-_PLATFORM = re.compile(r"manylinux_(?P<glibc>[0-9]+_[0-9]+)_(?P<machine>[a-z0-9_]+)")
 _WITHOUT = "**/tests/*", "*/__pycache__/*"
 
 
@@ -51,6 +51,7 @@ class Packages:
 
     version: str  # of the runtime
     wheels: tuple[WheelPin, ...]
+    debs: tuple[DebPin, ...] = ()  # the runtime's own, where PyPI has no wheel of it
     without: tuple[str, ...] = ()  # patterns of files that executing a model does not need
     converter: tuple[WheelPin, ...] = ()  # those of its converter, for this machine alone
 
@@ -61,20 +62,20 @@ class Packages:
             return None
         return Packages(version=self.converter[0].version, wheels=self.converter)
 
-    def fitting(self, python: Python) -> tuple[WheelPin, ...]:
-        """The wheels for an interpreter. Raises TargetMismatchError without wheels or with an older glibc."""
-        runtime = self.wheels[0].package
-        found = [
-            pin for pin in self.wheels if pin.python == python.version and _machine(pin) == python.machine
-        ]
-        if not found:
-            known = sorted({f"{pin.python} ({_machine(pin)})" for pin in self.wheels})
+    def fitting(self, python: Python) -> tuple[WheelPin | DebPin, ...]:
+        """The packages for an interpreter. Raises TargetMismatchError without them or with an older glibc."""
+        pins: tuple[WheelPin | DebPin, ...] = (*self.debs, *self.wheels)
+        runtime = pins[0].package
+        kind = "Debian package" if self.debs else "wheel"
+        found = [pin for pin in pins if pin.python == python.version and pin.machine == python.machine]
+        if not any(pin.package == runtime for pin in found):
+            known = sorted({f"{pin.python} ({pin.machine})" for pin in self.debs or self.wheels})
             raise TargetMismatchError(
-                f"{runtime} {self.version} has no pinned wheel for Python {python.version} "
+                f"{runtime} {self.version} has no pinned {kind} for Python {python.version} "
                 f"on {python.machine}",
-                hint=f"There are wheels for {', '.join(known)}.",
+                hint=f"There are {kind}s for {', '.join(known)}.",
             )
-        needed = max((_glibc(pin) for pin in found), key=version_key)
+        needed = max((pin.glibc for pin in found), key=version_key)
         if not python.glibc or version_key(python.glibc) < version_key(needed):
             raise TargetMismatchError(
                 f"{runtime} {self.version} needs glibc {needed}, and the board has {python.glibc or 'none'}",
@@ -92,6 +93,10 @@ _SHAPE = Record(
             shape=ListOf(what="wheels", item=WHEEL_SHAPE),
             help="the wheels of the runtime and of what it imports, the runtime's first",
             required=True,
+        ),
+        "debs": Field(
+            shape=ListOf(what="Debian packages", item=DEB_SHAPE),
+            help="the Debian packages of the runtime, its own first, where PyPI has no wheel of it",
         ),
         "converter": Field(
             shape=ListOf(what="wheels", item=WHEEL_SHAPE),
@@ -120,25 +125,28 @@ def archive_for(packages: Packages, python: Python) -> Path:
 
     Raises TargetMismatchError as `fitting` does, and BuildError if a wheel cannot be fetched or is damaged.
     """
-    wheels = packages.fitting(python)
-    name = f"{wheels[0].package}-{packages.version}-python{python.version}-{python.machine}"
-    key = hashlib.sha256(repr(("packages 1", wheels, packages.without)).encode()).hexdigest()[:12]
+    pins = packages.fitting(python)
+    name = f"{pins[0].package}-{packages.version}-python{python.version}-{python.machine}"
+    key = hashlib.sha256(repr(("packages 1", pins, packages.without)).encode()).hexdigest()[:12]
     folder = sdk_directory() / f"{name}-{key}"
     with exclusive(sdk_directory() / "packages.lock", "another download of packages"):
         if not folder.is_dir():
             try:
                 with fresh_folder(folder) as made:
-                    _fill(made / f"{name}.zip", wheels, packages.without)
+                    _fill(made / f"{name}.zip", pins, packages.without)
             except OSError as error:
                 raise BuildError(f"{error.filename or folder}: {error.strerror or error}") from error
     return folder / f"{name}.zip"
 
 
-def _fill(archive: Path, wheels: Sequence[WheelPin], without: Sequence[str]) -> None:
+def _fill(archive: Path, pins: Sequence[WheelPin | DebPin], without: Sequence[str]) -> None:
     """Writes the archive and its folder."""
     unpacked = archive.with_name(archive.name + UNPACKED)
-    for pin in wheels:
-        with temporary_folder("wheel", within=archive.parent) as fresh:
+    for pin in pins:
+        with temporary_folder("package", within=archive.parent) as fresh:
+            if isinstance(pin, DebPin):
+                unpack_deb(fetch_deb(pin, fresh), unpacked, lambda name: _is_wanted(name, without))
+                continue
             wheel = fetch_wheel(pin, fresh)
             try:
                 with zipfile.ZipFile(wheel) as file:
@@ -166,16 +174,6 @@ def add_file(archive: zipfile.ZipFile, path: Path, name: str) -> None:
 
 def _is_wanted(name: str, without: Sequence[str]) -> bool:
     return not any(fnmatch.fnmatchcase(name, pattern) for pattern in (*_WITHOUT, *without))
-
-
-def _machine(pin: WheelPin) -> str:
-    found = _PLATFORM.fullmatch(pin.platform)
-    return found["machine"] if found else ""
-
-
-def _glibc(pin: WheelPin) -> str:
-    found = _PLATFORM.fullmatch(pin.platform)
-    return found["glibc"].replace("_", ".") if found else "0"
 
 
 def packages_sha256(runtime: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from harness import console
 from harness.config.validation import Field, Record, Text, from_dataclass
 from harness.errors import BuildError
 from harness.file_digest import file_digest
+
+_PLATFORM = re.compile(r"manylinux_(?P<glibc>[0-9]+_[0-9]+)_(?P<machine>[a-z0-9_]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,17 @@ class WheelPin:
     python: str  # the version it is for
     platform: str  # as in the wheel's name
     sha256: str
+
+    @property
+    def machine(self) -> str:
+        found = _PLATFORM.fullmatch(self.platform)
+        return found["machine"] if found else ""
+
+    @property
+    def glibc(self) -> str:
+        """The oldest that it runs with."""
+        found = _PLATFORM.fullmatch(self.platform)
+        return found["glibc"].replace("_", ".") if found else "0"
 
 
 WHEEL_SHAPE: Record[WheelPin] = Record(

@@ -32,6 +32,7 @@ RECORDED = {
     YUNET: ("onnxruntime", "openvino", "mnn", "ncnn"),
     YOLOX: ("litert",),
     WAKE: ("litert", "openvino"),
+    "mlperf-tiny/pretrainedResnet.tflite": ("armnn",),  # in CpuRef, which is slow
 }
 
 

@@ -34,6 +34,7 @@ from harness.runtimes.engine_output import ImplausibleResultError
 from harness.runtimes.mnn_runtime import MnnRuntime
 from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.runtimes.on_board import bench as protocol
+from harness.runtimes.on_board.armnn_profile import operators as armnn_operators
 from harness.runtimes.on_board.onnxruntime_profile import operators
 from harness.runtimes.on_board.openvino_profile import operators as openvino_operators
 from harness.runtimes.on_board.tensors import Tensor, layout, shapes_of
@@ -43,8 +44,10 @@ from harness.runtimes.python_output import failure
 from harness.runtimes.python_program import ISOLATED, program_file, python_of
 from harness.runtimes.python_runtime import PythonRuntime
 from harness.sdk.packages import UNPACKED, Packages, Python, read_packages
+from harness.sdk.wheels import WheelPin
 
 SHARED = [name for name in RUNTIMES if isinstance(find_runtime(name), PythonRuntime)]
+FROM_WHEELS = [name for name in SHARED if not read_packages(name).debs]
 NETWORK = parse_cfg("[net]\nwidth=5\nheight=4\nchannels=3\n[convolutional]\nfilters=1\nsize=1\n", "net.cfg")
 WORKLOAD = Workload(network=NETWORK)
 
@@ -396,7 +399,7 @@ def test_a_board_names_its_python() -> None:
         python_of(answered(executable="python3\n"))
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", FROM_WHEELS)
 def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
     packages = read_packages(name)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -406,6 +409,7 @@ def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
         Python(version="3.13", machine="aarch64", glibc="2.41"),
     ):
         runtime, numpy = packages.fitting(python)
+        assert isinstance(runtime, WheelPin)
         assert (runtime.version, numpy.package) == (packages.version, "numpy")
     if converter := packages.of_converter:
         assert len(converter.fitting(Python(version=version, machine="x86_64", glibc="2.36"))) == 1
@@ -414,6 +418,24 @@ def test_pinned_packages_fit_this_machine_and_a_raspberry_pi(name: str) -> None:
     for glibc in ("2.17", ""):
         with pytest.raises(TargetMismatchError, match=r"needs glibc 2\.[23]"):
             packages.fitting(Python(version="3.11", machine="aarch64", glibc=glibc))
+
+
+def test_arm_nn_fits_the_python_of_its_debian_alone() -> None:
+    packages = read_packages("armnn")
+    backends = {
+        machine: {
+            pin.package.removeprefix("libarmnn-").removesuffix("-backend22")
+            for pin in packages.fitting(Python(version="3.11", machine=machine, glibc="2.36"))
+            if pin.package.endswith("-backend22")
+        }
+        for machine in ("x86_64", "aarch64")
+    }
+    assert backends == {"x86_64": {"cpuref"}, "aarch64": {"cpuref", "cpuacc"}}
+    with pytest.raises(TargetMismatchError, match=r"no pinned Debian package for Python 3\.13") as error:
+        packages.fitting(Python(version="3.13", machine="aarch64", glibc="2.41"))
+    assert "3.11 (aarch64)" in error.value.hint
+    with pytest.raises(TargetMismatchError, match=r"needs glibc 2\.34"):
+        packages.fitting(Python(version="3.11", machine="aarch64", glibc="2.31"))
 
 
 @pytest.mark.parametrize(
@@ -467,6 +489,30 @@ def test_operators_of_a_profile_have_their_median_times() -> None:
     assert operators(events) == [
         {"type": "Op7", "computed": "float", "provider": "", "ns": 3000},
         {"type": "Op3", "computed": "float", "provider": "", "ns": 4000},
+    ]
+
+
+def test_operators_of_arm_nn_name_the_backend_that_executed_them() -> None:
+    def event(*microseconds: float, **more: object) -> dict[str, object]:
+        return {
+            "type": "Event",
+            "Wall clock time_#1": {"type": "Measurement", "raw": list(microseconds), "unit": "us"},
+            "Wall clock time (Start)_#1": {"type": "Measurement", "raw": [1e6], "unit": "us"},
+            **more,
+        }
+
+    workloads = {
+        "CopyMemGeneric_Execute_#3": event(1, **{"Synchronize buffers_#4": event(1)}),
+        "NeonConvolution2dWorkload_Execute_#5": event(30, 10, 20),
+        "RefSoftmaxWorkload_Execute_#6": event(2.5),
+    }
+    text = json.dumps(
+        {"ArmNN": {"inference_measurements_#1": event(60, **{"Execute_#2": event(50, **workloads)})}}
+    )
+    assert [tuple(row.values()) for row in armnn_operators(text)] == [
+        ("CopyMemGeneric", "", "", 1000),
+        ("Convolution2d", "", "CpuAcc", 20000),
+        ("Softmax", "", "CpuRef", 2500),
     ]
 
 

@@ -332,7 +332,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         (MODEL + REST + "toolchains: [{flags: -O2}]\n", 4, "a toolchain needs the key toolchain"),
         (MODEL + REST + "toolchains: [zig,\n {toolchain: zig}]\n", 5, "duplicate of the entry on line 4"),
         (MODEL + REST + "options: [{quantizer: tf}]\n", 4, "unknown quantizer tf"),
-        (MODEL + REST + "runtimes: [tflm]\n", 4, "unknown runtime tflm\n  Known are engine"),
+        (MODEL + REST + "runtimes: [tflm]\n", 4, "unknown runtime tflm\n  Known are armnn, engine"),
         (MODEL + "policies: [fp32]\ntargets: [hots]\n", 3, "unknown target hots\n  Did you mean host?"),
         (MODEL + "policies: [fp32]\ntargets: [hosts.yaml]\n", 3, "target's file "),
         (MODEL + "policies: [fp32]\ntargets: [pi,\n  pi4]\n", 4, "duplicate of the entry on line 3"),
