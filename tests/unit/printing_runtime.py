@@ -10,9 +10,18 @@ from pathlib import Path
 from harness.boards.base import Board
 from harness.config.sweep import Build
 from harness.config.targets import Target
-from harness.errors import HarnessError
+from harness.errors import HarnessError, TargetMismatchError
 from harness.file_digest import file_digest
-from harness.runtimes.base import BenchResult, Command, Execution, LayerResult, Program, Runtime, Workload
+from harness.runtimes.base import (
+    BenchResult,
+    Command,
+    Execution,
+    Files,
+    LayerResult,
+    Program,
+    Runtime,
+    Workload,
+)
 
 
 class PrintingRuntime(Runtime):
@@ -52,3 +61,28 @@ def _read(printed: str, seconds: float) -> BenchResult:
 
 def _failure(status: int, errors: str) -> HarnessError:
     return HarnessError(f"echo ended with status {status}: {errors}")
+
+
+@dataclass
+class ShellExecution(Execution):
+    """Executes a script in place of a model."""
+
+    script: str
+
+    def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
+        return Command(name="echo", argv=["sh", "-c", self.script], read=_read, failure=_failure)
+
+
+class CrashingRuntime(PrintingRuntime):
+    def execution(self, *_: object) -> Execution:
+        return ShellExecution("kill -ABRT $$")
+
+
+class HangingRuntime(PrintingRuntime):
+    def execution(self, *_: object) -> Execution:
+        return ShellExecution("sleep 60")
+
+
+class AbsentRuntime(PrintingRuntime):
+    def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
+        raise TargetMismatchError(f"{board.name} has no Python 3")

@@ -78,6 +78,24 @@ def test_a_runtime_that_only_prints_takes_one_file_and_one_line(
     assert (layer["precision"], layer["executed"], layer["isa"]) == ("int8", "fp32", "paper")
 
 
+def test_a_run_goes_on_after_runtimes_that_crash_hang_or_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(RUNTIMES, "absent", "printing_runtime:AbsentRuntime")
+    monkeypatch.setitem(RUNTIMES, "crashing", "printing_runtime:CrashingRuntime")
+    monkeypatch.setitem(RUNTIMES, "hanging", "printing_runtime:HangingRuntime")
+    text = SWEEP.replace("[printing]", "[absent, crashing, hanging, printing]")
+    sweep = printing_sweep(tmp_path, monkeypatch, text.replace("warmup: 0", "warmup: 0, timeout: 1"))
+    assert cli.main(["run", "--matrix", str(sweep), "--results", str(tmp_path / "results"), "--json"]) == 6
+    cells = json.loads(capsys.readouterr().out.split("\n{")[0])["cells"]
+    assert {cell["runtime"]: (cell["status"], cell["error"]) for cell in cells} == {
+        "absent": ("failed", "host has no Python 3"),
+        "crashing": ("failed", "echo ended with status -6: "),
+        "hanging": ("failed", "sh: did not end within 1 s on host"),
+        "printing": ("done", ""),
+    }
+
+
 def variant(model: str, policy: str, *, source: Path | None, cfg: Path) -> Variant:
     made = Model(name=model, cfg=cfg, weights=cfg.with_suffix(".weights"), source=source)
     return Variant(model=made, policy=policy, cfg=applied(BUILT_IN[policy], made.network))
