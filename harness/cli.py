@@ -7,10 +7,10 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Container, Sequence
+from typing import Any, NoReturn
 
-from harness import __version__, console
+from harness import __version__, completion, console
 from harness.errors import ConfigurationError, explained
 from harness.signals import Ended, ended_by_signals
 from harness.temporary import remove_left
@@ -64,20 +64,34 @@ class _Parser(argparse.ArgumentParser):
         raise _UsageError(message)
 
 
-def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    """The parser of all commands; only `chosen` gets its options."""
+class _PrintCompletion(argparse.Action):
+    """Prints the script of a shell and ends, as --version does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, *__: object) -> None:
+        print(completion.script(_parser(COMMANDS), shell))
+        parser.exit()
+
+
+def _parser(chosen: Container[str | None]) -> argparse.ArgumentParser:
+    """The parser of all commands; only the chosen ones get their options."""
     parser = _Parser(
         prog="harness",
         description="Mixed-precision inference on Arm boards: build, deploy, sweep precisions, report.",
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
+    parser.add_argument(
+        "--completion",
+        choices=completion.SHELLS,
+        action=_PrintCompletion,
+        help="print the script that completes this command in a shell",
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
         subparser.add_argument("--json", action="store_true", help="data as JSON on stdout, logs on stderr")
         subparser.add_argument("--debug", action="store_true", help="show a traceback with errors")
         subparser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-        if name == chosen:
+        if name in chosen:
             importlib.import_module(module_of(name)).configure(subparser)
     return parser
 
@@ -126,7 +140,7 @@ def _run(words: Sequence[str], options: argparse.Namespace) -> int:
         if not is_utf8(word):  # JSON and the store cannot contain it
             raise ConfigurationError(f"the argument {word} is not UTF-8", hint="Rename the file.")
     chosen = next((word for word in words if not word.startswith("-")), None)
-    read = _parser(chosen).parse_args(words)
+    read = _parser({chosen}).parse_args(words)
     vars(options).update(vars(read))
     console.set_quiet(options.quiet)
     with ended_by_signals():
