@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from harness import console
-from harness.config.targets import load_target
-from harness.images.image import BuiltImage, build_image
+
+if TYPE_CHECKING:
+    from harness.images.image import BuiltImage
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from harness.config.targets import load_target
+    from harness.images.image import build_image
+
     built = build_image(load_target(arguments.target), fresh=arguments.fresh)
     if arguments.json:
         console.emit_json(_row(built))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.model_options import MODEL_FORMATS, add_import_options, import_options
-from harness.config.darknet_cfg import CFG_PRECISIONS
 from harness.config.preprocessing import RESIZES
 from harness.text import printable
 
@@ -86,6 +85,8 @@ def _document(model: ImportedModel, files: ImportedFiles) -> dict[str, object]:
 
 
 def _precision(section: Section) -> str:
+    from harness.config.darknet_cfg import CFG_PRECISIONS
+
     asked = [key for key, value in section.keys if key in CFG_PRECISIONS and value == "1"]
     return asked[0] if asked else "fp32" if section.weights else ""
 

@@ -60,6 +60,19 @@ def test_help_imports_nothing_heavy() -> None:
         assert f"'{module}'" not in done.stderr
 
 
+def test_no_help_of_a_command_imports_a_package() -> None:
+    code = (
+        "import sys; from harness.cli import COMMANDS, main\n"
+        "for command in COMMANDS:\n"
+        "    try: main([command, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "print(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for module in ("numpy", "rich", "yaml", "docker", "fabric", "PIL", "msgspec", "shtab", "onnx"):
+        assert f"'{module}'" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
