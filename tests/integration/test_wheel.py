@@ -14,6 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from harness import __version__
+
 pytestmark = pytest.mark.engine
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -35,10 +37,16 @@ def run(*words: str | Path, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, REPOSITORY, folder=folder)
-    (built,) = folder.glob("harness-*.whl")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("release")
+    run(sys.executable, "-m", "build", "--outdir", folder, REPOSITORY, folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(release: Path) -> Path:
+    (built,) = release.glob("harness-*.whl")
     return built
 
 
@@ -77,6 +85,15 @@ def test_the_wheel_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     assert "harness/_resources/cfg/sweeps/quickstart.yaml" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
     assert wheel.stat().st_size < 10 << 20
+
+
+def test_a_package_index_would_accept_the_release(release: Path) -> None:
+    files = sorted(release.iterdir())
+    assert [file.name for file in files] == [
+        f"harness-{__version__}-py3-none-any.whl",
+        f"harness-{__version__}.tar.gz",
+    ]
+    run(sys.executable, "-m", "twine", "check", "--strict", *files, folder=release)
 
 
 def test_the_installed_harness_is_not_the_checkout(resources: Path) -> None:
