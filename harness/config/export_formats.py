@@ -1,7 +1,9 @@
-"""The formats that `harness export` writes. A new format needs a module and a line here."""
+"""The formats that `harness export` writes. A new format needs a function and a line here."""
 
 from __future__ import annotations
 
-FORMATS = {  # word of --format: module, imported when it is used
-    "onnx": "harness.exporting.onnx_files",
+FORMATS = {  # word of --format: module and function, imported when it is used
+    "mnn": "harness.runtimes.converted_files:mnn_files",
+    "ncnn": "harness.runtimes.converted_files:ncnn_files",
+    "onnx": "harness.exporting.onnx_files:files",
 }

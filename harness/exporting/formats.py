@@ -16,7 +16,7 @@ from harness.files import write_together
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """What a format's module writes.
+    """What a format's function writes.
 
     `metadata`: what a user of the file needs to know, as text by key.
     """
@@ -28,7 +28,7 @@ class ExportedModel:
     metadata: Mapping[str, str]
 
 
-Writer = Callable[[ExportedModel], Mapping[str, bytes]]  # `files` of a module: contents by name
+Writer = Callable[[ExportedModel], Mapping[str, bytes]]  # contents by name of file
 
 
 def export_model(model: ExportedModel, name: str, folder: Path) -> list[Path]:
@@ -36,5 +36,6 @@ def export_model(model: ExportedModel, name: str, folder: Path) -> list[Path]:
 
     Raises ConfigurationError for a layer that the format cannot express, or a folder that cannot be written.
     """
-    write: Writer = importlib.import_module(FORMATS[name]).files
+    module, _, function = FORMATS[name].partition(":")
+    write: Writer = getattr(importlib.import_module(module), function)
     return write_together(folder, write(model))

@@ -11,6 +11,11 @@ from harness.exporting.formats import ExportedModel
 
 def files(model: ExportedModel) -> Mapping[str, bytes]:
     """One file. Raises ConfigurationError for a layer that cannot be exported."""
+    return {f"{model.stem}.onnx": content(model)}
+
+
+def content(model: ExportedModel) -> bytes:
+    """That of the file, of which converters make other formats. Raises as `files`."""
     if find_spec("onnx") is None:
         raise ConfigurationError(
             "the Python package onnx is not installed",
@@ -18,5 +23,4 @@ def files(model: ExportedModel) -> Mapping[str, bytes]:
         )
     from harness.exporting.onnx_writer import onnx_model
 
-    content = onnx_model(model.network, model.formats, model.outputs, model.metadata)
-    return {f"{model.stem}.onnx": content}
+    return onnx_model(model.network, model.formats, model.outputs, model.metadata)

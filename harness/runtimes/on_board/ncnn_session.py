@@ -1,12 +1,7 @@
-"""ncnn, on the CPU.
-
-A model is one file, which `convert` makes of the two that pnnx writes: the weights, then the graph and the
-inputs' shapes as JSON, then the length of the JSON in eight bytes. ncnn reads the weights from the beginning.
-"""
+"""ncnn, on the CPU. A model is one file, which `convert` makes of the two that pnnx writes."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,11 +10,11 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import ncnn
 import numpy as np
 
+from .ncnn_file import packed, read_graph
 from .tensors import Tensor
 
 HALF = ".fp16.ncnn"  # how the names of models end that compute in fp16 where the processor can
@@ -50,9 +45,8 @@ def convert(model: str, converted: str) -> None:
         inputs = [(name, _shape(sizes), kind) for name, sizes, kind in _INPUT.findall(described)]
         if not inputs or any(kind != "f32" for _, _, kind in inputs):
             raise ValueError("pnnx found no inputs of float32")
-        tail = json.dumps({"graph": graph, "shapes": [shape for _, shape, _ in inputs]}).encode()
-        made = (folder / "model.ncnn.bin").read_bytes() + tail + len(tail).to_bytes(8, "little")
-        Path(converted).write_bytes(made)
+        weights = (folder / "model.ncnn.bin").read_bytes()
+        Path(converted).write_bytes(packed(weights, graph, [shape for _, shape, _ in inputs]))
 
 
 def load(model: str, *, threads: int, options: Sequence[str] = (), wanted: Sequence[str] = ()) -> Session:
@@ -63,18 +57,18 @@ class Session:
     """A loaded model; `wanted` are the names of its outputs, all if empty."""
 
     def __init__(self, model: str, threads: int, wanted: Sequence[str]) -> None:
-        tail = _tail(model)
+        graph, shapes, _ = read_graph(model)
         self._net = ncnn.Net()
         options = self._net.opt
         options.num_threads = threads
         half = model.endswith(HALF)
         options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = half
-        if self._net.load_param_mem(tail["graph"]) or self._net.load_model(model):
+        if self._net.load_param_mem(graph) or self._net.load_model(model):
             raise ValueError("ncnn cannot load the model")
         names = self._net.input_names()
         single = np.dtype("float32")
         self.inputs = [
-            Tensor(name=name, shape=tuple(shape), dtype=single) for name, shape in zip(names, tail["shapes"])
+            Tensor(name=name, shape=tuple(shape), dtype=single) for name, shape in zip(names, shapes)
         ]
         known = self._net.output_names()
         for name in wanted:
@@ -109,12 +103,3 @@ def _check(graph: str) -> None:
 
 def _shape(sizes: str) -> list[int]:
     return [0 if size == "?" else int(size) for size in sizes.split(",")]
-
-
-def _tail(model: str) -> dict[str, Any]:
-    with Path(model).open("rb") as file:
-        file.seek(-8, os.SEEK_END)
-        length = int.from_bytes(file.read(8), "little")
-        file.seek(-8 - length, os.SEEK_END)
-        found: dict[str, Any] = json.loads(file.read(length))
-    return found

@@ -1,0 +1,75 @@
+"""Formats to export to that a runtime's own converter makes of the ONNX export: MNN's, and ncnn's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.exporting import onnx_files
+from harness.exporting.formats import ExportedModel
+from harness.runtimes.mnn_runtime import MnnRuntime
+from harness.runtimes.ncnn_runtime import NcnnRuntime
+from harness.runtimes.on_board.ncnn_file import read_graph
+from harness.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from harness.runtimes.python_runtime import PythonRuntime
+
+
+def mnn_files(model: ExportedModel) -> Mapping[str, bytes]:
+    """A model, and what else is known of it. Raises ConfigurationError for a layer that cannot be exported,
+    HarnessError if the converter fails."""
+    with _converted(MnnRuntime(), model) as path:
+        return {f"{model.stem}.mnn": path.read_bytes(), **_metadata(model)}
+
+
+def ncnn_files(model: ExportedModel) -> Mapping[str, bytes]:
+    """The graph and the weights, with the names of inputs and outputs. Raises as `mnn_files`."""
+    inputs = [model.network.input, *(each.tensor for each in model.network.layers if each.kind == "input")]
+    names = {f"in{place}": name for place, name in enumerate(inputs)}
+    names |= {f"out{place}": output.name for place, output in enumerate(model.outputs)}
+    with _converted(NcnnRuntime(), model) as path:
+        graph, _, weights = read_graph(str(path))
+        return {
+            f"{model.stem}.param": _renamed(graph, names).encode(),
+            f"{model.stem}.bin": path.read_bytes()[:weights],
+            **_metadata(model),
+        }
+
+
+@contextlib.contextmanager
+def _converted(runtime: PythonRuntime, model: ExportedModel) -> Iterator[Path]:
+    """What the runtime's converter writes."""
+    for layer in model.network.needed():
+        if model.formats[layer.index].executed == "int8" and layer.weighted:
+            raise layer.error(
+                f"is int8, which {runtime.name}'s converter does not read",
+                key="int8",
+                hint="Use a policy without int8, or --format onnx.",
+            )
+    with temporary_folder("converted") as folder:
+        source = folder / "model.onnx"
+        source.write_bytes(onnx_files.content(model))
+        converted = folder / runtime.converted_name(source)
+        runtime.convert(source, converted)
+        yield converted
+
+
+def _renamed(graph: str, names: Mapping[str, str]) -> str:
+    """A graph of ncnn with other names for tensors. pnnx numbers those of inputs and outputs."""
+    magic, counts, *lines = graph.splitlines()
+    for place, line in enumerate(lines):
+        words = line.split()
+        tensors = slice(4, 4 + int(words[2]) + int(words[3]))  # behind type, name and the two numbers
+        words[tensors] = [names.get(word, word) for word in words[tensors]]
+        lines[place] = " ".join(words)
+    return "\n".join([magic, counts, *lines, ""])
+
+
+def _metadata(model: ExportedModel) -> Mapping[str, bytes]:
+    """These formats have no place for it in their own files."""
+    text = json.dumps(dict(model.metadata), indent=2, ensure_ascii=False)
+    return {f"{model.stem}.metadata.json": f"{text}\n".encode()}
