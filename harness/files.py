@@ -119,7 +119,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Writes all files or, if one cannot be written, none. Files of the same names are replaced.
+    """Writes all files or, if one cannot be written, none. Files of the same names are replaced. Names may
+    have folders.
 
     Files appear in the folder when all of them are on the disk, the last one last. Raises ConfigurationError
     if the folder cannot be written.
@@ -130,8 +131,10 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with temporary_folder("files", within=folder) as private:
             for name, content in contents.items():
+                (private / name).parent.mkdir(parents=True, exist_ok=True)
                 (private / name).write_bytes(content)
             for name in contents:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (private / name).replace(folder / name)
     except OSError as error:
         raise file_error(folder, error, doing="cannot be written") from None

@@ -6,4 +6,6 @@ FORMATS = {  # word of --format: module and function, imported when it is used
     "mnn": "harness.runtimes.converted_files:mnn_files",
     "ncnn": "harness.runtimes.converted_files:ncnn_files",
     "onnx": "harness.exporting.onnx_files:files",
+    "saved-model": "harness.exporting.tensorflow_files:saved_model_files",
+    "tflite": "harness.exporting.tensorflow_files:tflite_files",
 }

@@ -46,6 +46,14 @@ def metadata_of(
     return found | {key: network.net.word(key) for key in _NET_DECODING_KEYS if network.net.word(key)}
 
 
+def metadata_file(stem: str, metadata: Mapping[str, str]) -> Mapping[str, bytes]:
+    """The file for formats that have no place for it in their own; none without metadata."""
+    if not metadata:
+        return {}
+    text = json.dumps(dict(metadata), indent=2, ensure_ascii=False)
+    return {f"{stem}.metadata.json": f"{text}\n".encode()}
+
+
 def _precisions(network: Network, formats: Sequence[LayerFormat]) -> dict[str, str]:
     """Of the layers with weights, by the names of their outputs."""
     return {layer.tensor: formats[layer.index].executed for layer in network.layers if layer.weighted}

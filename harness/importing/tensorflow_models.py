@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from harness import console
 from harness.config.file_kind import HDF5, KERAS, SAVED_MODEL, Kind
-from harness.errors import ConfigurationError, HarnessError, file_error
+from harness.errors import ConfigurationError, file_error
 from harness.importing.graph import Shape
+from harness.importing.tensorflow_process import run_tensorflow, tensorflow_failure
 from harness.json_file import read_json
-from harness.process_group import process_group
 from harness.temporary import temporary_folder
 
 # The names of formats; Keras itself tells its two by the ends of the files' names.
@@ -24,17 +20,10 @@ _SUFFIXES: Mapping[Kind, str] = {KERAS: ".keras", HDF5: ".h5"}
 
 _PROGRAM = Path(__file__).with_name("tensorflow_program.py")
 _LARGEST_REASON = 1 << 20  # bytes
-_TAIL, _WIDTH = 12, 300  # lines of TensorFlow's log that a failure shows, and characters of each
 _OWN_LAYERS = (
     "The code of your own layers is not in a Keras file. Where the model was made, write a SavedModel, which "
     "does not need it: `model.export('FOLDER')`."
 )
-_ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "KERAS_BACKEND": "tensorflow",
-    "TF_CPP_MIN_LOG_LEVEL": "2",  # errors
-    "TF_USE_LEGACY_KERAS": "0",
-}
 
 
 def converted(path: Path, kind: Kind, input_shape: Shape | None) -> bytes:
@@ -58,47 +47,15 @@ def converted(path: Path, kind: Kind, input_shape: Shape | None) -> bytes:
                 source = folder / f"model{suffix}"
                 source.symlink_to(path.absolute())
             with console.progress(f"converting {path.name} with TensorFlow", None):
-                done = _run(FORMATS[kind], source, folder, input_shape)
+                shape = [",".join(map(str, input_shape))] if input_shape else []
+                done = run_tensorflow(_PROGRAM, FORMATS[kind], str(source), str(folder), *shape)
             refused = folder / "refused.json"
             if refused.exists():
                 reason = read_json(refused, limit=_LARGEST_REASON, what="the reason of a refusal")
                 raise ConfigurationError(f"{path}: {reason['message']}", hint=reason["hint"])
             if done.returncode:
-                raise _failure(path, done)
+                hint = _OWN_LAYERS if "Could not locate" in done.stdout else ""
+                raise tensorflow_failure(path, done, hint)
             return (folder / "model.tflite").read_bytes()
     except OSError as error:
         raise file_error(path, error) from None
-
-
-def _run(
-    name: str, source: Path, folder: Path, input_shape: Shape | None
-) -> subprocess.CompletedProcess[str]:
-    shape = [",".join(map(str, input_shape))] if input_shape else []
-    with process_group() as group:
-        return subprocess.run(
-            # -P: modules are not taken from the program's folder, which is the package's.
-            [sys.executable, "-P", str(_PROGRAM), name, str(source), str(folder), *shape],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="backslashreplace",
-            check=False,
-            env=os.environ | _ENVIRONMENT,
-            process_group=group,
-        )
-
-
-def _failure(path: Path, done: subprocess.CompletedProcess[str]) -> HarnessError:
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return HarnessError(
-            f"{path}: TensorFlow's converter was ended by {name}",
-            hint="The memory may be too small for this model." if name == "SIGKILL" else "",
-        )
-    lines = [line.rstrip()[:_WIDTH] for line in done.stdout.splitlines() if line.strip()]
-    log = "\n".join(f"  | {line}" for line in lines[-_TAIL:])
-    return ConfigurationError(
-        f"{path}: TensorFlow cannot convert it:\n{log}",
-        hint=_OWN_LAYERS if "Could not locate" in done.stdout else "",
-    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.exporting import onnx_files
 from harness.exporting.formats import ExportedModel
+from harness.exporting.metadata import metadata_file
 from harness.runtimes.mnn_runtime import MnnRuntime
 from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.runtimes.on_board.ncnn_file import read_graph
@@ -23,7 +23,7 @@ def mnn_files(model: ExportedModel) -> Mapping[str, bytes]:
     """A model, and what else is known of it. Raises ConfigurationError for a layer that cannot be exported,
     HarnessError if the converter fails."""
     with _converted(MnnRuntime(), model) as path:
-        return {f"{model.stem}.mnn": path.read_bytes(), **_metadata(model)}
+        return {f"{model.stem}.mnn": path.read_bytes(), **metadata_file(model.stem, model.metadata)}
 
 
 def ncnn_files(model: ExportedModel) -> Mapping[str, bytes]:
@@ -36,7 +36,7 @@ def ncnn_files(model: ExportedModel) -> Mapping[str, bytes]:
         return {
             f"{model.stem}.param": _renamed(graph, names).encode(),
             f"{model.stem}.bin": path.read_bytes()[:weights],
-            **_metadata(model),
+            **metadata_file(model.stem, model.metadata),
         }
 
 
@@ -67,9 +67,3 @@ def _renamed(graph: str, names: Mapping[str, str]) -> str:
         words[tensors] = [names.get(word, word) for word in words[tensors]]
         lines[place] = " ".join(words)
     return "\n".join([magic, counts, *lines, ""])
-
-
-def _metadata(model: ExportedModel) -> Mapping[str, bytes]:
-    """These formats have no place for it in their own files."""
-    text = json.dumps(dict(model.metadata), indent=2, ensure_ascii=False)
-    return {f"{model.stem}.metadata.json": f"{text}\n".encode()}

@@ -1,0 +1,114 @@
+"""A SavedModel and TensorFlow Lite as formats to export to, by TensorFlow in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.errors import ConfigurationError
+from harness.exporting import onnx_files
+from harness.exporting.formats import ExportedModel
+from harness.exporting.layer import NetworkLayer
+from harness.exporting.metadata import metadata_file
+from harness.exporting.precision_plan import LayerFormat
+from harness.importing.tensorflow_process import run_tensorflow, tensorflow_failure
+from harness.json_file import read_json
+from harness.temporary import temporary_folder
+
+_PROGRAM = Path(__file__).with_name("tensorflow_program.py")
+_LARGEST_REASON = 1 << 20  # bytes
+_FLAVOURS = {  # of TensorFlow Lite's converter, by the precision of all layers with weights
+    "fp32": "float",
+    "fp16": "float16",
+    "int8 with quantize=1": "dynamic",
+}
+
+
+def saved_model_files(model: ExportedModel) -> Mapping[str, bytes]:
+    """The files of a folder, in fp32. Raises ConfigurationError for a layer that cannot be expressed, or if
+    TensorFlow is not installed."""
+    for layer in _weighted(model):
+        if _precision(model, layer) != "fp32":
+            raise layer.error(
+                f"is {_precision(model, layer)}, but a SavedModel is float32",
+                key="int8",
+                hint="Use the policy fp32, or --format tflite.",
+            )
+    found = _converted(model, "saved-model")
+    return {f"{model.stem}/{name}": content for name, content in found.items()} | metadata_file(
+        model.stem, model.metadata
+    )
+
+
+def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
+    """A file in one of TensorFlow Lite's own precisions. Raises as `saved_model_files`."""
+    (content,) = _converted(model, _flavour(model)).values()
+    return {f"{model.stem}.tflite": content} | metadata_file(model.stem, model.metadata)
+
+
+def _flavour(model: ExportedModel) -> str:
+    """What the converter does to the whole model: it has one choice for all layers."""
+    first, flavour = None, "float"
+    for layer in _weighted(model):
+        precision = _precision(model, layer)
+        if precision not in _FLAVOURS:
+            raise layer.error(
+                f"is {precision}, which is not exported to TensorFlow Lite",
+                key="int8",
+                hint="Use fp32, fp16 or '{default: int8, quantize: 1}', or --format onnx.",
+            )
+        if first is None:
+            first, flavour = layer, _FLAVOURS[precision]
+        elif _FLAVOURS[precision] != flavour:
+            raise layer.error(
+                f"is {precision} and layer {first.index} is {_precision(model, first)}: "
+                "TensorFlow's converter has one precision for all layers",
+                hint="Use a policy with one precision, or --format onnx.",
+            )
+    return flavour
+
+
+def _weighted(model: ExportedModel) -> list[NetworkLayer]:
+    return [layer for layer in model.network.needed() if layer.weighted]
+
+
+def _precision(model: ExportedModel, layer: NetworkLayer) -> str:
+    form = model.formats[layer.index]
+    return form.executed + (" with quantize=1" if form.dynamic else "")
+
+
+def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
+    """The files that the program writes, by their paths."""
+    if find_spec("tensorflow") is None:
+        raise ConfigurationError(
+            "the Python package tensorflow, which writes this format, is not installed",
+            hint="Install it with `pip install 'harness[import,train]'`.",
+        )
+    plain = replace(model, formats=[LayerFormat() for _ in model.formats])
+    with temporary_folder("tensorflow") as folder:
+        source, made = folder / "model.onnx", folder / "made"
+        made.mkdir()
+        source.write_bytes(onnx_files.content(plain))
+        done = run_tensorflow(_PROGRAM, kind, str(source), str(made))
+        refused = made / "refused.json"
+        if refused.exists():
+            reason = read_json(refused, limit=_LARGEST_REASON, what="the reason of a refusal")
+            raise _layer_of(model, reason["node"]).error(reason["message"], hint="Use --format onnx.")
+        if done.returncode:
+            raise tensorflow_failure(model.network.file, done)
+        root = made / "model" if kind == "saved-model" else made
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+
+
+def _layer_of(model: ExportedModel, node: str) -> NetworkLayer:
+    """The layer that a node was written for. Its name begins with that of the layer's tensor."""
+    fitting = [
+        layer for layer in model.network.needed() if node.startswith((f"{layer.tensor}/", f"{layer.tensor}:"))
+    ]
+    return max(fitting, key=lambda layer: len(layer.tensor), default=model.network.layers[-1])

@@ -1,0 +1,104 @@
+"""Makes a SavedModel or a TensorFlow Lite file of the ONNX export in fp32.
+
+A program of its own, which imports nothing of harness: TensorFlow takes seconds, memory, and prints much.
+
+    tensorflow_program.py saved-model|float|float16|dynamic MODEL FOLDER
+
+It writes FOLDER/model, a folder, or FOLDER/model.tflite. If it cannot express an operator, it writes
+FOLDER/refused.json with `message` and `node`, the operator's name. Everything else that goes wrong ends it
+with an exception.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import tensorflow as tf
+
+sys.path.append(str(Path(__file__).parent))  # last: modules of this folder hide no others
+from tensorflow_operators import OPERATORS, Operator, RefusedError
+
+
+def main(kind: str, model: Path, folder: Path) -> int:
+    """Returns the exit status."""
+    graph = onnx.load(str(model)).graph
+    try:
+        function = _function(graph).get_concrete_function()
+    except RefusedError as refusal:
+        (folder / "refused.json").write_text(json.dumps(refusal.reason), encoding="utf-8")
+        return 1
+    if kind == "saved-model":
+        module = tf.Module()
+        module.function = function
+        tf.saved_model.save(module, str(folder / "model"), signatures={"serving_default": function})
+    else:
+        (folder / "model.tflite").write_bytes(_lite(kind, graph, function))
+    return 0
+
+
+def _function(graph: Any) -> Any:
+    """Of tensors by name, all of them float32; maps have their channels last."""
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    specs = [tf.TensorSpec(_last(_sizes(each)), tf.float32, name=each.name) for each in graph.input]
+
+    def computed(*given: Any) -> dict[str, Any]:
+        tensors: dict[str, Any] = dict(zip((each.name for each in graph.input), given, strict=True))
+        for node in graph.node:
+            operator = Operator(node=node, tensors=tensors, constants=constants)
+            tensors[node.output[0]] = _applied(operator)
+        return {each.name: tensors[each.name] for each in graph.output}
+
+    return tf.function(computed, input_signature=specs)
+
+
+def _applied(operator: Operator) -> Any:
+    node = operator.node
+    if node.op_type not in OPERATORS:
+        raise RefusedError(node, f"needs ONNX's {node.op_type}, which is not written as TensorFlow")
+    try:
+        return OPERATORS[node.op_type](operator)
+    except (ValueError, tf.errors.OpError) as error:
+        raise RefusedError(
+            node, f"cannot be expressed in TensorFlow: {' '.join(str(error).split())[:200]}"
+        ) from None
+
+
+def _lite(kind: str, graph: Any, function: Any) -> bytes:
+    """The content of a TensorFlow Lite file, whose inputs and outputs have the names of the graph's."""
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
+    if kind != "float":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if kind == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(converter.convert()))
+    main_graph = model.subgraphs[0]
+    # TensorFlow sorts the keys of dictionaries.
+    names = sorted(each.name for each in graph.output)
+    for place, name in zip(main_graph.outputs, names, strict=True):
+        main_graph.tensors[place].name = name.encode()
+    for place, given in zip(main_graph.inputs, graph.input, strict=True):
+        main_graph.tensors[place].name = given.name.encode()
+    order = [names.index(each.name) for each in graph.output]
+    main_graph.outputs = np.array([main_graph.outputs[place] for place in order], np.int32)
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    return tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+
+
+def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[0], *shape[2:], shape[1]) if len(shape) == 4 else shape
+
+
+if __name__ == "__main__":
+    sys.tracebacklimit = 0  # the reason is in the exception, not in the lines of TensorFlow
+    _kind, _model, _folder = sys.argv[1:]
+    sys.exit(main(_kind, Path(_model), Path(_folder)))
