@@ -37,15 +37,16 @@ def saved_model_files(model: ExportedModel) -> Mapping[str, bytes]:
                 hint="Use the policy fp32, or --format tflite.",
             )
     found = _converted(model, "saved-model")
-    return {f"{model.stem}/{name}": content for name, content in found.items()} | metadata_file(
-        model.stem, model.metadata
-    )
+    return {
+        **{f"{model.stem}/{name}": content for name, content in found.items()},
+        **metadata_file(model.stem, model.metadata),
+    }
 
 
 def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
     """A file in one of TensorFlow Lite's own precisions. Raises as `saved_model_files`."""
     (content,) = _converted(model, _flavour(model)).values()
-    return {f"{model.stem}.tflite": content} | metadata_file(model.stem, model.metadata)
+    return {f"{model.stem}.tflite": content, **metadata_file(model.stem, model.metadata)}
 
 
 def _flavour(model: ExportedModel) -> str:

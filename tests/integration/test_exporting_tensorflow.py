@@ -1,0 +1,95 @@
+"""Exports to TensorFlow: operator by operator against ONNX Runtime, and files as the command writes them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from exported_models import exported, run, write_random
+from test_exporting_onnx import ACTIVATIONS, NET, SECTIONS, named
+
+from harness import cli
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+tensorflow = pytest.importorskip("tensorflow")
+onnx = pytest.importorskip("onnx")
+
+REFUSED = {"deconvolutional": "has groups or dilation"}
+LAYER = "[convolutional]\nfilters=8\nsize=3\nstride=2\npad=1\nactivation=leaky\n"
+NETWORK = f"[net]\nchannels=3\nheight=32\nwidth=32\n{LAYER}{LAYER}[maxpool]\nsize=2\nstride=1\n{LAYER}"
+
+
+def last(values: Any) -> Any:
+    return values.transpose(0, 2, 3, 1) if values.ndim == 4 else values
+
+
+def computed(model: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The outputs by TensorFlow, with the channels in ONNX's place."""
+    from harness.exporting.tensorflow_program import _function
+
+    graph = onnx.load_from_string(model).graph
+    found = _function(graph)(*(tensorflow.constant(last(inputs[each.name])) for each in graph.input))
+    return {
+        name: value.numpy().transpose(0, 3, 1, 2) if value.shape.rank == 4 else value.numpy()
+        for name, value in found.items()
+    }
+
+
+@pytest.mark.parametrize("name", [*SECTIONS, *ACTIVATIONS])
+def test_a_section_computes_in_tensorflow_what_it_does_in_onnx(name: str, tmp_path: Path) -> None:
+    text = (
+        named(SECTIONS[name])
+        if name in SECTIONS
+        else f"{NET}[convolutional]\nname=y\nfrom=x\nfilters=3\nsize=1\nactivation={name}\n"
+    )
+    model = exported(*write_random(tmp_path, text))[0]
+    rng = np.random.default_rng(3)
+    graph = onnx.load_from_string(model).graph
+    sizes = {each.name: [size.dim_value for size in each.type.tensor_type.shape.dim] for each in graph.input}
+    inputs = {each: rng.normal(size=size).astype(np.float32) for each, size in sizes.items()}
+    if name in REFUSED:
+        with pytest.raises(Exception, match=REFUSED[name]):
+            computed(model, inputs)
+        return
+    expected = run(model, *inputs.values())["y"]
+    found = computed(model, inputs)["y"]
+    np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*Warning. tf.lite.Interpreter is deprecated:UserWarning")
+@pytest.mark.parametrize("policy", ["fp32", "fp16", "{default: int8, quantize: 1}"])
+def test_a_file_has_names_and_computes_what_onnx_does(policy: str, tmp_path: Path) -> None:
+    cfg, weights = write_random(tmp_path, NETWORK)
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", policy, "--format", "tflite"]
+    assert cli.main(["export", *words, "--out", str(tmp_path)]) == 0
+    interpreter = tensorflow.lite.Interpreter(str(tmp_path / "net.tflite"))
+    interpreter.allocate_tensors()
+    (given,), (output,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert (given["name"], output["name"]) == ("input", "head_3")
+    x = np.random.default_rng(2).random((1, 3, 32, 32), np.float32)
+    interpreter.set_tensor(given["index"], last(x))
+    interpreter.invoke()
+    found = interpreter.get_tensor(output["index"]).transpose(0, 3, 1, 2)
+    expected = run(exported(cfg, weights)[0], x)["head_3"]
+    tolerance = {"fp32": 1e-5, "fp16": 2e-3}.get(policy, 0.05)
+    np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ('{default: fp32, layers: {"3": fp16}}', "layer 3 (convolutional) is fp16 and layer 0 is fp32"),
+        ("{default: int16, quantize: 1}", "int16"),
+    ],
+)
+def test_other_precisions_are_refused_with_the_line(
+    policy: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cfg, weights = write_random(tmp_path, NETWORK)
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", policy, "--format", "tflite"]
+    assert cli.main(["export", *words, "--out", str(tmp_path / "out")]) != 0
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
