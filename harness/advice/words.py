@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from harness.advice.choice import MIB, Advice, Nearest, pictures_to_tell
+from harness.advice.choice import Advice, Nearest, pictures_to_tell
 from harness.advice.judgement import Judged
 from harness.advice.limits import Check, Kind, Limits
 from harness.config.sweep import Build
 from harness.report.choice import speed_interval_of
+from harness.report.columns import NAMES_OF_METRICS
 from harness.report.comparison import BASELINE
 from harness.report.notes import cause_notes, reliability_notes
+from harness.report.pareto import MIB
 from harness.report.result import Row
 from harness.report.table import figure
 from harness.text import printable
 
-_METRICS = {"map50": "mAP@0.5", "top1": "top-1 accuracy", "agreement": "agreement"}
 _MOST_PICTURES = 1_000_000
 _PLANNED = (
     "Memory: what the engine plans for activations and weights. On the board the process also needs its "
@@ -115,7 +116,7 @@ def _loss(each: Judged) -> str:
     if check.value is None:
         return "loss of accuracy unknown"
     reach = "" if check.interval is None else f" ± {_percent((check.interval[1] - check.interval[0]) / 2)}"
-    metric = _METRICS.get(each.row.accuracy_metric or "", "accuracy")
+    metric = NAMES_OF_METRICS.get(each.row.accuracy_metric or "", "accuracy")
     noun = "gain" if check.value < 0 else "loss"
     return f"{noun} {_percent(abs(check.value))}{reach} points of {metric}{_pictures(each.row)}"
 

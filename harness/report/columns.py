@@ -12,8 +12,8 @@ from harness.report.result import Row
 from harness.report.table import NOTHING, figure
 
 Column = table.Column[Row]
-NAMES_OF_METRICS = {"map50": "mAP50", "top1": "top-1", "agreement": "agreement"}
-_BLOCKS = "▁▂▃▄▅▆▇█"
+NAMES_OF_METRICS = {"map50": "mAP@0.5", "top1": "top-1", "agreement": "agreement"}
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def _fps(row: Row) -> str:
@@ -33,7 +33,7 @@ def _sparkline(row: Row, width: int = 20) -> str:
     width = min(width, len(speeds))
     shares = [speeds[n * len(speeds) // width : (n + 1) * len(speeds) // width] for n in range(width)]
     means = [sum(share) / len(share) for share in shares]
-    return "".join(_BLOCKS[round((len(_BLOCKS) - 1) * mean / max(speeds))] for mean in means)
+    return "".join(BLOCKS[round((len(BLOCKS) - 1) * mean / max(speeds))] for mean in means)
 
 
 def _ends(interval: tuple[float, float] | None, missing: str | None = None) -> str:

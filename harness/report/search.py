@@ -9,15 +9,14 @@ from rich import box
 from rich.table import Table
 
 from harness import console
+from harness.report.columns import NAMES_OF_METRICS
 from harness.report.table import figure
-
-_METRICS = {"map50": "mAP@0.5", "top1": "top-1"}
 
 
 def show(document: Mapping[str, Any]) -> None:
     """Prints the JSON document of the command as tables."""
     output = console.stdout()
-    metric = _METRICS.get(document["accuracy_metric"] or "", "")
+    metric = NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
     kind = "predicted" if document["predicted"] else "measured"
     verified = any(row["verified"] for row in document["front"])
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)  # fits into 80 columns

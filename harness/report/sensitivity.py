@@ -10,15 +10,15 @@ from rich.bar import Bar
 from rich.table import Table
 
 from harness import console
+from harness.report.columns import NAMES_OF_METRICS
 
-_METRICS = {"map50": "mAP@0.5", "top1": "top-1"}
 _BAR = 20  # columns
 
 
 def show(document: Mapping[str, Any]) -> None:
     """Prints the JSON document of the command as tables."""
     output = console.stdout()
-    metric = _METRICS.get(document["accuracy_metric"] or "", "")
+    metric = NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
     output.print(f"{document['images']} images, {document['resize']}", soft_wrap=True)
     output.print(_uniform(document["uniform"], metric))
     output.print(_layers(document, metric))

@@ -134,7 +134,7 @@ def _gain(row: Row, base: Row | None) -> str:
     """Speed, accuracy and memory of a cell against fp32, or as they are."""
     if row.policy == BASELINE:
         return f"{_brief(row) if row.accuracy is not None else figure(speed_of(row)) + ' FPS'}."
-    if base is None or row.speedup_vs_fp32 is None:
+    if row.speedup_vs_fp32 is None:
         accuracy = "" if row.accuracy is None else f", {100 * row.accuracy:.2f} % {_metric(row)}"
         return f"{figure(speed_of(row))} FPS{accuracy}; no fp32 cell to compare with."
     parts = [_speed_gain(row), *_accuracy_loss(row), *_memory_gain(row, base)]
@@ -162,8 +162,8 @@ def _accuracy_loss(row: Row) -> list[str]:
     return [f"{loss} (± {50 * (ends[1] - ends[0]):.2f}{noise})"]
 
 
-def _memory_gain(row: Row, base: Row) -> list[str]:
-    memory, before = memory_of(row), memory_of(base)
+def _memory_gain(row: Row, base: Row | None) -> list[str]:
+    memory, before = memory_of(row), None if base is None else memory_of(base)
     if memory is None or before is None:
         return []
     less = (before - memory) / MIB

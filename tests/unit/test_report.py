@@ -106,7 +106,7 @@ def test_figures_have_three_digits() -> None:
     (table,) = tables(report(row(fps=1234.5, p50_ms=0.81, p90_ms=12.34, accuracy=None)))
     cells = dict(zip([column.heading for column in table.columns], table.cells(table.rows[0]), strict=True))
     assert (cells["FPS"], cells["p50 ms"], cells["p90 ms"]) == ("1,234", "0.81", "12.3")
-    assert "mAP50 %" not in cells
+    assert "mAP@0.5 %" not in cells
 
 
 def test_unsteady_times_are_pointed_out() -> None:

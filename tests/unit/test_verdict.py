@@ -53,7 +53,7 @@ def test_the_knee_is_recommended_with_its_gains_and_losses() -> None:
     found = verdict(*FRONT)
     assert (found.outcome, found.cells) == ("recommended", [1])
     assert found.summary.startswith(
-        "mixed – 1.90 times the FPS of fp32, 1.00 points of mAP50 lost, 1.00 MiB less memory."  # noqa: RUF001
+        "mixed – 1.90 times the FPS of fp32, 1.00 points of mAP@0.5 lost, 1.00 MiB less memory."  # noqa: RUF001
     )
 
 
@@ -70,6 +70,13 @@ def test_the_knee_is_recommended_with_its_gains_and_losses() -> None:
 def test_the_fastest_within_the_limits_is_recommended(limits: dict[str, float], cell: int) -> None:
     found = verdict(*FRONT, **limits)
     assert (found.outcome, found.cells) == ("recommended", [cell])
+
+
+def test_a_cell_alone_keeps_what_it_gained_over_fp32() -> None:
+    """As with --cell: the fp32 cell was compared with, but is not in the report."""
+    _, mixed, _ = compared_with_fp32(FRONT)
+    (found,) = verdicts(report(mixed))
+    assert found.summary.startswith("mixed – 1.90 times the FPS of fp32, 1.00 points of mAP@0.5 lost.")  # noqa: RUF001
 
 
 def test_limits_that_nothing_meets_recommend_nothing() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness import console
 from harness.report import table
+from harness.report.columns import BLOCKS
 from harness.report.compare.comparison import percent
 from harness.report.history.history import History, described, verdict
 from harness.report.history.series import Series
@@ -18,7 +19,6 @@ Table = table.Table[Series]
 
 UNITS = {"time_ms": "ms", "predicted_ms": "predicted ms", "instructions": "million instructions"}
 _REGRESSION = "✗"
-_BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 16
 _LEAST_RANGE = 0.1  # of the smallest value
 
@@ -106,4 +106,4 @@ def _trend(series: Series) -> str:
     """The values as bars; of many, the last ones."""
     values = [point.value for point in series.points][-_MOST_BARS:]
     low, high = value_range(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+    return "".join(BLOCKS[round((value - low) / (high - low) * (len(BLOCKS) - 1))] for value in values)
