@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.report import limits
+
 Kind = Literal["speed", "memory", "loss"]
 
 ROUNDING = 1e-9  # of differences between accuracies
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a result has to reach. None: no limit."""
+class Limits(limits.Limits):
+    """What a result has to reach. The loss always has a limit."""
 
-    max_drop: float = 0.005  # of the accuracy, as a fraction, from fp32's
+    max_drop: float = 0.005
     min_agreement: float = 0.98  # with fp32's own results, in place of max_drop where nothing reads them
-    min_fps: float | None = None
-    max_memory: float | None = None  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)

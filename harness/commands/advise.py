@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.commands.limit_options import positive, share
+from harness.commands.limit_options import DROP, add_limits, memory_of
 from harness.commands.model_options import (
     add_calibration,
     add_model,
@@ -51,24 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="T", help="advise for this target; with RESULTS, one of the sweep's"
     )
-    limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--max-drop",
-        type=share,
-        metavar="P",
-        default=0.005,
-        help="lose at most P points of accuracy against fp32 (default: 0.5)",
-    )
-    limits.add_argument(
-        "--min-agreement",
-        type=share,
-        metavar="P",
-        default=0.98,
-        help="agree with fp32's own results in at least P %%, in place of --max-drop where nothing reads the "
-        "outputs (default: 98)",
-    )
-    limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
-    limits.add_argument("--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory")
+    add_limits(parser, "limits", drop=DROP, agreement=True)
     measuring = parser.add_argument_group("measuring a model")
     measuring.add_argument(
         "--dataset",
@@ -123,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         max_drop=arguments.max_drop,
         min_agreement=arguments.min_agreement,
         min_fps=arguments.min_fps,
-        max_memory=arguments.max_memory and arguments.max_memory * (1 << 20),
+        max_memory=memory_of(arguments),
     )
     folder = arguments.folder
     if folder is None:
@@ -179,7 +162,7 @@ def _measured(arguments: argparse.Namespace) -> Path:
     console.log(f"{folder / _SWEEP}: the sweep to run; `harness run --matrix` runs it again")
     finished = run_sweep(sweep, folder, Fleet(arguments.boards), debug=arguments.debug)
     with Store(folder) as store:
-        write_report(read_report(store, finished.run, sweep.name))
+        write_report(read_report(store, finished.run, sweep.name, details=True))
     return folder
 
 

@@ -9,27 +9,56 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.report.limits import Limits
 
+DROP = 0.005  # of a search and of advice, which need a limit
+AGREEMENT = 0.98
+MIB = 1 << 20
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """The limits of a report's verdicts."""
-    limits = parser.add_argument_group("limits of the recommended policy")
+
+def add_limits(
+    parser: argparse.ArgumentParser,
+    title: str,
+    *,
+    drop: float | None = None,
+    agreement: bool = False,
+    memory: bool = True,
+) -> argparse._ArgumentGroup:
+    """`drop` is the default of --max-drop; with `agreement` and `memory` there are limits of these."""
+    limits = parser.add_argument_group(title)
+    default = "" if drop is None else f" (default: {100 * drop:g})"
     limits.add_argument(
-        "--max-drop", type=share, metavar="P", help="lose at most P points of accuracy against fp32"
+        "--max-drop",
+        type=share,
+        metavar="P",
+        default=drop,
+        help=f"lose at most P points of accuracy against fp32{default}",
     )
+    if agreement:
+        limits.add_argument(
+            "--min-agreement",
+            type=share,
+            metavar="P",
+            default=AGREEMENT,
+            help=f"agree with fp32's own results in at least P %% (default: {100 * AGREEMENT:g})",
+        )
     limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
-    limits.add_argument("--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory")
+    if memory:
+        limits.add_argument(
+            "--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory"
+        )
+    return limits
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
-    """The limits of the command line."""
+    """The limits of a report."""
     from harness.report.limits import Limits
 
+    return Limits(max_drop=arguments.max_drop, min_fps=arguments.min_fps, max_memory=memory_of(arguments))
+
+
+def memory_of(arguments: argparse.Namespace) -> float | None:
+    """Bytes."""
     memory: float | None = arguments.max_memory
-    return Limits(
-        max_drop=arguments.max_drop,
-        min_fps=arguments.min_fps,
-        max_memory=None if memory is None else memory * (1 << 20),
-    )
+    return None if memory is None else memory * MIB
 
 
 def share(text: str) -> float:

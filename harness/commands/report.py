@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show the measured or predicted time of each layer, as tables, as rows or with --json",
     )
-    add_limits(parser)
+    add_limits(parser, "limits of the recommended policy")
 
 
 def run(arguments: argparse.Namespace) -> int:

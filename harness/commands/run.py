@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show the work of each board: a table on a terminal, elsewhere a line on stderr for each change "
         "(with --quiet nothing)",
     )
-    add_limits(parser)
+    add_limits(parser, "limits of the recommended policy")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.limit_options import positive, share
+from harness.commands.limit_options import DROP, add_limits
 from harness.commands.model_options import (
     add_calibration,
     add_dataset,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from harness.search.layer_timer import LayerTimer, Model
     from harness.search.search import Limits
 
-_DEFAULT_DROP = 0.005
-_DEFAULT_AGREEMENT = 0.98
 _FEWEST = 4  # pictures: half of them for the search
 
 
@@ -39,22 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, policy_help=None)
     add_dataset(parser, what="pictures: as for harness eval; labels are not necessary", split="default: val")
     parser.add_argument("--target", required=True, metavar="T", help="search for this target's board")
-    limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--max-drop",
-        type=share,
-        metavar="P",
-        default=_DEFAULT_DROP,
-        help="lose at most P points of accuracy against fp32, if the pictures have labels (default: 0.5)",
-    )
-    limits.add_argument(
-        "--min-agreement",
-        type=share,
-        metavar="P",
-        default=_DEFAULT_AGREEMENT,
-        help="agree with fp32's own results in at least P %% (default: 98)",
-    )
-    limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
+    limits = add_limits(parser, "limits", drop=DROP, agreement=True, memory=False)
     limits.add_argument(
         "--budget", type=duration, metavar="T", help="end the search after this time: 90s, 20m, 1h"
     )
