@@ -10,9 +10,8 @@ from harness.advice.judgement import Judged, judged
 from harness.advice.limits import ROUNDING, Check, Kind, Limits
 from harness.measure.intervals import ratio_interval
 from harness.report.comparison import BASELINE, accuracy_reach
+from harness.report.pareto import MIB
 from harness.report.result import Row
-
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)

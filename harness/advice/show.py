@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness import console
-from harness.advice.choice import MIB, Advice
+from harness.advice.choice import Advice
 from harness.advice.judgement import Judged
 from harness.advice.proposals import Proposal
 from harness.advice.words import limits_in_words, misses
 from harness.report import columns
 from harness.report.choice import speed_interval_of
 from harness.report.notes import MARK
+from harness.report.pareto import MIB
 from harness.report.result import Row
 from harness.report.table import NOTHING, Column, Table, figure
 from harness.report.terminal import print_notes, print_table

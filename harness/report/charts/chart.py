@@ -10,7 +10,6 @@ from typing import Any
 from harness.report.result import Row
 from harness.text import one_paragraph
 
-PRECISIONS = ("fp32", "fp16", "int8")
 OTHER = "other"
 # Okabe and Ito's colours, which colour-blind people can tell apart, readable on white and on black.
 _COLOURS = {"fp32": "#0072b2", "fp16": "#009e73", "int8": "#d55e00", OTHER: "#b3689a"}

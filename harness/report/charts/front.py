@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.config.darknet_cfg import PRECISIONS
 from harness.report.cell_names import cell_name
-from harness.report.charts.chart import OTHER, PRECISIONS, Chart, precision_colour, specification
+from harness.report.charts.chart import OTHER, Chart, precision_colour, specification
 from harness.report.choice import front, memory_of, speed_interval_of
 from harness.report.columns import NAMES_OF_METRICS
 from harness.report.comparison import speed_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.report.charts.chart import Chart, series_colour, specification
-from harness.report.charts.layer_values import layer_table, layer_values, with_layers
+from harness.report.charts.layer_values import layer_table, layer_tooltip, layer_values, with_layers
 from harness.report.details import compared
 from harness.report.result import Row
 
@@ -33,14 +33,7 @@ def layer_times(rows: Sequence[Row]) -> Chart | None:
             xOffset=alt.XOffset("cell:N", sort=None),
             y=alt.Y("ms:Q", title=time),
             color=series_colour("cell", ""),
-            tooltip=[
-                "cell:N",
-                "layer:O",
-                "type:N",
-                "precision:N",
-                "algorithm:N",
-                alt.Tooltip("ms:Q", title=time),
-            ],
+            tooltip=layer_tooltip(time),
         )
     )
     headings, body = layer_table(known, rows)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.config.darknet_cfg import PRECISIONS
 from harness.report.cell_names import cell_name
-from harness.report.charts.chart import OTHER, PRECISIONS
+from harness.report.charts.chart import OTHER
+from harness.report.layers import nanoseconds
 from harness.report.result import Row
 from harness.report.table import NOTHING, figure
-from harness.runtimes.base import LayerResult
-
-
-def layer_milliseconds(row: Row, layer: LayerResult) -> float | None:
-    """Measured, or of an emulated cell predicted."""
-    nanoseconds = layer.predicted_ns if row.emulated else layer.ns
-    return None if nanoseconds is None else nanoseconds / 1e6
 
 
 def with_layers(rows: Sequence[Row]) -> list[Row]:
@@ -25,7 +20,7 @@ def with_layers(rows: Sequence[Row]) -> list[Row]:
         for row in rows
         if row.details
         and row.details.layers
-        and all(layer_milliseconds(row, layer) is not None for layer in row.details.layers)
+        and all(nanoseconds(row, layer) is not None for layer in row.details.layers)
     ]
 
 
@@ -34,7 +29,7 @@ def layer_values(row: Row, among: Sequence[Row]) -> list[dict[str, Any]]:
     `among` are the cells of its board and model."""
     values, begin = [], 0.0
     for layer in row.details.layers if row.details else ():
-        milliseconds = layer_milliseconds(row, layer) or 0.0
+        milliseconds = (nanoseconds(row, layer) or 0) / 1e6
         conversion = layer.conversion_ns / layer.ns if layer.ns else 0.0
         values.append(
             {
@@ -70,3 +65,11 @@ def _entry(value: dict[str, Any] | None) -> str:
 
 def _short(value: float) -> float:
     return float(f"{value:.4g}")
+
+
+def layer_tooltip(time: str, *more: Any) -> list[Any]:
+    """What pointing at a layer shows; `time` is the title of its milliseconds."""
+    import altair as alt
+
+    names = ["cell:N", "layer:O", "type:N", "precision:N", "algorithm:N"]
+    return [*names, alt.Tooltip("ms:Q", title=time), *more]

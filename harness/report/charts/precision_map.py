@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.report.charts.chart import Chart, left_out, precision_colour, specification
-from harness.report.charts.layer_values import layer_table, layer_values, with_layers
+from harness.report.charts.layer_values import layer_table, layer_tooltip, layer_values, with_layers
 from harness.report.result import Row
 
 _ROW = 26  # pixels
@@ -35,15 +35,9 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
             y=alt.Y("cell:N", title=None, sort=None),
             color=precision_colour("executed in"),
             strokeWidth=alt.condition(converts, alt.value(2), alt.value(0.3)),
-            tooltip=[
-                "cell:N",
-                "layer:O",
-                "type:N",
-                "precision:N",
-                "algorithm:N",
-                alt.Tooltip("ms:Q", title=time),
-                alt.Tooltip("conversion:Q", title="of which conversion, %", format=".0f"),
-            ],
+            tooltip=layer_tooltip(
+                time, alt.Tooltip("conversion:Q", title="of which conversion, %", format=".0f")
+            ),
         )
     )
     headings, body = layer_table(known, rows)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from harness.errors import ConfigurationError
-from harness.report.formats.trace import no_profile
+from harness.report.formats.profiled import only_profile
 from harness.report.layers import nanoseconds
-from harness.report.result import Report, Row
+from harness.report.result import Report
 
 _COLOURS = ("#ffffff", "#d84315")  # from the fastest layer to the slowest
 
@@ -28,16 +27,3 @@ def node_data(report: Report) -> bytes:
         "gradient": [{"stop": float(stop), "bgColor": colour} for stop, colour in enumerate(_COLOURS)],
     }
     return json.dumps(data, indent=2, allow_nan=False).encode() + b"\n"
-
-
-def only_profile(report: Report, form: str) -> Row:
-    """The only cell with the times of its layers. Raises ConfigurationError if there is none or another."""
-    profiled = [row for row in report.rows if row.layers]
-    if not profiled:
-        raise no_profile(report)
-    if len(profiled) > 1:
-        raise ConfigurationError(
-            f"--format {form} takes one cell; {len(profiled)} have the times of their layers",
-            hint=f'Choose one, for example with --cell "{profiled[0].name}".',
-        )
-    return profiled[0]

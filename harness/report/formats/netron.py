@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import ConfigurationError
 from harness.files import read_regular
-from harness.report.formats.model_explorer import only_profile
+from harness.report.formats.profiled import only_profile
 from harness.report.layers import nanoseconds
 from harness.report.result import Report
 

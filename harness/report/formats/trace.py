@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.errors import ConfigurationError
+from harness.report.formats.profiled import profiled
 from harness.report.layers import nanoseconds
 from harness.report.result import Report, Row
 from harness.text import one_paragraph
@@ -18,18 +18,8 @@ def trace(report: Report) -> bytes:
 
     Raises ConfigurationError if no cell has a profile.
     """
-    profiled = [row for row in report.rows if row.layers]
-    if not profiled:
-        raise no_profile(report)
-    events = [event for process, row in enumerate(profiled, 1) for event in _events(process, row)]
+    events = [event for process, row in enumerate(profiled(report), 1) for event in _events(process, row)]
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, allow_nan=False).encode() + b"\n"
-
-
-def no_profile(report: Report) -> ConfigurationError:
-    return ConfigurationError(
-        f"{report.folder}: no cell has the times of its layers",
-        hint="Only the engine reports them. `harness report --layers` shows which cells have them.",
-    )
 
 
 def _events(process: int, row: Row) -> Iterator[dict[str, Any]]:
