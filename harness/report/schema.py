@@ -7,6 +7,7 @@ renamed, or gets another type or unit; new keys do not change it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any, Literal, get_type_hints
 
 import msgspec
@@ -47,8 +48,8 @@ def _report() -> type:
         sweep_file=str,
         artifacts=Mapping[str, str],
         limits=_record("Limits", **_hints(Limits)),
-        verdicts=list[_record("Verdict", **_hints(Verdict))],  # type: ignore[misc]
-        cells=list[_record("Cell", **_hints(Row, without=INTERNAL))],  # type: ignore[misc]
+        verdicts=_list_of(_record("Verdict", **_hints(Verdict))),
+        cells=_list_of(_record("Cell", **_hints(Row, without=INTERNAL))),
     )
 
 
@@ -74,9 +75,9 @@ def _compare() -> type:
         counts=Mapping[str, int],
         unlike=list[Unlike],
         noted=list[Unlike],
-        cells=list[cell],  # type: ignore[valid-type]
-        only_a=list[alone],  # type: ignore[valid-type]
-        only_b=list[alone],  # type: ignore[valid-type]
+        cells=_list_of(cell),
+        only_a=_list_of(alone),
+        only_b=_list_of(alone),
     )
 
 
@@ -98,8 +99,8 @@ def _history() -> type:
         slowdown_vs_best=float | None,
         regression=bool,
         reason=str | None,
-        points=list[point],  # type: ignore[valid-type]
-        steps=list[step],  # type: ignore[valid-type]
+        points=_list_of(point),
+        steps=_list_of(step),
     )
     return _record(
         "History",
@@ -107,8 +108,8 @@ def _history() -> type:
         verdict=str,
         regression=bool,
         fail_on=float | None,
-        runs=list[run],  # type: ignore[valid-type]
-        cells=list[cell],  # type: ignore[valid-type]
+        runs=_list_of(run),
+        cells=_list_of(cell),
     )
 
 
@@ -126,12 +127,12 @@ def _predict() -> type:
         ),
         prediction_validated=bool,
         prediction_coefficients_of=str | None,
-        layers=list[layer],  # type: ignore[valid-type]
+        layers=_list_of(layer),
     )
     return _record(
         "Predict",
         schema_version=Literal[1],
-        predictions=list[prediction],  # type: ignore[valid-type]
+        predictions=_list_of(prediction),
         llvm=str,
     )
 
@@ -139,6 +140,11 @@ def _predict() -> type:
 def _record(name: str, /, **kinds: _Type) -> type:
     """A type with these keys, all of which a document has."""
     return msgspec.defstruct(name, list(kinds.items()), kw_only=True)
+
+
+def _list_of(kind: _Type) -> _Type:
+    """`list[kind]`, which type checkers take only of kinds that they know."""
+    return GenericAlias(list, (kind,))
 
 
 def _hints(kind: type, without: tuple[str, ...] = ()) -> dict[str, _Type]:
