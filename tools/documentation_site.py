@@ -1,7 +1,7 @@
 """The pages of the documentation site that are not in docs/: a hook of MkDocs (mkdocs.yml).
 
 README.md becomes the first page, CONTRIBUTING.md and CHANGELOG.md are pages too. The page of all commands has
-their `--help`, and the JSON schemas of configuration files lie beside it. Links are written for GitHub; those
+their `--help`, and the JSON schemas lie beside it. Links are written for GitHub; those
 to files that the site lacks become plain text.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import cli
-from harness.commands.schema import KINDS, schema_of
+from harness.commands.schema import COMMANDS, KINDS, schema_of
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     pages = {new: (REPOSITORY / old).read_text(encoding="utf-8") for old, new in FROM_THE_ROOT.items()}
     pages["commands.md"] = commands_page()
-    for kind in KINDS:
+    for kind in (*KINDS, *COMMANDS):
         pages[f"{kind}.schema.json"] = json.dumps(schema_of(kind), indent=2)
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
@@ -72,8 +72,10 @@ def commands_page() -> str:
     lines = ["# Commands", ""]
     for parser in _parsers(cli._parser(cli.COMMANDS)):
         lines += [f"## {parser.prog}", "", "```text", parser.format_help().rstrip(), "```", ""]
-    schemas = ", ".join(f"[{kind}]({kind}.schema.json)" for kind in KINDS)
-    lines += ["## JSON schemas", "", f"As `harness schema` prints them, for editors: {schemas}.", ""]
+    lines += ["## JSON schemas", "", "As `harness schema` prints them."]
+    for what, kinds in (("configuration files", KINDS), ("documents of `--json`", COMMANDS)):
+        lines += ["", f"For {what}: {', '.join(f'[{kind}]({kind}.schema.json)' for kind in kinds)}."]
+    lines.append("")
     return "\n".join(lines)
 
 
