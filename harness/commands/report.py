@@ -46,8 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cell",
+        action="append",
+        default=[],
         metavar="WORDS",
-        help='only cells whose name contains this, for example "digits int8 1 thread"',
+        help='only cells whose name contains this, for example "digits int8 1 thread"; may be repeated',
     )
     parser.add_argument(
         "--layers",
@@ -102,11 +104,11 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def _read(folder: Path, arguments: argparse.Namespace) -> Report:
+    from harness.measure.spec import chosen_cells
     from harness.report.read import read_report
     from harness.store.read_only import stored_results
 
     form: str | None = arguments.format
-    cell: str | None = arguments.cell
     with stored_results(folder) as store:
         last = store.last_run()
         if last is None:
@@ -118,16 +120,8 @@ def _read(folder: Path, arguments: argparse.Namespace) -> Report:
             details=form == "html",
             limits=limits_of(arguments),
         )
-    if cell is None:
-        return report
-    rows = [row for row in report.rows if cell == row.name] or [
-        row for row in report.rows if cell in row.name
-    ]
-    if not rows:
-        raise ConfigurationError(
-            f"no cell's name contains {cell!r}", hint=f"The first cell is {report.rows[0].name!r}."
-        )
-    return replace(report, rows=rows)
+    chosen = chosen_cells([row.name for row in report.rows], arguments.cell)
+    return replace(report, rows=[report.rows[place] for place in chosen])
 
 
 def _content(report: Report, form: str, *, layers: bool, onnx: Path) -> bytes:

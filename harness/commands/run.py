@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.config.sweep import Sweep
+    from harness.report.result import Report
     from harness.sweep.estimate import Estimate, Span
     from harness.sweep.fleet import Fleet
 
@@ -44,6 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="show the cells and about how long they will take, and stop"
+    )
+    parser.add_argument(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="WORDS",
+        help='measure only cells whose name contains this, for example "digits int8"; may be repeated',
     )
     parser.add_argument("--fresh", action="store_true", help="also measure cells again that have results")
     parser.add_argument(
@@ -80,7 +88,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = arguments.results or default_folder(sweep)
     watch = BoardTable if arguments.watch else None
-    finished = run_sweep(sweep, folder, fleet, fresh=arguments.fresh, debug=arguments.debug, watch=watch)
+    finished = run_sweep(
+        sweep,
+        folder,
+        fleet,
+        only=arguments.cell,
+        fresh=arguments.fresh,
+        debug=arguments.debug,
+        watch=watch,
+    )
     with Store(folder) as store:
         limits = limits_of(arguments)
         report = read_report(store, finished.run, sweep.name, details=True, limits=limits)
@@ -92,6 +108,15 @@ def run(arguments: argparse.Namespace) -> int:
         console.log(f"written to {folder}: report.html, report.md, report.json")
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
     console.log(f"{len(report.rows)} cells: {counts}")
+    _raise_for_cells(
+        replace(report, rows=[report.rows[place] for place in finished.chosen]), finished.not_repeated
+    )
+    return 0
+
+
+def _raise_for_cells(report: Report, not_repeated: int) -> None:
+    """Raises the error that says which of the cells failed, were skipped, keep their earlier results or were
+    measured on a throttled board."""
     if report.failed:
         causes = sorted({row.error for row in report.failed})
         raise CellsFailedError(
@@ -107,9 +132,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"{some}:\n  " + "\n  ".join(causes),
             hint="Install what is missing (see `harness doctor`) and run the same command again.",
         )
-    if finished.not_repeated:
+    if not_repeated:
         raise CellsSkippedError(
-            f"{finished.not_repeated} of {len(report.rows)} cells could not be measured again; the report "
+            f"{not_repeated} of {len(report.rows)} cells could not be measured again; the report "
             "has their earlier results",
             hint="See the warnings above.",
         )
@@ -118,7 +143,6 @@ def run(arguments: argparse.Namespace) -> int:
             f"{len(report.throttled)} of {len(report.rows)} cells were measured on a throttled board",
             hint="The report has the reasons. Improve cooling or power supply and use --fresh.",
         )
-    return 0
 
 
 def duration(text: str) -> float:
@@ -138,10 +162,12 @@ def default_folder(sweep: Sweep) -> Path:
 
 
 def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
+    from harness.measure.spec import chosen_cells
     from harness.sweep.estimate import estimate
     from harness.sweep.plan import cells
 
-    planned = cells(sweep, fleet.is_emulated)
+    every = cells(sweep, fleet.is_emulated)
+    planned = [every[place] for place in chosen_cells([cell.name for cell in every], arguments.cell)]
     folder = arguments.results or default_folder(sweep)
     expected = estimate(planned, fleet.boards, folder, fresh=arguments.fresh)
     if arguments.json:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.config.sweep import Build
+from harness.errors import ConfigurationError
 from harness.text import printable
 
 
@@ -40,3 +42,21 @@ class CellSpec:
         elif self.options:
             parts.append(self.options)
         return printable(" ".join(parts))
+
+
+def chosen_cells(names: Sequence[str], words: Sequence[str]) -> list[int]:
+    """The positions of the cells whose name is one of `words` or, if no name is, contains it. Without words
+    all positions.
+
+    Raises ConfigurationError for words that no name contains.
+    """
+    found = set[int]() if words else set(range(len(names)))
+    for text in words:
+        same = {place for place, name in enumerate(names) if name == text}
+        meant = same or {place for place, name in enumerate(names) if text in name}
+        if not meant:
+            raise ConfigurationError(
+                f"no cell's name contains {printable(text)!r}", hint=f"The first cell is {names[0]!r}."
+            )
+        found |= meant
+    return sorted(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from harness.report.verdict import Verdict, verdicts
 from harness.text import one_paragraph
 
 if TYPE_CHECKING:
-    from harness.report.result import Report
+    from harness.report.result import Report, Row
 
 # The page loads nothing: its browser refuses every request. Vega compiles its expressions to functions.
 _POLICY = (
@@ -114,12 +114,22 @@ def _section(table: Table, name: str, draws: bool) -> str:
         "".join(map(figure, charts(table.rows) if draws else [])) for charts in (fronts, details)
     )
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    again = _commands([row for row in table.rows if row.details])
     common = f'<p class="common">{_text(table.common)}</p>\n' if table.common else ""
     return (
         f'<section class="{"emulated" if emulated else "measured"}">'
         f'<h2 id="{name}">{_text(table.title)}</h2>\n{common}'
-        f'{before}{_table(table, name)}\n<ul class="notes">{notes}</ul>\n{behind}</section>'
+        f'{before}{_table(table, name)}\n<ul class="notes">{notes}</ul>\n{behind}{again}</section>'
     )
+
+
+def _commands(rows: Sequence[Row]) -> str:
+    """The commands that measure the cells of the charts again."""
+    items = "".join(
+        f"<li>{_text(row.name_on_target)}: <code>{_text(row.rerun_command)}</code></li>" for row in rows
+    )
+    summary = "Commands that measure single cells again"
+    return f'\n<details class="notes"><summary>{summary}</summary><ul>{items}</ul></details>' if rows else ""
 
 
 def _table(table: Table, name: str) -> str:

@@ -15,6 +15,7 @@ from harness.report.comparison import compared_with_fp32, speed_of
 from harness.report.details import detailed
 from harness.report.limits import UNLIMITED, Limits
 from harness.report.pareto import pareto_optimal
+from harness.report.rerun import cell_command
 from harness.report.result import Details, Report, Resampled, Row, group_of
 from harness.store.reader import StoreReader
 from harness.store.records import PlannedCell
@@ -40,7 +41,15 @@ def read_report(
     rows = [_row(store, planned, evaluation, layers) for planned in cells]
     rows = compared_with_fp32(_compared(rows))
     optimal = pareto_optimal(rows)
-    rows = [replace(row, pareto_optimal=index in optimal) for index, row in enumerate(rows)]
+    sweep_file = store.sweep_file(run)
+    rows = [
+        replace(
+            row,
+            pareto_optimal=index in optimal,
+            rerun_command=cell_command(sweep_file, store.folder, row),
+        )
+        for index, row in enumerate(rows)
+    ]
     for index in detailed(rows) if details else ():
         rows[index] = replace(rows[index], details=_details(store, cells[index].key, rows[index]))
     return Report(
@@ -49,7 +58,7 @@ def read_report(
         environment=store.environment(run),
         rows=rows,
         limits=limits,
-        sweep_file=store.sweep_file(run),
+        sweep_file=sweep_file,
         artifacts=store.artifacts(run),
     )
 

@@ -70,6 +70,7 @@ class Row(CellResult, CellSpec):
     speedup_vs_previous: float | None = None  # times as fast as the step before
     speedup_vs_first: float | None = None
     layers: Sequence[LayerResult] = ()  # if requested
+    rerun_command: str = ""  # measures the cell again, alone
     mean_time: MeanTime | None = None  # INTERNAL, like the next one
     resampled: Resampled | None = None
     details: Details | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +21,7 @@ from harness.report.columns import NAMES_OF_METRICS
 from harness.report.comparison import BASELINE, fp32_of, speed_of
 from harness.report.limits import Limits
 from harness.report.pareto import MIB
+from harness.report.rerun import sweep_command
 from harness.report.result import Report, Row
 from harness.report.table import figure
 
@@ -218,8 +218,7 @@ def _pictures(row: Row) -> str:
 
 def _next(report: Report, rows: Sequence[Row], chosen: Sequence[Row]) -> tuple[str, str]:
     """What to run next, and the command."""
-    file = report.sweep_file or "SWEEP.yaml"
-    run = shlex.join(["harness", "run", "--matrix", file, "--results", str(report.folder)])
+    run = sweep_command(report.sweep_file, report.folder)
     if any(row.status != "done" for row in rows):
         return "Complete the missing cells", run
     if not chosen or chosen[0].accuracy is None:

@@ -24,6 +24,7 @@ from harness.locks import Interrupted
 from harness.measure.cell import Cell, Inputs, cell_key
 from harness.measure.cell_run import measure
 from harness.measure.result import Outcome, Work
+from harness.measure.spec import chosen_cells
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.base import Files, Program, find_runtime
@@ -50,6 +51,7 @@ class Finished(NamedTuple):
     """A finished run."""
 
     run: int  # its number in the store
+    chosen: Sequence[int]  # the positions of the cells that it was to measure
     not_repeated: int  # cells of a fresh run that could not be measured again and keep their earlier results
 
 
@@ -58,29 +60,32 @@ def run_sweep(
     folder: Path,
     fleet: Fleet,
     *,
+    only: Sequence[str] = (),
     fresh: bool = False,
     debug: bool = False,
     watch: Watch | None = None,
 ) -> Finished:
     """Measures the missing cells of a sweep and stores the results in `folder`.
 
-    With `fresh` all cells count as missing. `watch` makes the view of all boards that is shown meanwhile.
+    `only`: words as for `chosen_cells`; other cells are planned, but not measured. With `fresh` all
+    cells count as missing. `watch` makes the view of all boards that is shown meanwhile.
     Raises HarnessError if nothing can be measured at all. If a cell fails, its error is stored and the sweep
     continues.
     """
+    chosen = chosen_cells([cell.name for cell in cells(sweep, fleet.is_emulated)], only)
     with Store(folder) as store:
         facts = environment(sweep.runtimes)
         run = store.begin_run(sweep=sweep.name, file=str(sweep.file), fresh=fresh, environment=facts)
         worker = Worker(store, run, debug=debug)
         with Boards(worker, fleet.open) as boards:
             try:
-                execution = _Execution(sweep, store, run, worker, boards, fleet, watch=watch)
+                execution = _Execution(sweep, store, run, worker, boards, fleet, chosen, watch=watch)
                 execution.run_all()
             finally:
                 worker.stop.set()
         store.finish_run(run)
-        settled = store.settled_together([("cells", key) for key in execution.keys], run)
-        return Finished(run.id, settled.count(False))
+        settled = store.settled_together([("cells", execution.keys[place]) for place in chosen], run)
+        return Finished(run.id, chosen, settled.count(False))
 
 
 @cache
@@ -104,6 +109,7 @@ class _Execution:
         worker: Worker,
         boards: Boards,
         fleet: Fleet,
+        chosen: Sequence[int],
         *,
         watch: Watch | None,
     ) -> None:
@@ -115,6 +121,7 @@ class _Execution:
         self.fleet = fleet
         self.watch = watch
         self.cells = cells(sweep, fleet.is_emulated)
+        self.chosen = chosen
         self.keys: Sequence[str] = ()  # of all cells
 
     def run_all(self) -> None:
@@ -139,16 +146,16 @@ class _Execution:
         self._note_artifacts(programs)
         impossible = self._give_up(keys, programs)
         # By key: cells with the same key are measured once.
-        pending = {key: cell for cell, key in zip(self.cells, keys, strict=True) if key not in impossible}
-        evaluations = {
-            job.key: job for job, key in zip(accuracies, keys, strict=True) if job and key not in impossible
-        }
+        possible = [place for place in self.chosen if keys[place] not in impossible]
+        pending = {keys[place]: self.cells[place] for place in possible}
+        evaluations = {job.key: job for place in possible if (job := accuracies[place])}
         open_evaluations = self._unsettled("evaluations", evaluations)
         open_cells = self._unsettled("cells", pending)
         if open_cells or open_evaluations:
             self._work(open_cells, list(open_evaluations.values()), programs)
         elif not impossible:
-            console.log("all cells are measured already")
+            which = "these cells" if len(self.chosen) < len(self.cells) else "all cells"
+            console.log(f"{which} are measured already")
 
     @cached_property
     def missing(self) -> str:
@@ -161,10 +168,13 @@ class _Execution:
 
     def _possible_targets(self) -> list[Target]:
         """The targets that can be measured, or that have results."""
+        chosen = {self.cells[place].target for place in self.chosen}
         wanted = []
         for target in self.sweep.targets:
             measured = self.store.has_results(target.name)
-            possible = measured or not self.fleet.is_emulated(target) or not self.missing
+            possible = measured or (
+                target in chosen and (not self.fleet.is_emulated(target) or not self.missing)
+            )
             if possible:
                 wanted.append(target)
                 if not measured:
@@ -176,7 +186,7 @@ class _Execution:
         """Stores all cells as skipped, without building anything."""
         keys = self.keys = [cell_key(cell, Inputs(engine="", weights="")) for cell in self.cells]
         self._plan(keys, [None] * len(keys))
-        for key in dict.fromkeys(keys):
+        for key in dict.fromkeys(keys[place] for place in self.chosen):
             self.store.complete_cell(
                 self.run, key, Outcome(status="skipped", error=f"emulation is not available: {self.missing}")
             )
@@ -228,7 +238,8 @@ class _Execution:
     def _give_up(self, keys: Sequence[str], programs: Programs) -> set[str]:
         """Stores why some cells cannot be measured, and returns their keys. Keeps earlier results."""
         impossible = set()
-        for cell, key in zip(self.cells, keys, strict=True):
+        for place in self.chosen:
+            cell, key = self.cells[place], keys[place]
             if error := self._why_not(cell, programs):
                 outcome = Outcome(status="failed", error=str(error))
             elif cell.emulated and not self.store.settled("cells", key, self.run) and self.missing:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -209,6 +210,23 @@ def test_the_same_again_measures_nothing_and_fresh_measures_all(sweep: Path) -> 
     assert min(row[4] for row in after) > max(row[4] for row in before)
     exact = {cell["policy"]: cell["digest"] for cell in fresh["cells"]}
     assert exact == {cell["policy"]: cell["digest"] for cell in first["cells"]}
+
+
+def test_only_chosen_cells_are_measured_again(sweep: Path) -> None:
+    """Also the others are in the report: without a result, or with the earlier one."""
+    first = run(sweep, "--cell", "host tiny int8 1 thread")
+    assert {cell["policy"] for cell in first["cells"] if cell["status"] == "done"} == {"int8"}
+    assert first["counts"] == {"done": 1, "failed": 0, "skipped": 0, "pending": CELLS - 1}
+    run(sweep)
+    before = dict(query(sweep, "SELECT key, revision FROM cells"))
+    (cell,) = (cell for cell in run(sweep)["cells"] if (cell["policy"], cell["threads"]) == ("fp16", 2))
+    words = shlex.split(cell["rerun_command"])
+    assert words[:4] == ["harness", "run", "--matrix", str(sweep)]
+    again = run(sweep, *words[words.index("--cell") :])
+    assert again["counts"]["done"] == CELLS
+    after = dict(query(sweep, "SELECT key, revision FROM cells"))
+    assert len([key for key in before if before[key] != after[key]]) == 1
+    assert before.keys() == after.keys()
 
 
 def test_only_what_changed_is_done_again(sweep: Path) -> None:

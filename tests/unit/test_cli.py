@@ -166,6 +166,10 @@ def test_dry_run_lists_cells_and_writes_nothing(
         "pi4 (emulated) net fp32 1 thread",
         "pi4 (emulated) net int8 1 thread",
     ]
+    assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--cell", "int8", "--cell", "host"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["host", "host", "pi4"]
+    assert cli.main(["run", "--matrix", str(sweep), "--cell", "int16"]) == 2
+    assert "no cell's name contains 'int16'" in capsys.readouterr().err
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--json"]) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [(cell["target"], cell["policy"], cell["emulated"]) for cell in cells][-1] == ("pi4", "int8", True)
