@@ -65,8 +65,11 @@ def front(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     while left:
         best = max(left, key=lambda row: (row.accuracy or 0.0, speed_of(row) or 0.0))
-        worse = [row for row in left if _surely_below(row, best)]
-        found.append(fastest([row for row in left if row not in worse]))
+        worse: list[Row] = []
+        equal: list[Row] = []
+        for row in left:
+            (worse if _surely_below(row, best) else equal).append(row)
+        found.append(fastest(equal))
         least = speed_of(found[-1]) or 0.0
         left = [row for row in worse if (speed_of(row) or 0.0) > least]
     return found

@@ -21,11 +21,11 @@ def detailed(rows: Sequence[Row]) -> list[int]:
             groups.setdefault((row.target, row.emulated, row.model), []).append(index)
     found: list[int] = []
     for group in groups.values():
-        first = compared([rows[index] for index in group])
+        first = set(map(id, compared([rows[index] for index in group])))
 
-        def rank(index: int, first: Sequence[Row] = first) -> tuple[bool, bool, bool]:
+        def rank(index: int, first: set[int] = first) -> tuple[bool, bool, bool]:
             row = rows[index]
-            return row not in first, not row.pareto_optimal, row.policy != BASELINE
+            return id(row) not in first, not row.pareto_optimal, row.policy != BASELINE
 
         found += sorted(sorted(group, key=rank)[:_MOST_OF_GROUP])
     return found[:_MOST]

@@ -31,6 +31,7 @@ h2 { margin: 2.5rem 0 .5rem; }
 .verdict h2 { font-size: 115%; margin: .5rem 0 0; }
 .verdict .summary { font-size: 115%; margin: .3rem 0; }
 .wide { overflow-x: auto; }
+section > .wide { content-visibility: auto; contain-intrinsic-height: auto calc(4rem + var(--rows) * 32px); }
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: right; overflow-wrap: normal; }
 th { vertical-align: bottom; }
@@ -56,7 +57,7 @@ figcaption, summary { color: #555; font-size: 90%; max-width: 60rem; }
 @media print {
   body { max-width: none; background: #fff; color: #000; }
   figure, .verdict, tr { break-inside: avoid; }
-  .wide { overflow: visible; }
+  .wide, section > .wide { overflow: visible; content-visibility: visible; }
   td { white-space: normal; }
 }
 """
@@ -145,7 +146,8 @@ def _table(table: Table, name: str) -> str:
     )
     # A region that scrolls must be reachable by the keyboard.
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-labelledby="{name}"><table>'
+        f'<div class="wide" style="--rows:{len(table.rows)}" tabindex="0" role="region" '
+        f'aria-labelledby="{name}"><table>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 

@@ -6,8 +6,10 @@ missing that other cells have.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from harness.measure.intervals import ratio_interval
 from harness.report.comparison import accuracy_reach
@@ -22,12 +24,7 @@ def pareto_optimal(rows: Sequence[Row]) -> set[int]:
     """The positions of the optimal rows. Emulated cells and measured ones are never compared."""
     optimal: set[int] = set()
     for group in _groups(rows):
-        ranked = [index for index in group.merits if not group.unknown(index)]
-        optimal.update(
-            index
-            for index in ranked
-            if not any(group.dominates(other, index) for other in ranked if other != index)
-        )
+        optimal.update(group.optimal())
     return optimal
 
 
@@ -72,6 +69,33 @@ class _Group:
     def unknown(self, index: int) -> list[str]:
         """The figures that a row lacks and others have."""
         return [name for name, value in self.merits[index].items() if value is None and name in self._known]
+
+    def optimal(self) -> set[int]:
+        """The ranked rows that no other dominates.
+
+        The relation is not transitive, because a difference within the noise does not count: a row has to be
+        compared also with rows that are dominated. But one in more memory dominates none in less, and the row
+        that dominated the one before mostly dominates the next, too.
+        """
+        # Among ranked rows each figure is known of all or of none.
+        ranks = {
+            index: tuple(merits[name] or 0.0 for name in ("memory", "speed", "accuracy"))
+            for index, merits in self.merits.items()
+            if not self.unknown(index)
+        }
+        ranked = sorted(ranks, key=ranks.__getitem__, reverse=True)
+        memories = [-ranks[index][0] for index in ranked]
+        found, last = set(), ranked[:1]
+        for index in ranked:
+            own = ranks[index]
+            no_larger = ranked[: bisect_right(memories, -own[0])]
+            for other in chain(last, no_larger):
+                if ranks[other] != own and self.dominates(other, index):
+                    last = [other]
+                    break
+            else:
+                found.add(index)
+        return found
 
     def dominates(self, one: int, other: int) -> bool:
         """Whether one row is better than another in one figure and worse in none."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_browser import (
+    DRAWN,
+    SCHEMES,
+    WIDTHS,
+    check_accessible,
+    check_opens_cleanly,
+    chromium,
+    opened,
+    view,
+    wait_until,
+)
 from report_rows import emulated, report, row
 
 from harness.measure.result import TimePoint
@@ -20,8 +28,7 @@ from harness.runtimes.base import LayerResult
 
 _POINTS = [TimePoint(seconds=30.0 * n, fps=20.0 - n, celsius=50.0 + n, clock=1.0) for n in range(1, 9)]
 _HOSTILE = "mixed</script><img src=x onerror=alert(1)>"
-_WIDTHS = (1400, 400)
-_SCHEMES = ("light", "dark")
+_IDLE = f"const done = arguments[0]; requestIdleCallback(() => setTimeout(() => done({DRAWN}), 300))"
 
 
 def page() -> Report:
@@ -65,80 +72,38 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver")
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if not all(programs):
-        pytest.skip("needs Chromium and its driver: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
-    try:
+    with chromium() as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
-def opened(browser: Any, file: Path, width: int, scheme: str = "light") -> None:
-    """Opens the page and waits until all charts are drawn."""
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    browser.get(file.as_uri())
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    drawn = "return document.documentElement.dataset.charts === 'drawn'"
-    WebDriverWait(browser, 60, poll_frequency=0.05).until(lambda driver: driver.execute_script(drawn))
-
-
-def requested(browser: Any) -> list[str]:
-    """The addresses of all requests since the last call."""
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
-
-
-@pytest.mark.parametrize("width", _WIDTHS)
-@pytest.mark.parametrize("scheme", _SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_page_is_drawn_without_errors_and_requests(
     browser: Any, file: Path, width: int, scheme: str
 ) -> None:
-    browser.get_log("browser")
-    requested(browser)
-    opened(browser, file, width, scheme)
-    assert browser.get_log("browser") == []
-    assert [url for url in requested(browser) if not url.startswith("data:")] == [file.as_uri()]
-    charts = browser.execute_script("return document.querySelectorAll('script.chart').length")
+    check_opens_cleanly(browser, file, width, scheme)
     # fronts, maps and layers of both boards; latency, three figures over time, and two boards compared
-    assert charts == 12
-    assert browser.execute_script("return document.querySelectorAll('.drawing svg.marks').length") == charts
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(f"return {DRAWN}") == 12
 
 
-@pytest.mark.parametrize("scheme", _SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_axe_finds_no_serious_barrier(browser: Any, file: Path, scheme: str) -> None:
-    opened(browser, file, min(_WIDTHS), scheme)
-    browser.execute_script(axe())
-    found = browser.execute_async_script("const done = arguments[0]; axe.run(document).then(done)")
-    assert "color-contrast" in {rule["id"] for rule in found["passes"]}
-    serious = [
-        (issue["id"], issue["nodes"][0]["html"][:200], issue["nodes"][0]["failureSummary"])
-        for issue in found["violations"]
-        if issue["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    check_accessible(browser, file, scheme)
 
 
-def axe() -> str:
-    """The script of axe-core."""
-    pytest.importorskip("axe_core_python")
-    return importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+def test_charts_out_of_view_are_drawn_when_they_are_reached_or_printed(browser: Any, file: Path) -> None:
+    view(browser, 1400)
+    browser.get(file.as_uri())
+    wait_until(browser, f"{DRAWN} > 0")
+    # Twice: once for charts that are being drawn, once for an idle page.
+    counts = [browser.execute_async_script(_IDLE) for _ in range(2)]
+    assert 0 < counts[0] == counts[1] < 12
+    browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
+    wait_until(browser, "document.querySelector('section:last-of-type .drawing:last-of-type svg.marks')")
+    assert browser.execute_script(f"return {DRAWN}") < 12
+    browser.execute_script(f"addEventListener('afterprint', () => window.printed = {DRAWN})")
+    browser.execute_cdp_cmd("Page.printToPDF", {})
+    assert browser.execute_script("return window.printed") == 12
 
 
 def test_pointing_at_a_mark_or_reaching_it_by_tab_shows_its_cell(browser: Any, file: Path) -> None:

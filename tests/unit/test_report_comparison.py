@@ -94,6 +94,28 @@ def test_an_accuracy_within_the_noise_is_no_merit() -> None:
     assert pareto_optimal([faster, other]) == {0, 1}  # nothing says how sure that is
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_optimal_rows_are_those_that_no_single_row_dominates(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = [
+        timed(
+            str(number),
+            float(generator.uniform(0.9, 1.1)),
+            0.02,
+            accuracy=float(generator.choice([0.88, 0.89, 0.9])),
+            peak_rss_bytes=int(generator.choice([5, 6, 7])) << 20,
+        )
+        for number in range(40)
+    ]
+    alone = {
+        index
+        for index, each in enumerate(rows)
+        if all(0 in pareto_optimal([each, other]) for other in rows if other is not each)
+    }
+    assert 0 < len(alone) < len(rows)
+    assert pareto_optimal(rows) == alone
+
+
 def test_each_cell_is_compared_with_its_own_fp32_cell() -> None:
     rows = compared(
         row("fp32", fps=100.0),

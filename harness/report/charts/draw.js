@@ -1,6 +1,6 @@
 // Draws the charts of a report: each script element of type application/json with the class `chart` has the
 // specification of the element behind it. Colours of text and lines are those of the page, dark or light.
-(async () => {
+(() => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const text = { labelColor: "currentColor", titleColor: "currentColor" };
   const config = {
@@ -44,16 +44,14 @@
     if (marks.length <= reachable) marks.forEach(listen);
   }
 
-  // Charts in view first, then the others, also for printing. The page answers meanwhile.
+  // A chart is drawn when it comes near the view; all are drawn before the page is printed.
   const charts = document.querySelectorAll("script.chart");
   const places = new Map([...charts].map((data) => [data.nextElementSibling, data]));
-  const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
-    if (entry.isIntersecting) draw(places.get(entry.target));
+  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (!entry.isIntersecting) return;
+    near.unobserve(entry.target);
+    draw(places.get(entry.target));
   }), { rootMargin: "300px" });
-  for (const place of places.keys()) seen.observe(place);
-  for (const data of charts) {
-    await new Promise((resume) => requestIdleCallback(resume, { timeout: 500 }));
-    await draw(data);
-  }
-  document.documentElement.dataset.charts = "drawn";
+  for (const place of places.keys()) near.observe(place);
+  addEventListener("beforeprint", () => charts.forEach(draw));
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from html import escape
 
 from harness.report.charts.chart import Chart
@@ -15,8 +16,16 @@ def figure(chart: Chart) -> str:
     """The caption, the places of the drawings, and the data as a table that opens on demand."""
     caption = escape(one_paragraph(chart.caption))
     described = ({"description": one_paragraph(chart.caption), **each} for each in chart.specifications)
-    drawings = "".join(f'{START}{_json(each)}</script><div class="drawing"></div>\n' for each in described)
+    drawings = "".join(
+        f'{START}{_json(each)}</script><div class="drawing"{_space(each)}></div>\n' for each in described
+    )
     return f"<figure><figcaption>{caption}</figcaption>\n{drawings}{_table(chart)}</figure>\n"
+
+
+def _space(specification: Mapping[str, object]) -> str:
+    """The height that a drawing will have at least: the page keeps it free until the drawing is there."""
+    height = specification.get("height")
+    return f' style="min-height:{height}px"' if isinstance(height, int) else ""
 
 
 def _table(chart: Chart) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.config.darknet_cfg import PRECISIONS
-from harness.report.cell_names import cell_name
+from harness.report.cell_names import naming
 from harness.report.charts.chart import OTHER, Chart, precision_colour, specification
 from harness.report.choice import front, memory_of, speed_interval_of
 from harness.report.columns import NAMES_OF_METRICS
@@ -31,8 +31,8 @@ def front_chart(rows: Sequence[Row]) -> Chart | None:
     metric = f"{NAMES_OF_METRICS.get(first.accuracy_metric or '', 'accuracy')} %"
     x = alt.X("fps:Q", title=speed, scale=alt.Scale(zero=False, padding=_PADDING))
     y = alt.Y("accuracy:Q", title=metric, scale=alt.Scale(zero=False, padding=_PADDING))
-    points = front(known)
-    values = [_values(row, known) | ({"front": True} if row in points else {}) for row in known]
+    points, name = set(map(id, front(known))), naming(known)
+    values = [_values(row, name(row)) | ({"front": True} if id(row) in points else {}) for row in known]
     chosen = alt.Chart().transform_filter("datum.front")
     rule = alt.Chart().mark_rule(opacity=0.45, aria=False)
     intervals = {
@@ -87,14 +87,14 @@ def _tooltip(speed: str, metric: str) -> list[Any]:
     ]
 
 
-def _values(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+def _values(row: Row, name: str) -> dict[str, Any]:
     speeds, changes = speed_interval_of(row), row.accuracy_change_interval
     accuracy = 100 * (row.accuracy or 0.0)
     reach = 50 * (changes[1] - changes[0]) if changes else 0.0
     memory = memory_of(row)
     change = "unknown" if row.accuracy_change is None else f"{100 * row.accuracy_change + 0:+.2f}"
     return {
-        "cell": cell_name(row, rows),
+        "cell": name,
         "precision": row.policy if row.policy in PRECISIONS else OTHER,
         "runtime": row.runtime,
         "fps": _short(speed_of(row)),

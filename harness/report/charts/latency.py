@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.measure.statistics import percentile
-from harness.report.cell_names import cell_name
+from harness.report.cell_names import naming
 from harness.report.charts.chart import Chart, left_out, series_colour, specification
 from harness.report.result import Row
 from harness.report.table import figure
@@ -21,7 +21,8 @@ def latency(rows: Sequence[Row]) -> Chart | None:
     import altair as alt
 
     known = [row for row in rows if row.details and row.details.rounds]
-    values = [value for row in known for value in _values(row, rows)]
+    name = naming(rows)
+    values = [value for row in known for value in _values(row, name(row))]
     if not values:
         return None
     x = alt.X("p5:Q", title="ms", scale=alt.Scale(type="log", nice=False))
@@ -54,10 +55,10 @@ def latency(rows: Sequence[Row]) -> Chart | None:
     )
 
 
-def _values(row: Row, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _values(row: Row, name: str) -> list[dict[str, Any]]:
     rounds = list(row.details.rounds if row.details else ())[:_MOST_ROUNDS]
     return [
-        {"cell": cell_name(row, rows), "round": number, "samples": len(samples)}
+        {"cell": name, "round": number, "samples": len(samples)}
         | {f"p{percent}": float(f"{percentile(samples, percent) / 1e6:.4g}") for percent in _PERCENTS}
         for number, samples in enumerate(rounds, start=1)
         if samples

@@ -27,13 +27,13 @@ def with_layers(rows: Sequence[Row]) -> list[Row]:
 def layer_values(row: Row, among: Sequence[Row]) -> list[dict[str, Any]]:
     """A value for each layer of a cell, from its begin to its end; all layers one after another.
     `among` are the cells of its board and model."""
-    values, begin = [], 0.0
+    values, begin, name = [], 0.0, cell_name(row, among)
     for layer in row.details.layers if row.details else ():
         milliseconds = (nanoseconds(row, layer) or 0) / 1e6
         conversion = layer.conversion_ns / layer.ns if layer.ns else 0.0
         values.append(
             {
-                "cell": cell_name(row, among),
+                "cell": name,
                 "layer": layer.index,
                 "type": layer.type,
                 "precision": layer.executed if layer.executed in PRECISIONS else OTHER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.report.cell_names import cell_name
+from harness.report.cell_names import naming
 from harness.report.charts.chart import Chart, series_colour, specification
 from harness.report.result import Row
 from harness.report.table import figure
@@ -21,8 +21,9 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
     known = [row for row in rows if row.time_series]
     if not known:
         return None
+    called = naming(rows)
     values: list[dict[str, Any]] = [
-        {"cell": cell_name(row, rows), "minutes": round(point.seconds / 60, 3)}
+        {"cell": called(row), "minutes": round(point.seconds / 60, 3)}
         | {
             name: float(f"{unit * value:.4g}")
             for name, (_, unit) in _FIGURES.items()
@@ -47,7 +48,7 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
         )
         for name, title in present.items()
     ]
-    throttled = [cell_name(row, rows) for row in known if row.throttled]
+    throttled = [called(row) for row in known if row.throttled]
     what = f" The board throttled in: {', '.join(throttled)}." if throttled else ""
     return Chart(
         caption=f"{known[0].model}: over sustained runs.{what}",
