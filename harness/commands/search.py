@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.search.layer_timer import LayerTimer, Model
     from harness.search.search import Limits
 
+_PAGE = "search.html"
 _FEWEST = 4  # pictures: half of them for the search
 
 
@@ -53,7 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=positive_number, metavar="N", help="run N evaluations at once (default: one per core)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write the cfgs of the front to this folder")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write the cfgs of the front and a page with charts to this folder",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,8 +144,17 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
         with evaluator(skip=half) as unseen:
             verified = verify(front, unseen, timer)
     written = write_policies(arguments.out, model, front) if arguments.out else []
-    document = search_document(search, seen, verified, written, timer, arguments.target)
-    return document | {"calibration": str(calibration)}, interrupted
+    document = search_document(search, seen, verified, written, timer, arguments.target, model.network)
+    document |= {"calibration": str(calibration), "page": None}
+    if arguments.out:
+        from harness.files import write_atomically
+        from harness.report.search_page import search_page
+
+        path = arguments.out / _PAGE
+        name = (arguments.model or arguments.cfg).stem
+        write_atomically(path, search_page(document, name).encode())
+        document["page"] = str(path)
+    return document, interrupted
 
 
 def _half(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> int:

@@ -16,25 +16,59 @@ from harness.report.table import figure
 def show(document: Mapping[str, Any]) -> None:
     """Prints the JSON document of the command as tables."""
     output = console.stdout()
-    metric = NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
-    kind = "predicted" if document["predicted"] else "measured"
-    verified = any(row["verified"] for row in document["front"])
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)  # fits into 80 columns
-    table.add_column("policy")
-    change = [f"Δ\n{metric}"] if metric else []
-    headings = ["fp32", "fp16", "int8", f"{kind}\nms", "agree\n%", *change]
-    if verified:
-        headings += ["others\nagree %", *("others\nΔ" for _ in change)]
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for row in document["uniform"]:
-        table.add_row(row["precision"], *_cells(row, metric, verified=verified), style="dim")
-    for number, row in enumerate(document["front"], start=1):
-        mark = " ★" if row["best"] else ""
-        table.add_row(f"{number}{mark}", *_cells(row, metric, verified=verified))
+    for heading, number in headings(document):
+        table.add_column(heading, justify="right" if number else "left")
+    alike = len(document["uniform"])
+    for place, (_, cells) in enumerate(table_rows(document)):
+        table.add_row(*cells, style="dim" if place < alike else None)
     output.print(table)
-    for line in _notes(document, kind, verified=verified):
+    for line in sentences(document):
         output.print(line, soft_wrap=True)
+    if document["page"]:
+        output.print(console.text(f"Charts: {document['page']}"), soft_wrap=True)
+
+
+def headings(document: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """The headings of the table of policies, and whether the cells below are numbers."""
+    metric, kind = _metric(document), _kind(document)
+    change = [f"Δ\n{metric}"] if metric else []
+    numbers = ["fp32", "fp16", "int8", f"{kind}\nms", "agree\n%", *change]
+    if _verified(document):
+        numbers += ["others\nagree %", *("others\nΔ" for _ in change)]
+    return [("policy", False), *((number, True) for number in numbers)]
+
+
+def table_rows(document: Mapping[str, Any]) -> list[tuple[bool, list[str]]]:
+    """Whether a policy is the best, and its cells; first those with all layers alike."""
+    metric, verified = _metric(document), _verified(document)
+    return [
+        *(
+            (False, [row["precision"], *_cells(row, metric, verified=verified)])
+            for row in document["uniform"]
+        ),
+        *(
+            (row["best"], [policy_name(number, row), *_cells(row, metric, verified=verified)])
+            for number, row in enumerate(document["front"], start=1)
+        ),
+    ]
+
+
+def policy_name(number: int, row: Mapping[str, Any]) -> str:
+    """Of a policy of the front."""
+    return f"{number} ★" if row["best"] else str(number)
+
+
+def _metric(document: Mapping[str, Any]) -> str:
+    return NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
+
+
+def _kind(document: Mapping[str, Any]) -> str:
+    return "predicted" if document["predicted"] else "measured"
+
+
+def _verified(document: Mapping[str, Any]) -> bool:
+    return any(row["verified"] for row in document["front"])
 
 
 def _cells(row: Mapping[str, Any], metric: str, *, verified: bool) -> list[str]:
@@ -52,7 +86,9 @@ def _accuracy(row: Mapping[str, Any], metric: str) -> list[str]:
     return [f"{100 * row['agreement']:.2f}", *change]
 
 
-def _notes(document: Mapping[str, Any], kind: str, *, verified: bool) -> list[str]:
+def sentences(document: Mapping[str, Any]) -> list[str]:
+    """What the table means, and where its figures are from."""
+    kind, verified = _kind(document), _verified(document)
     lines = []
     if document["best"] is None:
         lines.append("No policy meets the limits on the pictures of the search.")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.config.darknet_cfg import DarknetCfg
 from harness.files import write_together
 from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation
@@ -26,6 +27,7 @@ def search_document(
     written: Sequence[Path],
     timer: LayerTimer,
     target: str,
+    network: DarknetCfg,
 ) -> dict[str, Any]:
     """The front, the fastest point first, and the best point. `evaluator` has the pictures of the search.
     `verified` and `written` are in the order of the front, or empty."""
@@ -52,7 +54,27 @@ def search_document(
         "uniform": [{"precision": name, **_row(point, search, None)} for name, point in alike.items()],
         "front": front,
         "best": next((row for row in front if row["best"]), None),
+        "best_layers": [] if best is None else _layers(best, search, network),
     }
+
+
+def _layers(point: Point, search: Search, network: DarknetCfg) -> list[dict[str, Any]]:
+    """Each layer with its time by the latency model, and the precision in which it works; without weights,
+    that in which its output is stored."""
+    latency = search.latency
+    labels = point.assignment.labels()[None]
+    executed = latency.graph.executed(labels)
+    stored = latency.graph.stored(executed)
+    return [
+        {
+            "index": layer.index,
+            "name": layer.given_name or layer.name,
+            "kind": layer.kind,
+            "precision": WIDTH[(executed if layer.index in point.assignment else stored)[0, layer.index]],
+            "ms": float(milliseconds),
+        }
+        for layer, milliseconds in zip(network.layers, latency.by_layer(labels)[0], strict=True)
+    ]
 
 
 def _row(point: Point, search: Search, verified: Verified | None) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""A report's page in a browser: charts, tooltips, keyboard, accessibility, and no request to anywhere."""
+"""Pages of reports and searches in a browser: charts, tooltips, keyboard, accessibility, no request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from found_search import found_search
 from page_browser import (
     DRAWN,
     SCHEMES,
@@ -24,10 +25,14 @@ from harness.measure.result import TimePoint
 from harness.report.comparison import compared_with_fp32
 from harness.report.html import html
 from harness.report.result import Details, Report, Row
+from harness.report.search_page import search_page
 from harness.runtimes.base import LayerResult
 
 _POINTS = [TimePoint(seconds=30.0 * n, fps=20.0 - n, celsius=50.0 + n, clock=1.0) for n in range(1, 9)]
 _HOSTILE = "mixed</script><img src=x onerror=alert(1)>"
+# The report: fronts, maps and layers of both boards; latency, three figures over time, and a comparison.
+# The search: agreement, accuracy, and the layers of the best policy.
+CHARTS = {"report": 12, "search": 3}
 _IDLE = f"const done = arguments[0]; requestIdleCallback(() => setTimeout(() => done({DRAWN}), 300))"
 
 
@@ -62,12 +67,20 @@ def page() -> Report:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(html(page()), encoding="utf-8")
-    return path
+    folder = tmp_path_factory.mktemp("page")
+    pages = {"report": html(page()), "search": search_page(found_search(_HOSTILE), _HOSTILE)}
+    for kind, content in pages.items():
+        (folder / f"{kind}.html").write_text(content, encoding="utf-8")
+    return {kind: folder / f"{kind}.html" for kind in pages}
+
+
+@pytest.fixture(scope="module")
+def file(files: Mapping[str, Path]) -> Path:
+    """The page of the report."""
+    return files["report"]
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +91,20 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", CHARTS)
 def test_the_page_is_drawn_without_errors_and_requests(
-    browser: Any, file: Path, width: int, scheme: str
+    browser: Any, files: Mapping[str, Path], kind: str, width: int, scheme: str
 ) -> None:
-    check_opens_cleanly(browser, file, width, scheme)
-    # fronts, maps and layers of both boards; latency, three figures over time, and two boards compared
-    assert browser.execute_script(f"return {DRAWN}") == 12
+    check_opens_cleanly(browser, files[kind], width, scheme)
+    assert browser.execute_script(f"return {DRAWN}") == CHARTS[kind]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_axe_finds_no_serious_barrier(browser: Any, file: Path, scheme: str) -> None:
-    check_accessible(browser, file, scheme)
+@pytest.mark.parametrize("kind", CHARTS)
+def test_axe_finds_no_serious_barrier(
+    browser: Any, files: Mapping[str, Path], kind: str, scheme: str
+) -> None:
+    check_accessible(browser, files[kind], scheme)
 
 
 def test_charts_out_of_view_are_drawn_when_they_are_reached_or_printed(browser: Any, file: Path) -> None:
@@ -97,13 +113,13 @@ def test_charts_out_of_view_are_drawn_when_they_are_reached_or_printed(browser: 
     wait_until(browser, f"{DRAWN} > 0")
     # Twice: once for charts that are being drawn, once for an idle page.
     counts = [browser.execute_async_script(_IDLE) for _ in range(2)]
-    assert 0 < counts[0] == counts[1] < 12
+    assert 0 < counts[0] == counts[1] < CHARTS["report"]
     browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
     wait_until(browser, "document.querySelector('section:last-of-type .drawing:last-of-type svg.marks')")
-    assert browser.execute_script(f"return {DRAWN}") < 12
+    assert browser.execute_script(f"return {DRAWN}") < CHARTS["report"]
     browser.execute_script(f"addEventListener('afterprint', () => window.printed = {DRAWN})")
     browser.execute_cdp_cmd("Page.printToPDF", {})
-    assert browser.execute_script("return window.printed") == 12
+    assert browser.execute_script("return window.printed") == CHARTS["report"]
 
 
 def test_pointing_at_a_mark_or_reaching_it_by_tab_shows_its_cell(browser: Any, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.config.policy_file import read_policy
 from harness.images.availability import emulation_missing
 from harness.prediction.llvm import find_llvm
 from harness.qemu.profiler import profiling_missing
+from harness.report.search_page import answer
 
 pytestmark = pytest.mark.engine
 
@@ -53,6 +55,16 @@ def test_the_front_for_a_board_is_verified_and_written(
         policy = read_policy(f"@{tmp_path / f'policy-{place}.yaml'}")
         assert applied(policy, read_cfg(DIGITS / "digits.cfg")).text == cfg.text
     assert (tmp_path / "ranges.json").read_bytes() == (DIGITS / "digits.calibration.json").read_bytes()
+    weighted = {layer.index for layer in cfg.weighted}
+    page = (tmp_path / "search.html").read_text()
+    assert found["page"] == str(tmp_path / "search.html")
+    assert answer(found) in page
+    times = [layer["ms"] for layer in found["best_layers"]]
+    assert sum(times) == pytest.approx(best["ms"])
+    assert len(times) == len(cfg.layers)
+    assert Counter(
+        layer["precision"] for layer in found["best_layers"] if layer["index"] in weighted
+    ) == Counter({name: count for name, count in best["layers"].items() if count})
     assert int8["layers"]["int8"] == len(cfg.weighted)
     # The same again, for this machine: no evaluation is repeated.
     again = search(capsys, "--target", "host", "--min-fps", "1", "--budget", "1s")
