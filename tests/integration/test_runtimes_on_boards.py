@@ -15,6 +15,7 @@ from test_importing_golden import grid_of, real, same_rows
 from test_importing_golden import model_of as golden_model
 from tiny_sweep import query, run
 
+from harness.boards.emulated import EmulatedBoard
 from harness.boards.ssh.board import SshBoard
 from harness.config.darknet_cfg import parse_cfg
 from harness.config.sweep import Build, Options
@@ -108,6 +109,26 @@ def test_a_board_unpacks_the_packages_once_and_keeps_nothing_else(server: Server
         stored = sorted(path.name for path in inside if path.parent.parent.name == "objects")
         assert stored == sorted(Path(path).name for path in paths.values())
         assert not [path for path in kept if "sessions" in path.parts or path.suffix == ".pyc"]
+
+
+@pytest.mark.data
+@pytest.mark.emulation
+def test_arm_nn_ends_with_an_int8_model(shared_data: Path) -> None:
+    """On the board's Arm Compute Library, which this machine does not have."""
+    if missing := emulation_missing():
+        pytest.skip("; ".join(missing))
+    model = shared_data / "import" / "mlperf-tiny" / "pretrainedResnet_quant.tflite"
+    network = parse_cfg(
+        "[net]\nwidth=32\nheight=32\nchannels=3\n[convolutional]\nfilters=1\nsize=1\n", "net.cfg"
+    )
+    runtime = find_runtime("armnn")
+    target = load_target("pi4")
+    files = Files(program=runtime.prepare(target, Build()).path, cfg=model, weights=model, model=model)
+    with EmulatedBoard(target) as board:
+        paths = board.deploy(runtime.deployed_files(files, board))
+        execution = runtime.execution(board, paths, {}, Workload(network=network, threads=1))
+        result = run_command(board, execution.bench(warmup=0, runs=1, min_seconds=0), 200)
+    assert len(result.samples_ns) == 1
 
 
 SWEEP = """\

@@ -74,9 +74,11 @@ class Session:
         self._made = dict(pyarmnn.make_output_tensors(every))
         self.inputs = [_tensor(name, info) for name, _, info in self._inputs]
         self.outputs = [_tensor(name, info) for name, _, info in self._outputs]
-        self._load(network, threads)
+        # First: for int8, the library waits for as many threads as it had when the network was loaded.
+        _set_threads(threads)
+        self._load(network)
 
-    def _load(self, network: Any, threads: int) -> None:
+    def _load(self, network: Any) -> None:
         options = pyarmnn.CreationOptions()
         options.m_DynamicBackendsPath = str(next(_LIBRARIES.glob("*/armnn*")))
         self._runtime = pyarmnn.IRuntime(options)
@@ -84,7 +86,6 @@ class Session:
         preferred = [pyarmnn.BackendId(name) for name in BACKENDS]
         optimised, _ = pyarmnn.Optimize(network, preferred, device, pyarmnn.OptimizerOptions())
         self._network, _ = self._runtime.LoadNetwork(optimised)
-        _set_threads(threads)
 
     def resize(self, shapes: Sequence[Sequence[int]]) -> None:
         """Arm NN's parser does not change sizes."""
