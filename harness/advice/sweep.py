@@ -68,13 +68,14 @@ def policies(network: DarknetCfg, *, ranges: bool) -> list[Any]:
 
 
 def runtimes_for(source: Path | None) -> list[str]:
-    """The runtimes that can execute a model file, or the export of a cfg."""
+    """The runtimes that can execute a model file, or its export to ONNX: exports to other formats need
+    TensorFlow, which a sweep has to ask for."""
     kind = kind_of(source) if source else None
     runtimes = {name: find_runtime(name) for name in RUNTIMES}
     return [
         name
         for name, runtime in runtimes.items()
-        if not runtime.formats or runtime.export or kind in runtime.formats
+        if not runtime.formats or runtime.export == "onnx" or kind in runtime.formats
     ]
 
 

@@ -9,3 +9,4 @@ FORMATS = {  # word of --format: module and function, imported when it is used
     "saved-model": "harness.exporting.tensorflow_files:saved_model_files",
     "tflite": "harness.exporting.tensorflow_files:tflite_files",
 }
+CHANNELS_LAST = frozenset({"saved-model", "tflite"})  # formats that move them there in tensors of four axes

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 _TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # as permutations
 _LOWEST = float(np.finfo(np.float32).min)
+_NEVER_NEGATIVE = ("Relu", "Relu6", "Sigmoid")  # TensorFlow's
 
 
 class RefusedError(Exception):
@@ -109,16 +110,20 @@ def _padded(
     pad: Any,
 ) -> tuple[Any, str]:
     """The map for a window, and TensorFlow's word for the padding that is left to the operator."""
-    if not any(pads):
-        return x, "VALID"
-    same = []
+    rows, same = [], []
     for axis in range(2):
-        there, extent = x.shape[1 + axis], (size[axis] - 1) * dilations[axis] + 1
-        total = max((-(-there // strides[axis]) - 1) * strides[axis] + extent - there, 0)
+        there, extent, stride = x.shape[1 + axis], (size[axis] - 1) * dilations[axis] + 1, strides[axis]
+        before, after = pads[axis], pads[2 + axis]
+        # Darknet also pads behind the last window, where a stride is above one.
+        last = (there + before + after - extent) // stride * stride
+        rows.append((before, min(after, max(last + extent - there - before, 0))))
+        total = max((-(-there // stride) - 1) * stride + extent - there, 0)
         same.append((total // 2, total - total // 2))
-    if [(pads[0], pads[2]), (pads[1], pads[3])] == same:
+    if not any(map(any, rows)):
+        return x, "VALID"
+    if rows == same:
         return x, "SAME"
-    return pad(x, [[0, 0], [pads[0], pads[2]], [pads[1], pads[3]], [0, 0]]), "VALID"
+    return pad(x, [(0, 0), *rows, (0, 0)]), "VALID"
 
 
 def _deconv(o: Operator) -> Any:
@@ -143,7 +148,8 @@ def _deconv(o: Operator) -> Any:
 
 def _max_pool(o: Operator) -> Any:
     def pad(x: Any, pads: Sequence[Sequence[int]]) -> Any:
-        return tf.pad(x, pads, constant_values=_LOWEST)
+        # Padding with zeros is PAD, other padding PADV2, which fewer runtimes have.
+        return tf.pad(x, pads, constant_values=0.0 if x.op.type in _NEVER_NEGATIVE else _LOWEST)
 
     size, strides = o.attribute("kernel_shape"), o.attribute("strides")
     dilations = o.attribute("dilations", [1, 1])

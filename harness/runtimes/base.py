@@ -66,6 +66,7 @@ class ModelFile:
     path: Path
     outputs: Mapping[int, str]  # the names of its outputs, by the layers of the cfg that compute the same
     more: Sequence[str] = ()  # the operators that it has behind these
+    channels_last: bool = False  # in tensors of four axes; the cfg's layers have them first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +193,8 @@ class Runtime(ABC):
     def outputs(
         self, model: ModelFile, images: npt.NDArray[np.float32], *, threads: int, options: Options
     ) -> Mapping[int, npt.NDArray[np.float32]]:
-        """The outputs of images [n, channels, height, width], computed on this machine: [n, ...] by layer.
+        """The outputs of images [n, channels, height, width], computed on this machine: [n, ...] by layer,
+        with the file's axes. Where `model.channels_last`, the channels of four axes are moved to the front.
         Only for runtimes with `formats`."""
         raise NotImplementedError
 

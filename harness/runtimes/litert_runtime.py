@@ -12,4 +12,5 @@ class LiteRtRuntime(PythonRuntime):
     name = "litert"
     session = "on_board.litert_session"
     formats = (TFLITE,)
+    export = "tflite"
     options = ("cores", "xnnpack")

@@ -93,6 +93,7 @@ class PythonRuntime(Runtime):
             whole = self.with_outputs(model, folder)
             words = ["outputs", *self.arguments(self._host_paths(whole.path), threads, options)]
             words += [f"--output={name}" for name in whole.outputs.values()]
+            words += ["--channels-last"] if model.channels_last else []
             words += ["--inputs", str(inputs), "--folder", str(folder)]
             python = python_of(board)
             command = f"{self.name} on {board.name}"

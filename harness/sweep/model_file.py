@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness import console, exporting
 from harness.accuracy.import_description import import_description
+from harness.config.export_formats import CHANNELS_LAST
 from harness.config.file_kind import kind_of
 from harness.errors import ConfigurationError
 from harness.exporting.calibration import Calibration, read_calibration
@@ -66,14 +67,19 @@ def exported_file(
     """
     model = variant.model
     key = hashlib.sha256(_exporter().encode())
-    for part in (variant.cfg.text, file_hash(model.weights), calibration and file_hash(calibration)):
-        key.update(f"\0{part or ''}".encode("latin-1"))
+    ranges = file_hash(calibration) if calibration else ""
+    for part in (format_name, variant.cfg.text, file_hash(model.weights), ranges):
+        key.update(f"\0{part}".encode("latin-1"))
     found = folder / model.name / f"{variant.policy}-{key.hexdigest()[:12]}"
     if not found.is_dir():
         with console.progress(f"exporting {printable(f'{model.name} {variant.policy}')}", None):
             _export(format_name, variant, cfg, calibration, found)
     (path,) = found.iterdir()
-    return ModelFile(path=path, outputs={output.layer: output.name for output in _outputs(variant)})
+    return ModelFile(
+        path=path,
+        outputs={output.layer: output.name for output in _outputs(variant)},
+        channels_last=format_name in CHANNELS_LAST,
+    )
 
 
 def _export(format_name: str, variant: Variant, cfg: Path, calibration: Path | None, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from exported_models import exported, run, write_random
 from test_exporting_onnx import ACTIVATIONS, NET, SECTIONS, named
 
 from harness import cli
+from harness.importing.tflite_file import read_flat_model
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tensorflow = pytest.importorskip("tensorflow")
 onnx = pytest.importorskip("onnx")
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:\s*Warning. tf.lite.Interpreter is deprecated:UserWarning")
 
 REFUSED = {"deconvolutional": "has groups or dilation"}
 LAYER = "[convolutional]\nfilters=8\nsize=3\nstride=2\npad=1\nactivation=leaky\n"
@@ -59,7 +63,6 @@ def test_a_section_computes_in_tensorflow_what_it_does_in_onnx(name: str, tmp_pa
     np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.mark.filterwarnings(r"ignore:\s*Warning. tf.lite.Interpreter is deprecated:UserWarning")
 @pytest.mark.parametrize("policy", ["fp32", "fp16", "{default: int8, quantize: 1}"])
 def test_a_file_has_names_and_computes_what_onnx_does(policy: str, tmp_path: Path) -> None:
     cfg, weights = write_random(tmp_path, NETWORK)
@@ -76,6 +79,50 @@ def test_a_file_has_names_and_computes_what_onnx_does(policy: str, tmp_path: Pat
     expected = run(exported(cfg, weights)[0], x)["head_3"]
     tolerance = {"fp32": 1e-5, "fp16": 2e-3}.get(policy, 0.05)
     np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(
+    ("activation", "pool", "operators"),
+    [
+        ("leaky", "size=2\nstride=2\n", ["LEAKY_RELU", "MAX_POOL_2D"]),  # Darknet pads, no window reaches it
+        ("leaky", "size=2\nstride=1\n", ["LEAKY_RELU", "MAX_POOL_2D"]),  # as SAME
+        ("relu", "size=3\nstride=2\npadding=2\n", ["PAD", "MAX_POOL_2D"]),
+        ("leaky", "size=3\nstride=2\npadding=2\n", ["LEAKY_RELU", "PADV2", "MAX_POOL_2D"]),
+    ],
+)
+def test_a_maximum_is_padded_by_what_most_runtimes_have(
+    activation: str, pool: str, operators: list[str], tmp_path: Path
+) -> None:
+    layer = f"[convolutional]\nfilters=4\nsize=1\nactivation={activation}\n"
+    cfg, weights = write_random(tmp_path, f"[net]\nchannels=3\nheight=8\nwidth=8\n{layer}[maxpool]\n{pool}")
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--format", "tflite", "--out", str(tmp_path)]
+    assert cli.main(["export", *words]) == 0
+    model = read_flat_model(tmp_path / "net.tflite")
+    assert [operator.name for operator in model.operators] == ["CONV_2D", *operators]
+    interpreter = tensorflow.lite.Interpreter(str(tmp_path / "net.tflite"))
+    interpreter.allocate_tensors()
+    x = np.random.default_rng(6).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], last(x))
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    expected = last(run(exported(cfg, weights)[0], x)["head_1"])
+    np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
+
+
+def test_a_calibration_does_not_change_dynamic_range(tmp_path: Path) -> None:
+    """With one, the engine has int8 between layers, whose input it does not quantise at run time."""
+    cfg, weights = write_random(tmp_path, NETWORK)
+    tensors = [{"layer": index, "min": -4.0, "max": 4.0} for index in range(-1, 4)]
+    network = {"layers": 4, "input": [3, 32, 32]}
+    ranges = tmp_path / "ranges.json"
+    ranges.write_text(
+        json.dumps({"format": "mpe-calibration", "version": 1, "network": network, "tensors": tensors})
+    )
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", "{default: int8, quantize: 1}"]
+    words += ["--format", "tflite"]
+    assert cli.main(["export", *words, "--out", str(tmp_path / "a")]) == 0
+    assert cli.main(["export", *words, "--calibration", str(ranges), "--out", str(tmp_path / "b")]) == 0
+    assert (tmp_path / "a" / "net.tflite").read_bytes() == (tmp_path / "b" / "net.tflite").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,22 @@ from test_importing_golden import grid_of, real, same_rows
 from test_importing_golden import model_of as golden_model
 from tiny_sweep import query, run
 
+from harness.accuracy.executor import FileExecutor
 from harness.boards.emulated import EmulatedBoard
 from harness.boards.ssh.board import SshBoard
 from harness.config.darknet_cfg import parse_cfg
-from harness.config.sweep import Build, Options
+from harness.config.policy import BUILT_IN, applied
+from harness.config.sweep import Build, Model, Options, Variant
 from harness.config.targets import load_target
 from harness.images.availability import emulation_missing
 from harness.measure.rounds import run_command
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.base import Files, ModelFile, Workload, find_runtime
+from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.sdk.packages import UNPACKED
+from harness.sweep.model_file import exported_file
 
+DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 YUNET, WAKE = "yunet-n/yunet_n_320_320.onnx", "mlperf-tiny/vww_96_int8.tflite"
 YOLOX = "yolox-nano/yolox_nano_fp16.tflite"
 # Whose outputs are recorded: channels first, fp16 weights with channels first, and int8 with channels last.
@@ -55,6 +60,26 @@ def test_outputs_are_those_that_were_recorded(name: str, runtime: str, shared_da
             if name == WAKE:
                 golden = real(golden, grid_of(model, output.section))
             assert np.abs(rows - golden).max() <= 1e-5 * np.abs(golden).max()
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("runtime", ["litert", "armnn"])
+def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
+    runtime: str, host_engine: HostEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow")
+    found = find_runtime(runtime)
+    cfg = DIGITS / "digits.cfg"
+    model = Model(name="digits", cfg=cfg, weights=DIGITS / "digits.weights")
+    variant = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
+    file = exported_file(found.export, variant, cfg, None, tmp_path)
+    executor = FileExecutor(runtime=found, file=file, options=Options(), engine=host_engine)
+    images = np.random.default_rng(3).random((2, 3, 128, 128), np.float32)
+    heads = executor.forward(cfg, model.weights, images, EngineOptions()).heads
+    expected = host_engine.forward(cfg, model.weights, images, EngineOptions()).heads
+    for layer in (15, 22):
+        difference = np.abs(heads[layer].reshape(expected[layer].shape) - expected[layer]).max()
+        assert difference <= 1e-5 * np.abs(expected[layer]).max()
 
 
 @pytest.mark.parametrize(
@@ -141,10 +166,15 @@ runtimes: [engine, onnxruntime, litert, ncnn]
 protocol: {{warmup: 1, runs: 5, min_seconds: 0, rounds: 1}}
 emulated: {{images: 0}}
 """
-# The second is an export, the last is converted.
-RUN = {("yunet", "onnxruntime"), ("wake", "onnxruntime"), ("wake", "litert"), ("yunet", "ncnn")}
+# The second and third are exports, the last is converted.
+RUN = {
+    ("yunet", "onnxruntime"),
+    ("wake", "onnxruntime"),
+    ("yunet", "litert"),
+    ("wake", "litert"),
+    ("yunet", "ncnn"),
+}
 CAUSES = {
-    "litert": "runs a TensorFlow Lite model; yunet_n_320_320.onnx is an ONNX model",
     "ncnn": "vww_96_int8.onnx has DequantizeLinear, which its converter does not read",
 }
 

@@ -53,4 +53,5 @@ class Session:
         if self.model.get("abort"):
             os.abort()
         time.sleep(self.model.get("sleep", 0))
-        return [inputs[0] + 1 for _ in self.outputs]
+        added = np.arange(inputs[0].shape[2])[:, None] if self.model.get("wide") else 1
+        return [inputs[0] + added for _ in self.outputs]

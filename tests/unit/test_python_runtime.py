@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from fake_boards import FakeBoard
+from flat_models import FlatOperator, FlatTensor, flat_model
 from onnx import TensorProto
 from onnx_models import model_of, node
 
@@ -152,6 +153,20 @@ def test_threads_are_those_that_work_at_a_time() -> None:
         pass
     times.append(protocol.thread_times())
     assert max(times[1][thread] - times[0].get(thread, 0) for thread in times[1]) >= 0.045e9
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 5, 3), (1, 3, 3, 3)])  # those of a cube do not tell
+def test_channels_that_are_last_come_first(
+    runtime: FakeRuntime, tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    file = tmp_path / "net.fake"
+    file.write_text(repr({"shape": shape, "wide": True}))
+    _, height, width, channels = shape
+    images = np.random.default_rng(4).random((2, channels, height, width), np.float32)
+    model = ModelFile(path=file, outputs={3: "a"}, channels_last=True)
+    found = runtime.outputs(model, images, threads=1, options=Options())
+    # The fake adds a column number.
+    np.testing.assert_array_equal(found[3], (images + np.arange(width, dtype=np.float32))[:, None])
 
 
 def test_an_exception_of_the_runtime_is_the_cause(
@@ -539,6 +554,38 @@ def test_operators_of_openvino_are_those_that_ran() -> None:
         {"type": "Conv", "computed": "float", "provider": "brgconv_avx512_1x1", "ns": 3000},
         {"type": "Mul", "computed": "int8", "provider": "jit", "ns": 1000},
     ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "weights", "refused"),
+    [
+        ("CONV_2D", "float32", "float32", False),
+        ("CONV_2D", "int8", "int8", False),
+        ("CONV_2D", "float32", "int8", True),
+        ("DEQUANTIZE", None, "float16", True),
+    ],
+)
+def test_arm_nn_names_weights_that_its_parser_does_not_read(
+    operator: str, given: str | None, weights: str, refused: bool, tmp_path: Path
+) -> None:
+    numbers, codes = {"float32": 0, "float16": 1, "int8": 9}, {"CONV_2D": 3, "DEQUANTIZE": 6}
+    constant = np.ones((2, 2), weights)
+    tensors = [
+        FlatTensor(name="x", type=numbers[given or "float32"]),
+        FlatTensor(name="w", shape=constant.shape, data=constant.tobytes(), type=numbers[weights]),
+        FlatTensor(name="y"),
+    ]
+    path = tmp_path / "net.tflite"
+    inputs = [0, 1] if given else [1]
+    made = FlatOperator(code=codes[operator], inputs=inputs, outputs=[2])
+    path.write_bytes(flat_model(tensors, [made], inputs=[0], outputs=[2]))
+    runtime = find_runtime("armnn")
+    assert isinstance(runtime, PythonRuntime)
+    if refused:
+        with pytest.raises(ConfigurationError, match=f"armnn: net.tflite has {weights} weights"):
+            runtime.executed_file(path)
+    else:
+        assert runtime.executed_file(path) == path
 
 
 def test_tensors_before_the_post_processing_are_declared_as_outputs(tmp_path: Path) -> None:

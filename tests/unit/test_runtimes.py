@@ -17,6 +17,7 @@ from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
 from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
+from harness.sweep import model_file
 from harness.sweep.inputs import SweepInputs
 from harness.sweep.model_file import exported_file, own_file
 
@@ -126,6 +127,25 @@ def test_a_runtime_executes_the_models_own_file_or_names_what_is_missing(tmp_pat
     assert "runs an ONNX model; net is a Darknet cfg" in why_not("fp32", None)
     onnx.write_bytes(b"\x1c\0\0\0TFL3")
     assert "runs an ONNX model; net.onnx is a TensorFlow Lite model" in why_not("fp32", onnx)
+
+
+def test_an_export_says_whether_channels_are_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = tmp_path / "net.cfg"
+    cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\nactivation=relu\n")
+    cfg.with_suffix(".weights").write_bytes(struct.pack("<iiiQ4f", 0, 2, 0, 0, 0.5, 1, 1, 1))
+    made = variant("net", "fp32", source=None, cfg=cfg)
+
+    def write(exported: object, name: str, folder: Path) -> None:
+        (folder / f"net.{name}").write_text("an export")
+
+    monkeypatch.setattr(model_file, "export_model", write)
+    found = {
+        name: exported_file(name, made, cfg, None, tmp_path / "exports")
+        for name in (find_runtime(runtime).export for runtime in ("onnxruntime", "litert", "armnn"))
+    }
+    assert {name: file.channels_last for name, file in found.items()} == {"onnx": False, "tflite": True}
+    assert found["onnx"].path.name == "net.onnx"
+    assert found["tflite"].path.name == "net.tflite"
 
 
 def test_a_policy_is_exported_once(tmp_path: Path) -> None:

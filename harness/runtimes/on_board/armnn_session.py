@@ -99,7 +99,11 @@ class Session:
             for (_, identifier, info), array in zip(self._inputs, inputs)
         ]
         self._runtime.EnqueueWorkload(self._network, given, list(self._made.items()))
-        return [self._made[identifier].get_memory_area().copy() for _, identifier, _ in self._outputs]
+        # Memory areas have one axis.
+        return [
+            self._made[identifier].get_memory_area().reshape(output.shape).copy()
+            for (_, identifier, _), output in zip(self._outputs, self.outputs)
+        ]
 
     def profile(self, inputs: Sequence[np.ndarray], runs: int) -> list[dict[str, object]]:
         self.run(inputs)

@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     outputs = commands.choices["outputs"]
     outputs.add_argument("--inputs", required=True, help=".npy: float32, images, channels, height, width")
     outputs.add_argument("--output", action="append", default=[], help="the name of an output")
+    outputs.add_argument("--channels-last", action="store_true", help="the model has them last; move them")
     outputs.add_argument("--folder", required=True, help="where output 0, 1, … becomes 0.npy, 1.npy, …")
     convert = commands.choices["convert"]
     convert.add_argument("--converted", required=True, help="the file to write")

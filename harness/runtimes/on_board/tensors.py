@@ -24,13 +24,17 @@ class Layout(NamedTuple):
     last: bool  # channels are last
 
 
-def layout(tensor: Tensor, picture: Sequence[int]) -> Layout:
-    """Raises ValueError if the input does not fit the picture."""
+def layout(tensor: Tensor, picture: Sequence[int], *, channels_last: bool = False) -> Layout:
+    """The layout of an input, by its sizes; `channels_last` says it of four axes, where a cube's do not tell.
+
+    Raises ValueError if the input does not fit the picture.
+    """
     channels, height, width = picture
     declared = (1, *tensor.shape[1:]) if tensor.shape and tensor.shape[0] <= 0 else tensor.shape
     if len(declared) == 4:
         for sizes, last in (((channels, height, width), False), ((height, width, channels), True)):
-            if all(size in (0, -1, wanted) for size, wanted in zip(declared[1:], sizes)):
+            fits = all(size in (0, -1, wanted) for size, wanted in zip(declared[1:], sizes))
+            if fits and (last or not channels_last):
                 return Layout(shape=(declared[0], *sizes), last=last)
     elif min(declared, default=1) > 0 and _product(declared) == channels * height * width:
         return Layout(shape=declared, last=False)
@@ -65,6 +69,12 @@ def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
 def placed(image: np.ndarray, found: Layout) -> np.ndarray:
     """An image [channels, height, width] in the layout of the input."""
     return (image.transpose(1, 2, 0) if found.last else image).reshape(found.shape)
+
+
+def channels_first(values: np.ndarray) -> np.ndarray:
+    """An output [images, height, width, channels] as [images, channels, height, width]; outputs of fewer axes
+    as they are."""
+    return np.moveaxis(values, -1, 1) if values.ndim == 4 else values
 
 
 def random_inputs(tensors: Sequence[Tensor], shapes: Sequence[Sequence[int]]) -> list[np.ndarray]:
