@@ -47,6 +47,7 @@ class PythonRuntime(Runtime):
     name: ClassVar[str]
     session: ClassVar[str]  # the module in the program
     has_profile: ClassVar[bool] = False  # whether it tells the times of operators
+    names_backends: ClassVar[bool] = False  # whether it tells, too, which of several backends executed them
     options: Collection[str] = ("cores",)
 
     @cached_property
@@ -211,9 +212,10 @@ class PythonExecution(Execution):
             multiply_adds=self.workload.multiply_adds,
         )
         words = ["--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)]
-        # An emulator's times of operators say nothing about a board's.
-        if self.runtime.has_profile and not self.board.emulated:
+        # An emulator's times of operators say nothing about a board's. Their backends are the same.
+        if self.runtime.has_profile and (self.runtime.names_backends or not self.board.emulated):
             words += ["--profile", self.board.scratch("operators")]
+            words += ["--profiled-runs", "1"] if self.board.emulated else []
         return self._command(words, asked, self.workload.threads)
 
     def marked_bench(self, *, profile: bool) -> Command[BenchResult]:

@@ -138,7 +138,7 @@ def test_a_board_unpacks_the_packages_once_and_keeps_nothing_else(server: Server
 
 @pytest.mark.data
 @pytest.mark.emulation
-def test_arm_nn_ends_with_an_int8_model(shared_data: Path) -> None:
+def test_arm_nn_runs_an_int8_model_and_names_its_backends(shared_data: Path) -> None:
     """On the board's Arm Compute Library, which this machine does not have."""
     if missing := emulation_missing():
         pytest.skip("; ".join(missing))
@@ -154,6 +154,8 @@ def test_arm_nn_ends_with_an_int8_model(shared_data: Path) -> None:
         execution = runtime.execution(board, paths, {}, Workload(network=network, threads=1))
         result = run_command(board, execution.bench(warmup=0, runs=1, min_seconds=0), 200)
     assert len(result.samples_ns) == 1
+    found = [(layer.type, layer.algorithm) for layer in result.layers]
+    assert found.count(("Convolution2d", "CpuAcc")) == 9
 
 
 SWEEP = """\

@@ -193,6 +193,15 @@ def test_a_report_without_profiles_has_nothing_to_view(
     assert "no cell has the times of its layers" in capsys.readouterr().err
 
 
+def test_layers_without_times_are_no_trace() -> None:
+    """Those of Arm NN on an emulated board."""
+    names = emulated(layers=[layer()])
+    with pytest.raises(ConfigurationError, match="no cell has the times of its layers"):
+        trace(report(names))
+    timed = replace(names, layers=[layer(predicted_ns=5)])
+    assert b"convolutional" in trace(report(names, timed))
+
+
 def test_a_report_is_written_to_a_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = results / "report.csv"
     assert printed(results, "--format", "csv", "--out", str(file), capsys=capsys) == ""

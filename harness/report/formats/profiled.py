@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.errors import ConfigurationError
+from harness.report.layers import nanoseconds
 from harness.report.result import Report, Row
 
 
 def profiled(report: Report) -> Sequence[Row]:
     """At least one. Raises ConfigurationError if there is none."""
-    found = [row for row in report.rows if row.layers]
+    found = [row for row in report.rows if any(nanoseconds(row, layer) is not None for layer in row.layers)]
     if not found:
         raise ConfigurationError(
             f"{report.folder}: no cell has the times of its layers",

@@ -20,7 +20,6 @@ WARM_CACHES, START, END = 7777776, 7777777, 7777778
 # A kernel counts a thread's time in ticks of up to 10 ms: shorter measurements tell nothing about threads.
 _LONG_ENOUGH_NS = 100_000_000
 _NOISE = 0.1  # of each thread's time
-_PROFILED_RUNS = 5
 
 
 def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict[str, object]:
@@ -47,7 +46,7 @@ def bench(runtime: Any, arguments: argparse.Namespace, interpreter: int) -> dict
     if arguments.profile:
         # A session of its own: it is slower, and needs memory.
         document["layers"] = runtime.profile(
-            arguments.model, arguments.threads, inputs, _PROFILED_RUNS, arguments.profile
+            arguments.model, arguments.threads, inputs, arguments.profiled_runs, arguments.profile
         )
     return document
 

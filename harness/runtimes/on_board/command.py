@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--min-seconds", type=float, required=True)
     bench.add_argument("--mark", action="store_true", help="mark the last run for a profiler")
     bench.add_argument("--profile", help="a path for temporary files with the times of operators")
+    bench.add_argument("--profiled-runs", type=int, default=5, help="inferences for these times")
     outputs = commands.choices["outputs"]
     outputs.add_argument("--inputs", required=True, help=".npy: float32, images, channels, height, width")
     outputs.add_argument("--output", action="append", default=[], help="the name of an output")
