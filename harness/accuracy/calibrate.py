@@ -147,6 +147,29 @@ def calibrate(
     )
 
 
+def write_pictures(
+    engine: HostEngine,
+    *,
+    cfg: Path,
+    weights: Path,
+    dataset: Path,
+    limit: int | None,
+    resize: str | None,
+    out: Path,
+) -> None:
+    """Writes the pictures that `calibrate` would run, as .npy: float32 [n, channels, height, width]."""
+    model = load_model(engine, cfg, weights)
+    paths = read_pictures(dataset, split="train")[:limit]
+    shape = (len(paths), *model.input)
+    written = np.lib.format.open_memmap(out, mode="w+", dtype=np.float32, shape=shape)
+    chunk, place = engine.images_per_chunk(cfg), 0
+    for samples in prepare_chunks(paths, model.input, model.pictures(resize), chunk):
+        for sample in samples:
+            written[place] = sample.tensor
+            place += 1
+    written.flush()
+
+
 class _Ends:
     """The least and largest value of every channel of every tensor so far."""
 

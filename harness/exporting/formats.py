@@ -19,6 +19,8 @@ class ExportedModel:
     """What a format's function writes.
 
     `metadata`: what a user of the file needs to know, as text by key.
+    `pictures`: writes those on which a converter may record ranges of its own, as .npy: float32 [n, channels,
+    height, width]; None if there are none.
     """
 
     stem: str  # of the files' names
@@ -26,6 +28,7 @@ class ExportedModel:
     formats: Sequence[LayerFormat]  # of the layers
     outputs: Sequence[Output]
     metadata: Mapping[str, str]
+    pictures: Callable[[Path], None] | None = None
 
 
 Writer = Callable[[ExportedModel], Mapping[str, bytes]]  # contents by name of file

@@ -23,6 +23,7 @@ _FLAVOURS = {  # of TensorFlow Lite's converter, by the precision of all layers 
     "fp32": "float",
     "fp16": "float16",
     "int8 with quantize=1": "dynamic",
+    "int8": "integer",
 }
 
 
@@ -45,7 +46,14 @@ def saved_model_files(model: ExportedModel) -> Mapping[str, bytes]:
 
 def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
     """A file in one of TensorFlow Lite's own precisions. Raises as `saved_model_files`."""
-    (content,) = _converted(model, _flavour(model)).values()
+    flavour = _flavour(model)
+    if flavour == "integer" and model.pictures is None:
+        raise _weighted(model)[0].error(
+            "is int8 with quantize=0: TensorFlow's converter records ranges of its own, and has no pictures",
+            key="int8",
+            hint="Use quantize=1. A sweep has pictures if its model has a dataset and no calibration file.",
+        )
+    (content,) = _converted(model, flavour).values()
     return {f"{model.stem}.tflite": content, **metadata_file(model.stem, model.metadata)}
 
 
@@ -58,7 +66,7 @@ def _flavour(model: ExportedModel) -> str:
             raise layer.error(
                 f"is {precision}, which is not exported to TensorFlow Lite",
                 key="int8",
-                hint="It takes fp32, fp16 and '{default: int8, quantize: 1}'. ONNX takes all precisions.",
+                hint="It takes fp32, fp16 and int8. ONNX takes all precisions.",
             )
         if first is None:
             first, flavour = layer, _FLAVOURS[precision]
@@ -93,7 +101,12 @@ def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
         source, made = folder / "model.onnx", folder / "made"
         made.mkdir()
         source.write_bytes(onnx_files.content(plain))
-        done = run_tensorflow(_PROGRAM, kind, str(source), str(made))
+        words = [kind, str(source), str(made)]
+        if kind == "integer" and model.pictures is not None:
+            pictures = folder / "pictures.npy"
+            model.pictures(pictures)
+            words.append(str(pictures))
+        done = run_tensorflow(_PROGRAM, *words)
         refused = made / "refused.json"
         if refused.exists():
             reason = read_json(refused, limit=_LARGEST_REASON, what="the reason of a refusal")

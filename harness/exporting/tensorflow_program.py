@@ -2,8 +2,9 @@
 
 A program of its own, which imports nothing of harness: TensorFlow takes seconds, memory, and prints much.
 
-    tensorflow_program.py saved-model|float|float16|dynamic MODEL FOLDER
+    tensorflow_program.py saved-model|float|float16|dynamic|integer MODEL FOLDER [PICTURES]
 
+PICTURES, .npy: float32 [n, channels, height, width], are those on which `integer` records ranges.
 It writes FOLDER/model, a folder, or FOLDER/model.tflite. If it cannot express an operator, it writes
 FOLDER/refused.json with `message` and `node`, the operator's name. Everything else that goes wrong ends it
 with an exception.
@@ -24,7 +25,7 @@ sys.path.append(str(Path(__file__).parent))  # last: modules of this folder hide
 from tensorflow_operators import OPERATORS, Operator, RefusedError
 
 
-def main(kind: str, model: Path, folder: Path) -> int:
+def main(kind: str, model: Path, folder: Path, pictures: Path | None = None) -> int:
     """Returns the exit status."""
     graph = onnx.load(str(model)).graph
     try:
@@ -37,7 +38,7 @@ def main(kind: str, model: Path, folder: Path) -> int:
         module.function = function
         tf.saved_model.save(module, str(folder / "model"), signatures={"serving_default": function})
     else:
-        (folder / "model.tflite").write_bytes(_lite(kind, graph, function))
+        (folder / "model.tflite").write_bytes(_lite(kind, graph, function, pictures))
     return 0
 
 
@@ -68,7 +69,7 @@ def _applied(operator: Operator) -> Any:
         ) from None
 
 
-def _lite(kind: str, graph: Any, function: Any) -> bytes:
+def _lite(kind: str, graph: Any, function: Any, pictures: Path | None) -> bytes:
     """The content of a TensorFlow Lite file, whose inputs and outputs have the names of the graph's."""
     from tensorflow.lite.tools import flatbuffer_utils
 
@@ -77,6 +78,9 @@ def _lite(kind: str, graph: Any, function: Any) -> bytes:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if kind == "float16":
         converter.target_spec.supported_types = [tf.float16]
+    if pictures is not None:
+        images = np.load(pictures, mmap_mode="r", allow_pickle=False)
+        converter.representative_dataset = lambda: ([_picture(image)] for image in images)
     model = flatbuffer_utils.convert_bytearray_to_object(bytearray(converter.convert()))
     main_graph = model.subgraphs[0]
     # TensorFlow sorts the keys of dictionaries.
@@ -90,6 +94,11 @@ def _lite(kind: str, graph: Any, function: Any) -> bytes:
     return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 
 
+def _picture(image: Any) -> Any:
+    """A batch of one, with its channels last."""
+    return np.ascontiguousarray(image.transpose(1, 2, 0)[None])
+
+
 def _sizes(value: Any) -> tuple[int, ...]:
     return tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
 
@@ -100,5 +109,4 @@ def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 if __name__ == "__main__":
     sys.tracebacklimit = 0  # the reason is in the exception, not in the lines of TensorFlow
-    _kind, _model, _folder = sys.argv[1:]
-    sys.exit(main(_kind, Path(_model), Path(_folder)))
+    sys.exit(main(sys.argv[1], *map(Path, sys.argv[2:])))

@@ -33,6 +33,6 @@ class ArmNnRuntime(PythonRuntime):
                 raise ConfigurationError(
                     f"{self.name}: {path.name} has {'float16' if half else 'int8'} weights and computes in "
                     "float32, which its parser does not read",
-                    hint="Use the policy fp32.",
+                    hint="Use the policy fp32, or int8 with calibration pictures.",
                 )
         return ""

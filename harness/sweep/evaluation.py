@@ -42,6 +42,23 @@ def record_ranges(engine: HostEngine, model: Model, settings: Calibration, out: 
     console.log(f"{model.name}: int8's ranges recorded on {calibration.images} pictures of {dataset}{own}")
 
 
+def write_calibration_pictures(engine: HostEngine, model: Model, settings: Calibration, out: Path) -> None:
+    """Writes the pictures on which `record_ranges` records, as .npy: float32 [n, channels, height, width]."""
+    from harness.accuracy.calibrate import write_pictures
+    from harness.accuracy.dataset import with_split_in_use
+
+    assert model.calibration_dataset is not None
+    write_pictures(
+        engine,
+        cfg=model.cfg,
+        weights=model.weights,
+        dataset=with_split_in_use(model.calibration_dataset, "train"),
+        limit=settings.images,
+        resize=model.resize,
+        out=out,
+    )
+
+
 def accuracy(
     engine: HostEngine,
     model: Model,

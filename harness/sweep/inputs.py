@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -112,12 +113,20 @@ class SweepInputs:
                 self.calibration(variant),
                 self.folder / "exports",
                 self.file_hash,
+                self._pictures(variant.model),
             )
         if found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
             self._warned.add(key)
             operators = ", ".join(sorted(set(found.more)))
             console.warn(f"{key}: its times include {operators}, before which the engine's import ends")
         return found
+
+    def _pictures(self, model: Model) -> Callable[[Path], None] | None:
+        """Writes the pictures on which a model's ranges are recorded; None if they come from a file."""
+        settings = model.calibration
+        if not isinstance(settings, Calibration) or model.calibration_dataset is None:
+            return None
+        return lambda out: evaluation.write_calibration_pictures(self.host, model, settings, out)
 
     def executed_hash(self, runtime: str, variant: Variant) -> str:
         """The hash of what a runtime executes besides the cfg: the weights, or a model's own file."""

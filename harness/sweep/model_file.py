@@ -59,9 +59,11 @@ def exported_file(
     calibration: Path | None,
     folder: Path,
     file_hash: Callable[[Path], str] = file_digest,
+    pictures: Callable[[Path], None] | None = None,
 ) -> ModelFile:
     """The variant as a file of a format, which is written to a folder of its own below `folder` if missing.
     `cfg` is the variant's; `file_hash` may remember the hashes of weights, which all policies share.
+    `pictures` writes those of `calibration`, as an `ExportedModel` has it.
 
     Raises ConfigurationError for a layer that the format cannot express.
     """
@@ -73,7 +75,7 @@ def exported_file(
     found = folder / model.name / f"{variant.policy}-{key.hexdigest()[:12]}"
     if not found.is_dir():
         with console.progress(f"exporting {printable(f'{model.name} {variant.policy}')}", None):
-            _export(format_name, variant, cfg, calibration, found)
+            _export(format_name, variant, cfg, calibration, pictures, found)
     (path,) = found.iterdir()
     return ModelFile(
         path=path,
@@ -82,7 +84,14 @@ def exported_file(
     )
 
 
-def _export(format_name: str, variant: Variant, cfg: Path, calibration: Path | None, folder: Path) -> None:
+def _export(
+    format_name: str,
+    variant: Variant,
+    cfg: Path,
+    calibration: Path | None,
+    pictures: Callable[[Path], None] | None,
+    folder: Path,
+) -> None:
     network = read_network(cfg, variant.model.weights)
     recorded = read_calibration(calibration, network) if calibration else Calibration()
     exported = ExportedModel(
@@ -91,6 +100,7 @@ def _export(format_name: str, variant: Variant, cfg: Path, calibration: Path | N
         formats=plan_precisions(network, recorded),
         outputs=_outputs(variant),
         metadata={},
+        pictures=pictures,
     )
     with fresh_folder(folder) as made:
         export_model(exported, format_name, made)

@@ -109,15 +109,20 @@ def test_a_maximum_is_padded_by_what_most_runtimes_have(
     np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
+def write_ranges(path: Path) -> Path:
+    """Ranges for NETWORK."""
+    tensors = [{"layer": index, "min": -4.0, "max": 4.0} for index in range(-1, 4)]
+    network = {"layers": 4, "input": [3, 32, 32]}
+    path.write_text(
+        json.dumps({"format": "mpe-calibration", "version": 1, "network": network, "tensors": tensors})
+    )
+    return path
+
+
 def test_a_calibration_does_not_change_dynamic_range(tmp_path: Path) -> None:
     """With one, the engine has int8 between layers, whose input it does not quantise at run time."""
     cfg, weights = write_random(tmp_path, NETWORK)
-    tensors = [{"layer": index, "min": -4.0, "max": 4.0} for index in range(-1, 4)]
-    network = {"layers": 4, "input": [3, 32, 32]}
-    ranges = tmp_path / "ranges.json"
-    ranges.write_text(
-        json.dumps({"format": "mpe-calibration", "version": 1, "network": network, "tensors": tensors})
-    )
+    ranges = write_ranges(tmp_path / "ranges.json")
     words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", "{default: int8, quantize: 1}"]
     words += ["--format", "tflite"]
     assert cli.main(["export", *words, "--out", str(tmp_path / "a")]) == 0
@@ -130,6 +135,7 @@ def test_a_calibration_does_not_change_dynamic_range(tmp_path: Path) -> None:
     [
         ('{default: fp32, layers: {"3": fp16}}', "layer 3 (convolutional) is fp16 and layer 0 is fp32"),
         ("{default: int16, quantize: 1}", "int16"),
+        ("int8", "layer 0 (convolutional) is int8 with quantize=0: TensorFlow's converter records ranges"),
     ],
 )
 def test_other_precisions_are_refused_with_the_line(
@@ -137,6 +143,7 @@ def test_other_precisions_are_refused_with_the_line(
 ) -> None:
     cfg, weights = write_random(tmp_path, NETWORK)
     words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", policy, "--format", "tflite"]
+    words += ["--calibration", str(write_ranges(tmp_path / "ranges.json"))]
     assert cli.main(["export", *words, "--out", str(tmp_path / "out")]) != 0
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -20,14 +20,16 @@ from harness.boards.emulated import EmulatedBoard
 from harness.boards.ssh.board import SshBoard
 from harness.config.darknet_cfg import parse_cfg
 from harness.config.policy import BUILT_IN, applied
-from harness.config.sweep import Build, Model, Options, Variant
+from harness.config.sweep import Build, Calibration, Model, Options, Variant
 from harness.config.targets import load_target
 from harness.images.availability import emulation_missing
+from harness.importing.tflite_file import read_flat_model
 from harness.measure.rounds import run_command
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.base import Files, ModelFile, Workload, find_runtime
 from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.sdk.packages import UNPACKED
+from harness.sweep.evaluation import write_calibration_pictures
 from harness.sweep.model_file import exported_file
 
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
@@ -63,23 +65,45 @@ def test_outputs_are_those_that_were_recorded(name: str, runtime: str, shared_da
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("runtime", ["litert", "armnn"])
+@pytest.mark.parametrize(("policy", "tolerance"), [("fp32", 1e-5), ("int8", 0.1)])
 def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
-    runtime: str, host_engine: HostEngine, tmp_path: Path
+    policy: str, tolerance: float, host_engine: HostEngine, tmp_path: Path
 ) -> None:
     pytest.importorskip("tensorflow")
-    found = find_runtime(runtime)
-    cfg = DIGITS / "digits.cfg"
-    model = Model(name="digits", cfg=cfg, weights=DIGITS / "digits.weights")
-    variant = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
-    file = exported_file(found.export, variant, cfg, None, tmp_path)
-    executor = FileExecutor(runtime=found, file=file, options=Options(), engine=host_engine)
-    images = np.random.default_rng(3).random((2, 3, 128, 128), np.float32)
-    heads = executor.forward(cfg, model.weights, images, EngineOptions()).heads
-    expected = host_engine.forward(cfg, model.weights, images, EngineOptions()).heads
-    for layer in (15, 22):
-        difference = np.abs(heads[layer].reshape(expected[layer].shape) - expected[layer]).max()
-        assert difference <= 1e-5 * np.abs(expected[layer]).max()
+    model = Model(
+        name="digits",
+        cfg=DIGITS / "digits.cfg",
+        weights=DIGITS / "digits.weights",
+        calibration=Calibration(dataset=DIGITS / "calibration", images=16),
+        resize="stretch",
+    )
+    variant = Variant(model=model, policy=policy, cfg=applied(BUILT_IN[policy], model.network))
+    cfg, pictures = tmp_path / "digits.cfg", tmp_path / "pictures.npy"
+    cfg.write_text(variant.cfg.text)
+
+    def write(out: Path) -> None:
+        assert isinstance(model.calibration, Calibration)
+        write_calibration_pictures(host_engine, model, model.calibration, out)
+
+    write(pictures)
+    images = np.load(pictures)[:2]
+    assert images.shape == (2, 3, 128, 128)
+    expected = host_engine.forward(model.cfg, model.weights, images, EngineOptions()).heads
+    for runtime in map(find_runtime, ("litert", "armnn")):
+        ranges = DIGITS / "digits.calibration.json"
+        file = exported_file(runtime.export, variant, cfg, ranges, tmp_path / "exports", pictures=write)
+        executor = FileExecutor(runtime=runtime, file=file, options=Options(), engine=host_engine)
+        heads = executor.forward(cfg, model.weights, images, EngineOptions()).heads
+        for layer in (15, 22):
+            difference = heads[layer].reshape(expected[layer].shape) - expected[layer]
+            assert np.linalg.norm(difference) <= tolerance * np.linalg.norm(expected[layer])
+    flat = read_flat_model(file.path)
+    computed = {
+        flat.tensors[operator.inputs[0]].type
+        for operator in flat.operators
+        if operator.name not in ("QUANTIZE", "DEQUANTIZE")
+    }
+    assert computed == {"int8" if policy == "int8" else "float32"}
 
 
 @pytest.mark.parametrize(

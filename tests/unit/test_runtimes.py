@@ -17,7 +17,8 @@ from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
 from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
-from harness.sweep import model_file
+from harness.store.store import Store
+from harness.sweep import inputs, model_file
 from harness.sweep.inputs import SweepInputs
 from harness.sweep.model_file import exported_file, own_file
 
@@ -127,6 +128,33 @@ def test_a_runtime_executes_the_models_own_file_or_names_what_is_missing(tmp_pat
     assert "runs an ONNX model; net is a Darknet cfg" in why_not("fp32", None)
     onnx.write_bytes(b"\x1c\0\0\0TFL3")
     assert "runs an ONNX model; net.onnx is a TensorFlow Lite model" in why_not("fp32", onnx)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "given"), [("{dataset: data, images: 3}", True), ("ranges.json", False)]
+)
+def test_an_export_gets_the_pictures_of_the_calibration(
+    calibration: str, given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A converter can record ranges of its own on them; a file of ranges has none."""
+    (tmp_path / "ranges.json").write_text("{}")
+    text = SWEEP.replace("weights: net.weights", f"weights: net.weights, calibration: {calibration}")
+    sweep = read_sweep(printing_sweep(tmp_path, monkeypatch, text))
+    found: list[object] = []
+    wrote: list[object] = []
+    monkeypatch.setattr(inputs, "exported_file", lambda *words: found.append(words[-1]))
+    writer = "harness.sweep.evaluation.write_calibration_pictures"
+    monkeypatch.setattr(writer, lambda *words: wrote.append(words[2:]))
+    (model,) = sweep.models
+    made = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
+    with Store(tmp_path / "results") as store:
+        program = Program(path=Path("/bin/false"), sha256="0" * 64)
+        SweepInputs(sweep, store, program).model_file("litert", made)
+    (pictures,) = found
+    assert callable(pictures) is given
+    if callable(pictures):
+        pictures(tmp_path / "pictures.npy")
+        assert wrote == [(model.calibration, tmp_path / "pictures.npy")]
 
 
 def test_an_export_says_whether_channels_are_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
