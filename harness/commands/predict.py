@@ -308,6 +308,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
                 )
                 for layer in row["layers"]
             ],
+            "--json",
         )
 
 

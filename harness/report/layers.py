@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness import console
-from harness.report.tables import figure
+from harness.report.table import Column, Table, figure
 
 if TYPE_CHECKING:
     from harness.report.result import Report, Row
@@ -14,22 +14,54 @@ if TYPE_CHECKING:
 
 # index, type, executed precision, instruction set, algorithm, milliseconds
 LayerTime = tuple[int, str, str, str, str, float | None]
+_BAR = 12  # characters of the slowest layer's bar
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def print_layers(title: str, heading: str, layers: Sequence[LayerTime]) -> None:
-    """A table with each layer's share of the sum; `heading` names the kind of time."""
-    from rich import box
-    from rich.table import Table
+def print_layers(title: str, heading: str, layers: Sequence[LayerTime], elsewhere: str) -> None:
+    """A table with each layer's share of the sum, as a number and as a bar. `heading` names the kind of time,
+    `elsewhere` the formats that have the columns that do not fit."""
+    from harness.report.terminal import print_table
 
-    table = Table(box=box.SIMPLE_HEAD, title=console.text(title), title_justify="left")
-    for name in ("layer", "type", "executed", "instruction set", "algorithm", heading, "share %"):
-        numeric = name in ("layer", heading, "share %")
-        table.add_column(name, justify="right" if numeric else "left")
+    print_table(console.stdout(), layers_table(title, heading, layers), elsewhere)
+
+
+def layers_table(title: str, heading: str, layers: Sequence[LayerTime]) -> Table[LayerTime]:
+    """The table that `print_layers` prints. An instruction set that all layers share is named once."""
     total = sum(layer[-1] or 0.0 for layer in layers)
-    for index, *names, milliseconds in layers:
-        share = None if milliseconds is None or total == 0 else 100 * milliseconds / total
-        table.add_row(str(index), *map(str, names), figure(milliseconds), figure(share))
-    console.stdout().print(table)
+    most = max((layer[-1] or 0.0 for layer in layers), default=0.0)
+    sets = {layer[3] for layer in layers}
+
+    def share(layer: LayerTime) -> float | None:
+        return None if layer[-1] is None or total == 0 else 100 * layer[-1] / total
+
+    isa: Column[LayerTime] = Column(
+        heading="instruction set", text=lambda layer: layer[3], number=False, spare=1
+    )
+    return Table(
+        title=title,
+        columns=[
+            Column(heading="layer", text=lambda layer: str(layer[0])),
+            Column(heading="type", text=lambda layer: layer[1], number=False),
+            Column(heading="executed", text=lambda layer: layer[2], number=False),
+            *([isa] if len(sets) > 1 else []),
+            Column(heading="algorithm", text=lambda layer: layer[4], number=False, spare=2),
+            Column(heading=heading, text=lambda layer: figure(layer[-1])),
+            Column(heading="share %", text=lambda layer: figure(share(layer))),
+            Column(
+                heading="", text=lambda layer: _bar((layer[-1] or 0.0) / most if most else 0.0), number=False
+            ),
+        ],
+        rows=layers,
+        style=lambda _: None,
+        common=f"instruction set: {sets.pop()}" if len(sets) == 1 else "",
+    )
+
+
+def _bar(part: float) -> str:
+    """A bar in eighths of a character; `part` of the longest one."""
+    eighths = round(8 * _BAR * part)
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
 def print_report_layers(report: Report) -> None:
@@ -37,7 +69,8 @@ def print_report_layers(report: Report) -> None:
     for row in report.rows:
         if row.layers:
             heading = "predicted ms" if row.emulated else "ms"
-            print_layers(f"{report.sweep}: {row.name}", heading, [_time(row, layer) for layer in row.layers])
+            times = [_time(row, layer) for layer in row.layers]
+            print_layers(f"{report.sweep}: {row.name}", heading, times, "--format csv and --json")
 
 
 def nanoseconds(row: Row, layer: LayerResult) -> int | None:
