@@ -13,12 +13,15 @@ import fcntl
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from harness import console
 from harness.resources import cache_directory
 
 POLL_SECONDS = 0.05
+TELL_SECONDS = 2.0  # between looks at who holds a lock; the first is after as long
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -51,7 +54,7 @@ def loading(stop: threading.Event | None = None, path: Path | None = None) -> It
     is set while it waits.
     """
     path = path or lock_file("machine")
-    _wait(lambda: _share(path), stop or threading.Event())
+    _wait(lambda: _share(path), stop or threading.Event(), path)
     try:
         yield
     finally:
@@ -102,7 +105,7 @@ def using(board: str, stop: threading.Event | None = None, folder: Path | None =
 def _locked(path: Path, stop: threading.Event | None) -> Iterator[None]:
     handle = _open(path)
     try:
-        _wait(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB), stop or threading.Event())
+        _wait(lambda: fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB), stop or threading.Event(), path)
         yield
     finally:
         os.close(handle)
@@ -117,11 +120,49 @@ def _open(path: Path) -> int:
         return os.open(path, flags, 0o644)
 
 
-def _wait(attempt: Callable[[], None], stop: threading.Event) -> None:
-    while True:
-        try:
-            attempt()
-            return
-        except BlockingIOError:
-            if stop.wait(POLL_SECONDS):
-                raise Interrupted from None
+def _wait(attempt: Callable[[], None], stop: threading.Event, path: Path) -> None:
+    """Attempts until it succeeds. Says who holds the lock at `path` if that takes long."""
+    begin = told = time.monotonic()
+    with contextlib.ExitStack() as shown:
+        progress: console.Progress | None = None
+        while True:
+            try:
+                attempt()
+                return
+            except BlockingIOError:
+                if stop.wait(POLL_SECONDS):
+                    raise Interrupted from None
+            now = time.monotonic()
+            if now - begin < TELL_SECONDS or now - told < TELL_SECONDS:
+                continue
+            told = now
+            # This process's own work is no news.
+            if others := sorted(holders(path) - {os.getpid()}):
+                text = f"waiting for another harness (process {', '.join(map(str, others))})"
+                if progress is None:
+                    progress = shown.enter_context(console.progress(text, total=None))
+                else:
+                    progress.describe(text)
+
+
+def holders(path: Path) -> set[int]:
+    """The processes that hold the lock at `path`, as far as this user may see them."""
+    inode = path.stat().st_ino
+    found = set()
+    with contextlib.suppress(OSError):  # there is no /proc
+        for line in Path("/proc/locks").read_text("ascii").splitlines():
+            # 1: FLOCK  ADVISORY  WRITE 29915 00:30:71 0 EOF; waiting ones are marked: 1: -> FLOCK
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode):
+                found.add(int(words[4]))
+    return {process for process in found if _has_open(process, path)}
+
+
+def _has_open(process: int, path: Path) -> bool:
+    """Whether a process has the file open: files of several disks may have the same number."""
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if link.samefile(path):
+                    return True
+    return False
