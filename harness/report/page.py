@@ -23,7 +23,8 @@ h2 { margin: 2.5rem 0 .5rem; }
 .verdict h2 { font-size: 115%; margin: .5rem 0 0; }
 .verdict .summary { font-size: 115%; margin: .3rem 0; }
 .wide { overflow-x: auto; }
-section > .wide { content-visibility: auto; contain-intrinsic-height: auto calc(4rem + var(--rows) * 32px); }
+section > .wide { content-visibility: auto; }
+section > .wide { contain-intrinsic-height: auto calc(7rem + var(--rows) * 31.5px); }
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; text-align: right; overflow-wrap: normal; }
 th { vertical-align: bottom; }

@@ -122,6 +122,20 @@ def test_charts_out_of_view_are_drawn_when_they_are_reached_or_printed(browser: 
     assert browser.execute_script("return window.printed") == CHARTS["report"]
 
 
+def test_a_table_out_of_view_is_laid_out_when_it_is_reached_and_moves_nothing(
+    browser: Any, file: Path
+) -> None:
+    view(browser, 1400)
+    browser.get(file.as_uri())
+    table = "[...document.querySelectorAll('section > .wide')].at(-1)"
+    laid_out = f"{table}.firstElementChild.checkVisibility({{ contentVisibilityAuto: true }})"
+    assert not browser.execute_script(f"return {laid_out}")
+    reserved = browser.execute_script(f"return {table}.offsetHeight")
+    browser.execute_script(f"{table}.scrollIntoView()")
+    wait_until(browser, laid_out)
+    assert browser.execute_script(f"return {table}.offsetHeight") == pytest.approx(reserved, abs=40)
+
+
 def test_pointing_at_a_mark_or_reaching_it_by_tab_shows_its_cell(browser: Any, file: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
