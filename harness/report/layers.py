@@ -36,7 +36,7 @@ def layers_table(title: str, heading: str, layers: Sequence[LayerTime]) -> Table
         return None if layer[-1] is None or total == 0 else 100 * layer[-1] / total
 
     isa: Column[LayerTime] = Column(
-        heading="instruction set", text=lambda layer: layer[3], number=False, spare=1
+        heading="instruction set", text=lambda layer: layer[3], number=False, spare=2
     )
     return Table(
         title=title,
@@ -45,7 +45,7 @@ def layers_table(title: str, heading: str, layers: Sequence[LayerTime]) -> Table
             Column(heading="type", text=lambda layer: layer[1], number=False),
             Column(heading="executed", text=lambda layer: layer[2], number=False),
             *([isa] if len(sets) > 1 else []),
-            Column(heading="algorithm", text=lambda layer: layer[4], number=False, spare=2),
+            Column(heading="algorithm", text=lambda layer: layer[4], number=False, spare=1),
             Column(heading=heading, text=lambda layer: figure(layer[-1])),
             Column(heading="share %", text=lambda layer: figure(share(layer))),
             Column(

@@ -9,7 +9,7 @@ from report_rows import emulated, report, row
 from rich.console import Console
 
 from harness.report.layers import LayerTime, layers_table, print_report_layers
-from harness.report.terminal import print_table
+from harness.report.terminal import fitted, print_table
 from harness.runtimes.base import LayerResult
 
 TIMES: list[LayerTime] = [
@@ -74,8 +74,18 @@ def test_the_table_fits_and_says_where_the_other_columns_are(width: int) -> None
     assert max(map(len, lines)) <= width
     assert any(line.rstrip().endswith("66.7  " + "█" * 12) for line in lines)
     words = " ".join(" ".join(lines).split())
-    assert "Columns that do not fit here: algorithm" in words
+    assert "Columns that do not fit here: instruction set, algorithm." in words
     assert "--json have all." in words
+
+
+def test_the_algorithm_says_more_than_the_instruction_set() -> None:
+    times: list[LayerTime] = [
+        (0, "convolutional", "int8", "avx512_vnni", "winograd", 2.0),
+        (1, "route", "int8", "reference", "copy", 1.0),
+    ]
+    shown, without = fitted(layers_table("t", "ms", times), 72)
+    assert "algorithm" in [column.heading for column in shown.columns]
+    assert [column.heading for column in without] == ["instruction set"]
 
 
 def test_emulated_cells_show_their_predicted_times(capsys: pytest.CaptureFixture[str]) -> None:
