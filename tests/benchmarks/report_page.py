@@ -40,7 +40,7 @@ ROUNDS, SAMPLES, LAYERS = 6, 10, 60
 AT_MOST = {"write_s": 10, "first_chart_ms": 2000, "in_view_ms": 2000}
 # Runs before the page's own scripts: notes when each chart appears, and when all in view are there.
 _WATCH = """
-new MutationObserver(() => {
+const look = () => {
   const drawn = document.querySelectorAll('.drawing svg.marks').length;
   if (drawn && !window.firstAt) window.firstAt = performance.now();
   const inView = [...document.querySelectorAll('.drawing')].filter((place) => {
@@ -49,7 +49,9 @@ new MutationObserver(() => {
   });
   if (!window.allAt && inView.length && inView.every((place) => place.querySelector('svg.marks')))
     window.allAt = performance.now();
-}).observe(document, { childList: true, subtree: true });
+};
+new MutationObserver(look).observe(document, { childList: true, subtree: true });
+addEventListener('scroll', look);  // what is drawn already may come into view
 """
 
 
