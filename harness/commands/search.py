@@ -38,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, policy_help=None)
     add_dataset(parser, what="pictures: as for harness eval; labels are not necessary", split="default: val")
     parser.add_argument("--target", required=True, metavar="T", help="search for this target's board")
+    parser.add_argument(
+        "--threads", type=positive_number, default=1, metavar="N", help="threads of an inference (default: 1)"
+    )
     limits = add_limits(parser, "limits", drop=DROP, agreement=True, memory=False)
     limits.add_argument(
         "--budget", type=duration, metavar="T", help="end the search after this time: 90s, 20m, 1h"
@@ -111,7 +114,7 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
             hint="Search with the fp32 model from which it was made.",
         )
     model = Model(network=read_cfg(cfg), weights=arguments.weights, calibration=calibration)
-    timer = _timer(target, engine, model)
+    timer = _timer(target, engine, model, arguments.threads)
     latency = probed_latency(network, precision_graph(network, ranges), timer)
 
     def evaluator(skip: int) -> Evaluator:
@@ -194,13 +197,13 @@ def _ranges(arguments: argparse.Namespace, cfg: Path, dataset: Path, engine: Hos
     )
 
 
-def _timer(target: Target, engine: HostEngine, model: Model) -> LayerTimer:
+def _timer(target: Target, engine: HostEngine, model: Model, threads: int) -> LayerTimer:
     from harness.prediction.predictor import find_predictor
     from harness.search.layer_timer import MeasuredTimer, PredictedTimer
 
     if target.is_host:
-        return MeasuredTimer(model=model, engine=engine)
-    return PredictedTimer(model=model, target=target, predictor=find_predictor(target))
+        return MeasuredTimer(model=model, engine=engine, threads=threads)
+    return PredictedTimer(model=model, target=target, predictor=find_predictor(target), threads=threads)
 
 
 def _limits(arguments: argparse.Namespace, *, labelled: bool) -> Limits:

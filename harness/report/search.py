@@ -54,6 +54,12 @@ def table_rows(document: Mapping[str, Any]) -> list[tuple[bool, list[str]]]:
     ]
 
 
+def threads_of(document: Mapping[str, Any]) -> str:
+    """The threads of an inference, in words."""
+    threads = document["threads"]
+    return "one thread" if threads == 1 else f"{threads} threads"
+
+
 def policy_name(number: int, row: Mapping[str, Any]) -> str:
     """Of a policy of the front."""
     return f"{number} ★" if row["best"] else str(number)
@@ -100,7 +106,7 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             f"Searched on {images} pictures; the columns “others” are of {images} pictures that the search "
             "did not see."
         )
-    times = f"Times of one thread on {document['target']}, {kind}"
+    times = f"Times of {threads_of(document)} on {document['target']}, {kind}"
     lines.append(
         f"{times} from emulated runs, not measured on a board." if document["predicted"] else f"{times}."
     )

@@ -9,7 +9,7 @@ from harness.report.charts.chart import charts_available
 from harness.report.charts.figure import figure
 from harness.report.charts.search import best_layers_chart, front_chart
 from harness.report.page import NO_CHARTS, grid, notes, page, text
-from harness.report.search import headings, sentences, table_rows
+from harness.report.search import headings, sentences, table_rows, threads_of
 
 
 def search_page(document: Mapping[str, Any], model: str) -> str:
@@ -43,7 +43,8 @@ def answer(document: Mapping[str, Any]) -> str:
     if shown["accuracy_change"] is not None:
         words.append(f"{100 * shown['accuracy_change']:+.2f} points of accuracy")
     how = "on pictures that the search did not see" if best["verified"] else "on the pictures of the search"
+    kind = "predicted" if document["predicted"] else "measured"
     return (
         f"Layers with weights: {counts}. {shown['ms']:.4g} ms instead of {base:.4g} ms in fp32, "
-        f"{'predicted' if document['predicted'] else 'measured'} on one thread; {', '.join(words)}, {how}."
+        f"{kind} on {threads_of(document)}; {', '.join(words)}, {how}."
     )

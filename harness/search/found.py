@@ -42,6 +42,7 @@ def search_document(
     return {
         "target": target,
         "predicted": timer.predicted,
+        "threads": timer.threads,
         "accuracy_metric": evaluator.metric,
         "images": len(evaluator.data.pictures),
         "evaluations": len(search.points),

@@ -27,7 +27,7 @@ _RUNS = 10  # in each round
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """The time of an inference on one thread."""
+    """The time of an inference."""
 
     milliseconds: float  # of the whole inference
     layers: Milliseconds  # [layers]
@@ -61,6 +61,11 @@ class LayerTimer(Protocol):
         """Whether times are predicted and not measured."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """The threads of an inference."""
+        ...
+
     def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
         """In the order of the assignments."""
         ...
@@ -73,6 +78,7 @@ class PredictedTimer:
     model: Model
     target: Target
     predictor: Predictor
+    threads: int = 1  # of the board; the emulated run has one
     predicted: bool = True
 
     def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
@@ -94,7 +100,7 @@ class PredictedTimer:
                     for number, cfg in enumerate(cfgs)
                 ]
             )
-        predictions = [self.predictor.predict(profile) for profile, _ in profiles]
+        predictions = [self.predictor.predict(profile, self.threads) for profile, _ in profiles]
         return [
             Timed(
                 milliseconds=found.milliseconds, layers=_array(found.layers, len(self.model.network.layers))
@@ -109,13 +115,14 @@ class MeasuredTimer:
 
     model: Model
     engine: HostEngine
+    threads: int = 1
     predicted: bool = False
 
     def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
         """Raises BuildError or RuntimeFailedError if the engine fails."""
         totals = np.empty((_ROUNDS, len(assignments)))
         layers = np.empty((_ROUNDS, len(assignments), len(self.model.network.layers)))
-        options = EngineOptions(threads=1, calibration=self.model.calibration)
+        options = EngineOptions(threads=self.threads, calibration=self.model.calibration)
         with (
             self.model.written(assignments) as cfgs,
             console.progress("measuring", total=_ROUNDS * len(cfgs)) as bar,

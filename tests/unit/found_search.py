@@ -16,6 +16,7 @@ def found_search(name: str = "", *, verified: bool = True, labels: bool = True, 
     return {
         "target": f"pi4{name}",
         "predicted": True,
+        "threads": 1,
         "accuracy_metric": "top1" if labels else None,
         "images": 8,
         "evaluations": 30,

@@ -1,0 +1,60 @@
+"""The times of assignments are those of the threads that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from search_stand_in import CFG, LAYERS
+
+from harness.config.darknet_cfg import parse_cfg
+from harness.config.targets import load_target
+from harness.prediction import engine_run
+from harness.runtimes.engine import EngineOptions, HostEngine
+from harness.search.assignment import Assignment
+from harness.search.layer_timer import MeasuredTimer, Model, PredictedTimer
+
+MODEL = Model(network=parse_cfg(CFG, "net.cfg"), weights=Path("net.weights"), calibration=None)
+ASSIGNMENTS = [Assignment.uniform(range(LAYERS), precision) for precision in ("fp32", "fp16")]
+
+
+class Halving:
+    """An engine and a predictor whose times are shared by the threads."""
+
+    def bench(self, _cfg: Path, _weights: Path, options: EngineOptions, **_: object) -> dict[str, Any]:
+        layer = 1e6 / options.threads
+        return {"median_ns": 5 * layer, "layers": [{"index": index, "ns": layer} for index in range(5)]}
+
+    def predict(self, profile: float, threads: int) -> Any:
+        class Found:
+            milliseconds = profile / threads
+            layers = {0: profile / threads}  # noqa: RUF012 - never changed
+
+        return Found
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_this_machine_is_measured_with_so_many_threads(threads: int) -> None:
+    timer = MeasuredTimer(model=MODEL, engine=cast("HostEngine", Halving()), threads=threads)
+    for timed in timer.time(ASSIGNMENTS):
+        assert timed.milliseconds == pytest.approx(5 / threads)
+        assert timed.layers.tolist() == pytest.approx([1 / threads] * 5)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_board_is_predicted_with_so_many_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulated run itself has one."""
+
+    def profile(inferences: Sequence[engine_run.Inference]) -> list[tuple[float, tuple[()]]]:
+        assert {inference.options.threads for inference in inferences} == {EngineOptions().threads}
+        return [(8.0, ()) for _ in inferences]
+
+    monkeypatch.setattr(engine_run, "profile_emulated", profile)
+    timer = PredictedTimer(
+        model=MODEL, target=load_target("pi4"), predictor=cast("Any", Halving()), threads=threads
+    )
+    for timed in timer.time(ASSIGNMENTS):
+        assert timed.milliseconds == 8 / threads
+        assert timed.layers.tolist() == [8 / threads, 0, 0, 0, 0]
