@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.report.charts.chart import charts_available
 from harness.report.charts.figure import figure
-from harness.report.charts.section import comparisons, details, fronts
+from harness.report.charts.section import comparisons, details, fronts, steps
 from harness.report.page import NO_CHARTS, grid, notes, page, text
 from harness.report.tables import Table, tables
 from harness.report.verdict import Verdict, verdicts
@@ -52,7 +53,8 @@ def _verdict(verdict: Verdict) -> str:
 def _section(table: Table, name: str, draws: bool) -> str:
     emulated = any(row.emulated for row in table.rows)
     before, behind = (
-        "".join(map(figure, charts(table.rows) if draws else [])) for charts in (fronts, details)
+        "".join(map(figure, chain.from_iterable(charts(table.rows) for charts in some if draws)))
+        for some in ((fronts, steps), (details,))
     )
     common = f'<p class="common">{text(table.common)}</p>\n' if table.common else ""
     cells = grid(

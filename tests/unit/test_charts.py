@@ -15,7 +15,7 @@ from test_report_escaping import NAMES, Page
 from harness.measure.result import TimePoint
 from harness.report.charts import chart
 from harness.report.charts.figure import figure
-from harness.report.charts.section import comparisons, details, fronts
+from harness.report.charts.section import comparisons, details, fronts, steps
 from harness.report.details import detailed
 from harness.report.html import html
 from harness.report.result import Details, Report
@@ -93,6 +93,22 @@ def test_a_sustained_run_has_a_drawing_for_each_known_figure() -> None:
     (chart,) = [each for each in details([row(time_series=points)]) if "sustained" in each.caption]
     assert [drawing["encoding"]["y"]["title"] for drawing in chart.specifications] == ["FPS", "°C"]
     assert chart.rows[0] == ["fp32", "0.50", "100", "41.0"]
+
+
+@pytest.mark.usefixtures("_drawing")
+def test_steps_are_compared_with_the_one_before_that_has_a_speed() -> None:
+    series = [("plain", 2.0), ("tiled", 8.0), ("broken", None), ("simd", 6.0)]
+    rows = [row(step=name, fps=fps, status="done" if fps else "failed") for name, fps in series]
+    (chart,) = steps(rows)
+    values = chart.specifications[0]["datasets"]["values"]
+    shown = [(value["step"], value["before"], value["times"], value["gain"]) for value in values]
+    assert shown == [("plain", 1, 1, "1.00x"), ("tiled", 1, 4, "4.00x"), ("simd", 4, 3, "0.75x")]
+    assert [value["change"] for value in values] == ["faster", "faster", "slower"]
+    assert "measured" in chart.caption
+    assert len(specifications(html(report(*rows)))) == 1
+    predicted = [emulated(step=name, predicted_fps=fps) for name, fps in series]
+    assert "not measured on a board" in steps(predicted)[0].caption
+    assert steps(rows[:1]) == []
 
 
 @pytest.mark.usefixtures("_drawing")
