@@ -15,6 +15,7 @@ import pytest
 
 from harness import cli
 from harness.boards.host import HostBoard
+from harness.config.darknet_cfg import read_cfg
 from harness.config.policy import apply
 from harness.config.policy_file import read_policy
 from harness.config.targets import load_target
@@ -102,3 +103,23 @@ def test_a_file_computes_the_heads_of_the_engine(
         expected = heads[output["layer"]]
         worst = float(np.abs(found[output["name"]].reshape(expected.shape) - expected).max())
         assert worst <= tolerance * float(np.abs(expected).max()), (output["name"], worst)
+
+
+def test_a_tensorflow_lite_file_is_imported_again(tmp_path: Path, host_engine: HostEngine) -> None:
+    """cfg to TensorFlow Lite to cfg: the same values. The heads of the file have their channels last."""
+    cfg = resource("cfg", "digits", "digits.cfg")
+    words = ["--cfg", str(cfg), "--weights", str(cfg.with_suffix(".weights")), "--policy", "fp32"]
+    assert cli.main(["export", *words, "--format", "tflite", "--out", str(tmp_path), "--quiet"]) == 0
+    again = tmp_path / "again" / "digits.cfg"
+    assert cli.main(["import", str(tmp_path / "digits.tflite"), "--out", str(again.parent), "--quiet"]) == 0
+    stated = json.loads(again.with_suffix(".import.json").read_text())["outputs"]
+    picture = np.random.default_rng(2).random((1, *host_engine.info(cfg)["input"]), np.float32)
+    before = host_engine.forward(cfg, cfg.with_suffix(".weights"), picture).heads
+    after = host_engine.forward(again, again.with_suffix(".weights"), picture).heads
+    assert {output["name"] for output in stated} == {f"head_{layer}" for layer in before}
+    sections = {layer.given_name: layer.index for layer in read_cfg(again).layers}
+    for output in stated:
+        found = after[sections[output["section"]]]
+        expected = before[int(output["name"].removeprefix("head_"))].transpose(0, 2, 3, 1)
+        worst = float(np.abs(found.reshape(expected.shape) - expected).max())
+        assert worst <= 1e-6 * float(np.abs(expected).max()), (output["name"], worst)
