@@ -25,6 +25,18 @@ class Ended(KeyboardInterrupt):
         self.exit_status = 128 + number  # the status by which a shell reports this signal
 
 
+def end_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The exception of a signal in whose place an error has come, if there is one.
+
+    A signal may come between two steps of a clean-up, such as the closing of a descriptor and the note that
+    it is closed. What is then done a second time fails, and its error takes the place of the signal's.
+    """
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__context__
+    return found
+
+
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """While the block runs, SIGTERM and SIGHUP raise Ended, and SIGINT raises KeyboardInterrupt. For the main
@@ -49,6 +61,10 @@ def ended_by_signals() -> Iterator[None]:
     try:
         with _waking_the_main_thread():
             yield
+    except Exception as error:
+        if end_error := end_behind(error):
+            raise end_error from None
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -13,6 +13,7 @@ from harness.errors import BoardUnreachableError, HarnessError, explained
 from harness.locks import Interrupted, loading, lock_file, measuring, using
 from harness.measure.board_fault import boards_fault
 from harness.measure.result import Outcome, Work
+from harness.signals import end_behind
 from harness.store.errors import StoreError
 from harness.store.store import Claim, Run, Store, Table
 from harness.text import printable, printable_lines
@@ -188,7 +189,7 @@ class Worker:
 
     def _advance(self, work: Work) -> Outcome | None:
         """Continues the work until it yields (returns None), ends or fails. A failure is an Outcome, except
-        BoardUnreachableError, which passes."""
+        BoardUnreachableError and a signal's end, which pass."""
         try:
             next(work)
         except StopIteration as end:
@@ -197,6 +198,8 @@ class Worker:
         except BoardUnreachableError:
             raise
         except Exception as error:  # noqa: BLE001 - one failed cell must not end the sweep
+            if signals_end := end_behind(error):
+                raise signals_end from None
             if self.debug:
                 console.log(traceback.format_exc())
             known = explained(error)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.signals import Ended, ended_by_signals
+
 # A command that holds something, and takes its time to give it back.
 COMMAND = """
 import signal, sys, time
@@ -161,3 +163,22 @@ def test_a_terminal_that_is_closed_ends_the_command(tmp_path: Path) -> None:
     os.close(terminal)
     assert process.wait(timeout=30) == 129
     assert not (tmp_path / "held").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_error_of_the_release_does_not_hide_the_signal(number: signal.Signals) -> None:
+    def interrupted() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        finally:
+            os.close(-1)
+
+    with pytest.raises(KeyboardInterrupt) as caught, ended_by_signals():
+        interrupted()
+    assert isinstance(caught.value, Ended) == (number == signal.SIGTERM)
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(OSError, match="descriptor"), ended_by_signals():
+        os.close(-1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from harness.errors import BoardFaultError, BoardUnreachableError, HarnessError
 from harness.locks import Interrupted, loading, measuring, using
 from harness.measure.result import CellOutcome, Outcome, Work
 from harness.runtimes.base import LayerResult
+from harness.signals import Ended
 from harness.store.store import Claim, Run, Store
 from harness.sweep.worker import Job, Worker, at_once
 
@@ -387,3 +390,15 @@ def test_a_message_of_any_letters_is_kept(worker: Worker) -> None:
     kept = worker.store.cell("a")
     assert kept is not None
     assert kept.error == "it says \\ud800\\x1b[31m\n  Look."
+
+
+def test_an_error_in_place_of_a_signals_end_does_not_hide_it(worker: Worker) -> None:
+    def perform() -> Outcome:
+        try:
+            raise Ended(signal.SIGTERM)
+        finally:
+            os.close(-1)  # a clean-up that the signal had interrupted
+
+    with pytest.raises(Ended):
+        worker.work([job("a", perform), job("b")], lambda _: None)
+    assert [worker.store.cell(key) for key in "ab"] == [None, None]
