@@ -22,7 +22,7 @@ class Ended:
 
     report: Any
     signal: int  # that ended it; 0 for none
-    peak_bytes: int  # of resident memory, with what the parent had
+    peak_bytes: int  # of resident memory, beyond what it had at its start as a copy
     seconds: float  # of processor time
 
 
@@ -41,12 +41,12 @@ def run_limited(work: Callable[[], object], *, seconds: int, address_bytes: int)
         _child(work, writing, seconds, address_bytes)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
-        said = stream.read()
+        begin, _, said = stream.read().partition(b"\n")
     _, status, used = os.wait4(process, 0)
     return Ended(
         report=json.loads(said) if said else None,
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
-        peak_bytes=used.ru_maxrss * 1024,
+        peak_bytes=max(used.ru_maxrss * 1024 - int(begin or 0), 0),
         seconds=used.ru_utime + used.ru_stime,
     )
 
@@ -57,9 +57,10 @@ def _child(work: Callable[[], object], writing: int, seconds: int, address_bytes
         faulthandler.disable()  # the parent tells of signals
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-        resource.setrlimit(resource.RLIMIT_AS, (_mapped() + address_bytes,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (_memory()[0] + address_bytes,) * 2)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(STUCK_SECONDS)
+        os.write(writing, f"{_memory()[1]}\n".encode())
         said = json.dumps(work()).encode()
         while said:
             said = said[os.write(writing, said) :]
@@ -67,5 +68,7 @@ def _child(work: Callable[[], object], writing: int, seconds: int, address_bytes
         os._exit(0)
 
 
-def _mapped() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+def _memory() -> tuple[int, int]:
+    """The bytes that this process has mapped, and those that are resident."""
+    mapped, resident, *_ = map(int, Path("/proc/self/statm").read_text().split())
+    return mapped * resource.getpagesize(), resident * resource.getpagesize()

@@ -46,7 +46,8 @@ def test_a_process_has_its_own_peak_and_time() -> None:
     small = run_limited(time.process_time_ns, seconds=5, address_bytes=1 << 30)
     large = run_limited(fill, seconds=5, address_bytes=1 << 30)
     assert (small.signal, large.signal, large.report) == (0, 0, 200 * MIB)
-    assert large.peak_bytes - small.peak_bytes > 150 * MIB
+    assert 350 * MIB < large.peak_bytes < 450 * MIB  # two copies
+    assert small.peak_bytes < 20 * MIB  # whatever this process has
 
 
 def test_a_process_has_no_more_memory_than_it_is_given() -> None:
