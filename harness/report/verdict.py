@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +22,7 @@ from harness.report.columns import NAMES_OF_METRICS
 from harness.report.comparison import BASELINE, fp32_of, speed_of
 from harness.report.limits import Limits
 from harness.report.pareto import MIB
-from harness.report.rerun import sweep_command
+from harness.report.rerun import BOARDS, sweep_command
 from harness.report.result import Report, Row
 from harness.report.table import figure
 
@@ -218,7 +219,7 @@ def _pictures(row: Row) -> str:
 
 def _next(report: Report, rows: Sequence[Row], chosen: Sequence[Row]) -> tuple[str, str]:
     """What to run next, and the command."""
-    run = sweep_command(report.sweep_file, report.folder)
+    run = sweep_command(report.sweep_file, report.folder, rows)
     if any(row.status != "done" for row in rows):
         return "Complete the missing cells", run
     if not chosen or chosen[0].accuracy is None:
@@ -227,7 +228,7 @@ def _next(report: Report, rows: Sequence[Row], chosen: Sequence[Row]) -> tuple[s
     if row.policy != BASELINE and row.speedup_vs_fp32 is None:
         return "Add the policy fp32 to the sweep file, then extend the sweep", run
     if row.emulated:
-        return "Measure on a board", f"{run} --boards boards.yaml"
+        return "Measure on a board", f"{run} {shlex.join(BOARDS)}"
     if row.throttled or (row.speedup_interval and row.speedup_interval[0] <= 1 <= row.speedup_interval[1]):
         return "Measure again, with less noise", f"{run} --fresh"
     if row.target != "host" and not row.time_series:

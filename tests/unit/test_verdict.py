@@ -22,6 +22,7 @@ from harness.report.data import data
 from harness.report.html import html
 from harness.report.limits import Limits
 from harness.report.markdown import markdown
+from harness.report.rerun import cell_command
 from harness.report.result import Resampled, Row
 from harness.report.terminal import print_report
 from harness.report.verdict import Verdict, verdicts
@@ -186,3 +187,16 @@ def test_a_knee_is_above_the_line_between_the_ends_in_any_unit(
     elif place is not None:
         (x0, y0), (x1, y1), (x, y) = line[0], line[-1], line[place]
         assert (x - x0) * (y1 - y0) - (y - y0) * (x1 - x0) < 0
+
+
+def test_commands_for_cells_of_a_board_name_a_boards_file() -> None:
+    """Without one, the target would be emulated, and its cells have other names."""
+    folder = Path("results")
+    on_board, here, guest = row(target="pi4"), row(), emulated()
+    assert "--boards boards.yaml --cell 'pi4 digits fp32 1 thread'" in cell_command(
+        "s.yaml", folder, on_board
+    )
+    for other in (here, guest):
+        assert "--boards" not in cell_command("s.yaml", folder, other)
+    (verdict,) = verdicts(report(on_board))
+    assert "--boards boards.yaml" in verdict.next_command
