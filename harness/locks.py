@@ -122,7 +122,7 @@ def _open(path: Path) -> int:
 
 def _wait(attempt: Callable[[], None], stop: threading.Event, path: Path) -> None:
     """Attempts until it succeeds. Says who holds the lock at `path` if that takes long."""
-    begin = told = time.monotonic()
+    told = time.monotonic()
     with contextlib.ExitStack() as shown:
         progress: console.Progress | None = None
         while True:
@@ -133,7 +133,7 @@ def _wait(attempt: Callable[[], None], stop: threading.Event, path: Path) -> Non
                 if stop.wait(POLL_SECONDS):
                     raise Interrupted from None
             now = time.monotonic()
-            if now - begin < TELL_SECONDS or now - told < TELL_SECONDS:
+            if now - told < TELL_SECONDS:
                 continue
             told = now
             # This process's own work is no news.
@@ -147,9 +147,9 @@ def _wait(attempt: Callable[[], None], stop: threading.Event, path: Path) -> Non
 
 def holders(path: Path) -> set[int]:
     """The processes that hold the lock at `path`, as far as this user may see them."""
-    inode = path.stat().st_ino
     found = set()
-    with contextlib.suppress(OSError):  # there is no /proc
+    with contextlib.suppress(OSError):  # there is no /proc, or no such file any more
+        inode = path.stat().st_ino
         for line in Path("/proc/locks").read_text("ascii").splitlines():
             # 1: FLOCK  ADVISORY  WRITE 29915 00:30:71 0 EOF; waiting ones are marked: 1: -> FLOCK
             words = line.split()

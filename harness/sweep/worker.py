@@ -173,6 +173,8 @@ class Worker:
         except HarnessError:
             raise
         except Exception as error:  # noqa: BLE001 - one bad result must not end the sweep
+            if signals_end := end_behind(error):
+                raise signals_end from None
             if self.debug:
                 console.log(traceback.format_exc())
             reason = f"implausible result, cannot be stored: {type(error).__name__}: {error}"
