@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -28,11 +29,7 @@ class Halving:
         return {"median_ns": 5 * layer, "layers": [{"index": index, "ns": layer} for index in range(5)]}
 
     def predict(self, profile: float, threads: int) -> Any:
-        class Found:
-            milliseconds = profile / threads
-            layers = {0: profile / threads}  # noqa: RUF012 - never changed
-
-        return Found
+        return SimpleNamespace(milliseconds=profile / threads, layers={0: profile / threads})
 
 
 @pytest.mark.parametrize("threads", [1, 4])
