@@ -1,6 +1,7 @@
 #include "kernels/depthwise_convolution.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "half.h"
@@ -15,6 +16,9 @@ namespace {
 // A strip is written once and read once per tap: with its sums it should stay in the first-level
 // cache.
 constexpr int kStripBytes = 12 * 1024;
+
+// Output rows that kernels compute at once where they can.
+constexpr int kBlockRows = 4;
 
 // Kernels may read the last channel's weights as whole vectors.
 constexpr std::size_t kWeightSlack = 16;
@@ -119,6 +123,9 @@ class DepthwiseConvolution final : public Convolution {
     const std::int64_t extent = divide_up(strip_input_rows(1), stride_y);
     const std::int64_t chosen = 4 * fitting > extent ? fitting : extent;
     strip_rows_ = static_cast<int>(std::clamp<std::int64_t>(chosen, 1, geometry_.out_height));
+    if (strip_rows_ < geometry_.out_height && strip_rows_ > kBlockRows) {
+      strip_rows_ -= strip_rows_ % kBlockRows;
+    }
     plane_size_ = divide_up(strip_input_rows(strip_rows_), stride_y) * plane_width_;
     to_int(stride_y * stride_x * plane_size_);
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
@@ -155,25 +162,39 @@ class DepthwiseConvolution final : public Convolution {
     const auto stride = static_cast<std::size_t>(taps_);
     const std::size_t size = kernel_.weights == WeightFormat::kFloat ? sizeof(float) : sizeof(Half);
     weights_ = AlignedBuffer(static_cast<std::size_t>(channels_) * stride * size + kWeightSlack);
-    for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
-      const auto filter = request.filter(static_cast<int>(c));
+    for (int channel = 0; channel < channels_; ++channel) {
+      const auto filter = request.filter(channel);
+      const std::size_t first = static_cast<std::size_t>(channel) * stride;
+      if (kernel_.weights == WeightFormat::kInt16) {
+        pack_int8(filter, channel, weights_.as<std::int16_t>() + first);
+        continue;
+      }
       for (std::size_t tap = 0; tap < taps; ++tap) {
         const float weight = filter[tap];
-        const std::size_t i = c * stride + tap;
-        if (kernel_.weights == WeightFormat::kInt16) {
-          weights_.as<std::int16_t>()[i] =
-              quantize_weight(weight, constants_.weight_scale(static_cast<int>(c)));
-        } else if (kernel_.weights == WeightFormat::kHalf) {
-          weights_.as<Half>()[i] = half_from_float(weight);
+        if (kernel_.weights == WeightFormat::kHalf) {
+          weights_.as<Half>()[first + tap] = half_from_float(weight);
         } else {
           // fp16 weights are rounded even where sums are formed in float.
-          weights_.as<float>()[i] = request.precision == Precision::kFp16
-                                        ? half_to_float(half_from_float(weight))
-                                        : weight;
+          weights_.as<float>()[first + tap] = request.precision == Precision::kFp16
+                                                  ? half_to_float(half_from_float(weight))
+                                                  : weight;
         }
       }
     }
     constants_.finish(0);
+  }
+
+  void pack_int8(std::span<const float> filter, int channel, std::int16_t* to) {
+    std::int32_t total = 0;
+    std::int32_t positive = 0;
+    for (const float weight : filter) {
+      const std::int8_t value = quantize_weight(weight, constants_.weight_scale(channel));
+      *to++ = value;
+      total += value;
+      positive += std::max<std::int32_t>(value, 0);
+    }
+    constants_.set_weight_total(channel, total);
+    constants_.set_positive_total(channel, positive);
   }
 
   const DepthwiseKernel& kernel_;

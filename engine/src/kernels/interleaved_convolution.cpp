@@ -191,15 +191,18 @@ class InterleavedConvolution final : public Convolution {
       const auto row = static_cast<std::size_t>(channel);
       const std::size_t start = row / block_rows * static_cast<std::size_t>(depth_);
       std::int32_t total = 0;
+      std::int32_t positive = 0;
       for (std::size_t c = 0; c < static_cast<std::size_t>(geometry_.channels); ++c) {
         for (std::size_t tap = 0; tap < taps; ++tap) {
           const std::size_t word = start + tap * words + c / unit;
           const std::int8_t value = quantize_weight(*weight++, constants_.weight_scale(channel));
           packed[(word * block_rows + row % block_rows) * unit + c % unit] = value;
           total += value;
+          positive += std::max<std::int32_t>(value, 0);
         }
       }
       constants_.set_weight_total(channel, total);
+      constants_.set_positive_total(channel, positive);
     }
     constants_.finish(kernel_.input_offset);
   }

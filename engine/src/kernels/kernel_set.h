@@ -56,7 +56,19 @@ struct OutputStage {
   const float* inverse_scale = nullptr;      // real value to output steps, if not foldable
   const ActivationLine* lines = nullptr;     // for int8 outputs, if not foldable
   const std::int32_t* zero_point = nullptr;  // of the output
+  // int8: whatever the input, is no sum further from zero than kBoundedSum, and no output, in steps
+  // and without its zero point, than kBoundedSteps? 1 or 0; null if that is not known.
+  const std::uint8_t* bounded = nullptr;
+
+  bool all_bounded(int channel, int count) const {
+    if (bounded == nullptr) return false;
+    std::uint8_t all = 1;
+    for (int c = channel; c < channel + count; ++c) all &= bounded[c];
+    return all != 0;
+  }
 };
+inline constexpr std::int32_t kBoundedSum = (1 << 22) - 1;
+inline constexpr float kBoundedSteps = 32767.0F;
 inline constexpr int kOutputStageSlack = 15;  // the lanes of the widest vector, less one
 
 // How a kernel wants its weights stored.
@@ -106,7 +118,7 @@ struct GemmKernel {
 };
 
 // A share of a depthwise convolution: output channels [channel_begin, channel_end), of which
-// `multiplier` each read one input channel.
+// `multiplier` each read one input channel. Padding is zero, or an int8 input's zero point.
 struct DepthwiseWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;

@@ -1,7 +1,9 @@
 #include "kernels/output_constants.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "quant/activation_lines.h"
 #include "quant/requantize.h"
 
 namespace mpe {
@@ -67,12 +69,17 @@ void OutputConstants::finish(int input_offset) {
   if (dynamic_) return;
   offset_.resize(padded_channels());
   multiplier_.resize(padded_channels());
+  if (!positive_total_.empty()) bounded_.resize(padded_channels(), 1);
   for (int c = 0; c < channels_; ++c) {
     fill(c, input_step(c), offset_[index_of(c)], multiplier_[index_of(c)]);
+    if (bounded_.empty()) continue;
+    bounded_[index_of(c)] = is_bounded(c, input_step(c), multiplier_[index_of(c)]) ? 1 : 0;
   }
   // These are needed again only if the input's scale changes.
   for (auto* floats : {&bias_, &weight_scale_}) std::vector<float>().swap(*floats);
-  std::vector<std::int32_t>().swap(weight_total_);
+  for (auto* totals : {&weight_total_, &positive_total_}) {
+    std::vector<std::int32_t>().swap(*totals);
+  }
 }
 
 ScaleAndZero OutputConstants::input_step(int channel) const {
@@ -95,8 +102,31 @@ void OutputConstants::fill(int channel, ScaleAndZero input, std::int32_t& offset
           : dequantize_multiplier(input.scale, weight_scale_[c]);
 }
 
+bool OutputConstants::is_bounded(int channel, ScaleAndZero input, float multiplier) const {
+  const std::size_t c = index_of(channel);
+  const std::int64_t positive = positive_total_[c];
+  const std::int64_t negative = weight_total_[c] - positive;
+  const std::int64_t least = -128 - std::int64_t{input.zero_point};
+  const std::int64_t most = 127 - std::int64_t{input.zero_point};
+  const std::int64_t bias = quantize_bias(bias_[c], input.scale, weight_scale_[c]);
+  const std::int64_t low = positive * least + negative * most + bias;
+  const std::int64_t high = positive * most + negative * least + bias;
+  if (low < -kBoundedSum || high > kBoundedSum) return false;
+  if (kind_ != OutputKind::kInt8) return true;
+  const float limits[] = {static_cast<float>(low) * multiplier,
+                          static_cast<float>(high) * multiplier};
+  return std::ranges::all_of(limits, [&](float limit) {
+    if (is_foldable(activation_)) return std::abs(limit) <= kBoundedSteps;
+    // Of the lines' values, those at the ends are furthest from zero, or all are near it.
+    constexpr float kNear = 2 * float{kLinesEitherSide} / kLinesPerUnit;
+    const float furthest = std::max(kNear, std::abs(activate_by_lines(lines_, limit)));
+    return furthest * inverse_scale_[c] <= kBoundedSteps;
+  });
+}
+
 std::size_t OutputConstants::scratch_bytes() const {
-  return dynamic_ ? padded_channels() * (sizeof(std::int32_t) + sizeof(float)) : 0;
+  constexpr std::size_t kBytes = sizeof(std::int32_t) + sizeof(float) + sizeof(std::uint8_t);
+  return dynamic_ ? padded_channels() * kBytes : 0;
 }
 
 OutputStage OutputConstants::stage_for(const ScaleAndZero* dynamic_input,
@@ -111,17 +141,23 @@ OutputStage OutputConstants::stage_for(const ScaleAndZero* dynamic_input,
   stage.inverse_scale = inverse_scale_.data();
   stage.lines = lines_;
   stage.zero_point = zero_point_.data();
+  stage.bounded = bounded_.empty() ? nullptr : bounded_.data();
   if (dynamic_) {
     auto* offset = reinterpret_cast<std::int32_t*>(scratch);
     auto* multiplier = reinterpret_cast<float*>(offset + padded_channels());
+    auto* bounded = reinterpret_cast<std::uint8_t*>(multiplier + padded_channels());
     for (int c = 0; c < channels_; ++c) {
       fill(c, *dynamic_input, offset[index_of(c)], multiplier[index_of(c)]);
+      if (positive_total_.empty()) continue;
+      bounded[c] = is_bounded(c, *dynamic_input, multiplier[index_of(c)]) ? 1 : 0;
     }
     // The slack, which kernels read but never use.
     std::fill(offset + channels_, offset + padded_channels(), 0);
     std::fill(multiplier + channels_, multiplier + padded_channels(), 0.0F);
+    std::fill(bounded + channels_, bounded + padded_channels(), std::uint8_t{1});
     stage.offset = offset;
     stage.multiplier = multiplier;
+    stage.bounded = positive_total_.empty() ? nullptr : bounded;
   }
   return stage;
 }
@@ -134,8 +170,9 @@ std::int32_t OutputConstants::input_zero_point(const ScaleAndZero* dynamic_input
 std::size_t OutputConstants::bytes() const {
   const std::size_t floats = bias_.size() + weight_scale_.size() + multiplier_.size() +
                              six_.size() + inverse_scale_.size();
-  const std::size_t integers = weight_total_.size() + offset_.size() + zero_point_.size();
-  return floats * sizeof(float) + integers * sizeof(std::int32_t);
+  const std::size_t integers =
+      weight_total_.size() + positive_total_.size() + offset_.size() + zero_point_.size();
+  return floats * sizeof(float) + integers * sizeof(std::int32_t) + bounded_.size();
 }
 
 }  // namespace mpe

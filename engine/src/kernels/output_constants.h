@@ -24,6 +24,11 @@ class OutputConstants {
   void set_weight_total(int channel, std::int32_t total) {
     weight_total_[static_cast<std::size_t>(channel)] = total;
   }
+  // int8: sets the total of the positive ones among them; then stages say which sums are bounded.
+  void set_positive_total(int channel, std::int32_t total) {
+    positive_total_.resize(padded_channels());
+    positive_total_[static_cast<std::size_t>(channel)] = total;
+  }
   // The kernel adds `input_offset` to every input value.
   void finish(int input_offset);
 
@@ -41,6 +46,7 @@ class OutputConstants {
   ScaleAndZero input_step(int channel) const;
   ScaleAndZero output_step(int channel) const;
   void fill(int channel, ScaleAndZero input, std::int32_t& offset, float& multiplier) const;
+  bool is_bounded(int channel, ScaleAndZero input, float multiplier) const;
   std::size_t padded_channels() const {
     return static_cast<std::size_t>(channels_ + kOutputStageSlack);
   }
@@ -59,11 +65,13 @@ class OutputConstants {
   std::vector<float> bias_;
   std::vector<float> weight_scale_;
   std::vector<std::int32_t> weight_total_;
+  std::vector<std::int32_t> positive_total_;
   std::vector<std::int32_t> offset_;
   std::vector<float> multiplier_;
   std::vector<float> six_;
   std::vector<float> inverse_scale_;
   std::vector<std::int32_t> zero_point_;
+  std::vector<std::uint8_t> bounded_;
 };
 
 }  // namespace mpe

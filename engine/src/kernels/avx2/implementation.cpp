@@ -112,8 +112,8 @@ struct Int8Depthwise {
   static constexpr WeightFormat kWeights = WeightFormat::kInt16;
   static constexpr int kLanes = 16;
 
-  static void convert(const std::int8_t* from, std::int16_t* to, int count, int zero_point) {
-    for (int i = 0; i < count; ++i) to[i] = static_cast<std::int16_t>(from[i] - zero_point);
+  static void convert(const std::int8_t* from, std::int16_t* to, int count) {
+    for (int i = 0; i < count; ++i) to[i] = from[i];
   }
 
   // Two taps at a time, interleaved. Unpacking works within 128 bits, so `low` ends up with the

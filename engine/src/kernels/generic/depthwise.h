@@ -6,7 +6,7 @@
 // A kernel K describes one arithmetic on one instruction set:
 //   Input, Value, Sum          tensor's values, values of strip and weights, float or int32
 //   kLanes                     outputs of one step
-//   convert(from, to, count, zero_point)   Input to Value, unused where they are the same
+//   convert(from, to, count)   Input to Value, unused where they are the same
 //   accumulate<kSteps>(strip, weights, offsets, taps, sums)   kSteps * kLanes sums; `taps` is even
 #pragma once
 
@@ -20,6 +20,15 @@
 
 namespace mpe {
 namespace {
+
+// The zero point of an int8 input channel, zero otherwise.
+template <typename Value>
+inline Value padding_of(const DepthwiseWork& work, int input_channel) {
+  if constexpr (std::is_same_v<Value, std::int16_t>) {
+    return static_cast<Value>(work.zero_points[input_channel]);
+  }
+  return Value{};
+}
 
 template <typename K>
 class Depthwise {
@@ -66,7 +75,7 @@ class Depthwise {
   static void fill_plane(const DepthwiseWork& work, const Input* input, int input_channel, int row,
                          int row_end, int phase_x, Value* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const int zero_point = work.zero_points == nullptr ? 0 : work.zero_points[input_channel];
+    const auto padding = padding_of<Value>(work, input_channel);
     const int stride = geometry.stride_x;
     const int start = phase_x - geometry.padding_x;
     const int skipped = start < 0 ? (-start + stride - 1) / stride : 0;
@@ -75,17 +84,17 @@ class Depthwise {
     const int last = limited(inside, first, work.plane_width);
     for (; row < row_end; row += geometry.stride_y, to += work.plane_width) {
       if (row < 0 || row >= geometry.in_height || first == last) {
-        fill_run(to, Value{}, work.plane_width);
+        fill_run(to, padding, work.plane_width);
         continue;
       }
       const Input* from = input + static_cast<std::int64_t>(row) * geometry.in_width;
-      fill_run(to, Value{}, first);
-      copy(from + (start + first * stride), to + first, last - first, stride, zero_point);
-      fill_run(to + last, Value{}, work.plane_width - last);
+      fill_run(to, padding, first);
+      copy(from + (start + first * stride), to + first, last - first, stride);
+      fill_run(to + last, padding, work.plane_width - last);
     }
   }
 
-  static void copy(const Input* from, Value* to, int count, int stride, int zero_point) {
+  static void copy(const Input* from, Value* to, int count, int stride) {
     if constexpr (std::is_same_v<Input, Value>) {
       if (stride == 1) {
         copy_run(to, from, count);
@@ -93,14 +102,14 @@ class Depthwise {
         copy_strided(to, from, count, stride);
       }
     } else if (stride == 1) {
-      K::convert(from, to, count, zero_point);
+      K::convert(from, to, count);
     } else {
       constexpr int kChunk = 256;
       Input chunk[kChunk];
       for (int i = 0; i < count; i += kChunk) {
         const int length = count - i < kChunk ? count - i : kChunk;
         copy_strided(chunk, from + i * stride, length, stride);
-        K::convert(chunk, to + i, length, zero_point);
+        K::convert(chunk, to + i, length);
       }
     }
   }

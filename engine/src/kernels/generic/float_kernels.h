@@ -59,7 +59,7 @@ struct Fp32Depthwise {
 template <typename Kernel>
 struct DepthwiseOfHalves : Kernel {
   using Input = std::uint16_t;
-  static void convert(const std::uint16_t* from, float* to, int count, int /*zero_point*/) {
+  static void convert(const std::uint16_t* from, float* to, int count) {
     widen_halves(from, to, count);
   }
   static void store(std::uint16_t* to, F32 value, int count) { store_half(to, value, count); }

@@ -59,13 +59,17 @@ class Interleaved {
   // Outputs of whole pooled tiles, from the words at `offsets` from those of their two halves.
   using Pool = void (*)(const InterleavedWork& work, int row_begin, int row_end, int column,
                         const Word* const (&halves)[2], const std::int32_t* offsets);
-  // Outputs of a whole tile, from its last terms and the sums `before` of the others, if there are.
+  // Outputs of whole columns of a tile, from its last terms and the sums `before` of the others, if
+  // there are; or from the terms that lie at `offsets` from `start`.
   using Finish = void (*)(const InterleavedWork& work, int block, int column, const Panel* panel,
                           const Multiplier* weights, int words, const std::int32_t* before);
+  using FinishLying = void (*)(const InterleavedWork& work, int block, int column,
+                               const Word* start, const std::int32_t* offsets);
   struct Writer {
     Write write;
     Pool pool;
     Finish finish;
+    FinishLying finish_lying;
   };
 
   static constexpr int kTile = Outputs::kTile;
@@ -74,6 +78,8 @@ class Interleaved {
   // Half a tile's rows of both halves are as many sums as a tile has: they stay in registers.
   static constexpr bool kPoolsInRegisters = Outputs::kSharesHalves && kReadsLying;
   static constexpr int kPooledRows = Outputs::kPooledRows;
+  static constexpr int kHalfRows = K::kRows / 2;
+  static constexpr bool kHasBounded = requires { typename K::Bounded; };
 
   static void multiply(const InterleavedWork& work, const Strip& strip, Range panels, int depth,
                        const Writer& writer) {
@@ -94,7 +100,7 @@ class Interleaved {
       }
     }
     for (int p = 0; p < panels.count; ++p) {
-      if (lies_whole(work, panels.begin + p)) continue;
+      if (lying_start(work, strip, panels.begin + p) != nullptr) continue;
       for (int half = 0; half < height; ++half) {
         Copy::pack(work, strip, panels.begin + p, half, depth, words,
                    packed + (p * height + half) * panel_words);
@@ -112,17 +118,16 @@ class Interleaved {
       if constexpr (kWidens) widen(work, begin, blocks, depth, words);
       for (int p = 0; p < panels.count; ++p) {
         const int panel = panels.begin + p;
-        const int count = Copy::column_count(work, panel);
-        if (lies_whole(work, panel)) {
-          multiply_lying(work, strip, offsets, panel, begin, blocks, tiles, writer);
+        if (const Word* start = lying_start(work, strip, panel)) {
+          multiply_lying(work, start, offsets, panel, begin, blocks, tiles, writer);
           continue;
         }
+        const int count = Copy::column_count(work, panel);
         const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
         const Multiplier* weights = weights_of(work, begin, 0, depth, words);
         std::int32_t* sums = first && last ? tiles : tiles_at(work, begin, p);
         for (int b = 0; b < blocks; ++b, weights += weight_step, sums += sum_step) {
-          if (last && writer.finish != nullptr && count == kColumns &&
-              (begin + b + 1) * K::kRows <= work.rows && !work.pool) {
+          if (last && writer.finish != nullptr && count == kColumns && finishes(work, begin + b)) {
             writer.finish(work, begin + b, panel * kColumns, values, weights, words,
                           first ? nullptr : sums);
             continue;
@@ -137,28 +142,47 @@ class Interleaved {
     }
   }
 
-  // Is a panel multiplied where it lies in the copy? Where few terms leave little to compute beside
-  // the packing, and it is part of one row.
-  static bool lies_whole(const InterleavedWork& work, int panel) {
-    if constexpr (!kReadsLying) return false;
-    if (work.depth > kLyingWords || work.depth > work.depth_step || work.geometry->stride_x != 1) {
-      return false;
-    }
-    const int first = panel * kColumns;
-    return first % work.geometry->out_width + kColumns <= work.geometry->out_width;
+  // Channels of a block.
+  static int rows_of(const InterleavedWork& work, int block) {
+    const int left = work.rows - block * K::kRows;
+    return left < K::kRows ? left : K::kRows;
   }
 
-  static void multiply_lying(const InterleavedWork& work, const Strip& strip,
+  // Do sums become outputs without leaving the registers?
+  static bool finishes(const InterleavedWork& work, int block) {
+    const int rows = rows_of(work, block);
+    return (rows == K::kRows || rows == kHalfRows) && !work.pool;
+  }
+
+  // Where a panel lies in the copy, if it is multiplied there: where few terms leave little to
+  // compute beside the packing, and its pixels lie together.
+  static const Word* lying_start(const InterleavedWork& work, const Strip& strip, int panel) {
+    if constexpr (!kReadsLying) return nullptr;
+    const ConvolutionGeometry& geometry = *work.geometry;
+    if (work.depth > kLyingWords || work.depth > work.depth_step || geometry.stride_x != 1) {
+      return nullptr;
+    }
+    const int column = panel * kColumns;
+    // Rows of pixels without anything between them.
+    if (geometry.stride_y == 1 && work.padded_width == geometry.out_width && !work.pool) {
+      if (column + kColumns > geometry.pixels()) return nullptr;
+      const std::int64_t skipped =
+          std::int64_t{geometry.padding_y + strip.first_row} * work.padded_width;
+      return strip.words + (column - skipped);
+    }
+    const int row = column / geometry.out_width;
+    const int x = column - row * geometry.out_width;
+    if (x + kColumns > geometry.out_width) return nullptr;
+    const int y = row * Copy::halves(work) * geometry.stride_y - geometry.padding_y;
+    return strip.words + static_cast<std::int64_t>(y - strip.first_row) * work.padded_width + x;
+  }
+
+  static void multiply_lying(const InterleavedWork& work, const Word* start,
                              const std::int32_t* offsets, int panel, int begin, int blocks,
                              std::int32_t* tiles, const Writer& writer) {
     if constexpr (kReadsLying) {
-      const ConvolutionGeometry& geometry = *work.geometry;
       const int height = Copy::halves(work);
-      const int row = panel * kColumns / geometry.out_width;
-      const int x = panel * kColumns - row * geometry.out_width;
-      const int y = row * height * geometry.stride_y - geometry.padding_y - strip.first_row;
-      const Word* start = strip.words + static_cast<std::int64_t>(y) * work.padded_width + x;
-      const Word* const starts[2] = {start, start + geometry.stride_y * work.padded_width};
+      const Word* const starts[2] = {start, start + work.geometry->stride_y * work.padded_width};
       int block = begin;
       if (kPoolsInRegisters && work.pool) {
         const int whole = limited(work.rows / K::kRows, begin, begin + blocks);
@@ -166,6 +190,10 @@ class Interleaved {
         block = whole;
       }
       for (; block < begin + blocks; ++block) {
+        if (writer.finish_lying != nullptr && finishes(work, block)) {
+          writer.finish_lying(work, block, panel * kColumns, start, offsets);
+          continue;
+        }
         for (int half = 0; half < height; ++half) {
           accumulate_lying(starts[half], offsets, work.depth, stored(work, block, 0),
                            tiles + half * kTile);
@@ -238,33 +266,92 @@ class Interleaved {
     });
   }
 
-  template <Activation kActivation, typename Output>
-  static void finish_tile(const InterleavedWork& work, int block, int column, const Panel* panel,
-                          const Multiplier* weights, int words, const std::int32_t* before) {
-    I32 sums[K::kRows][K::kVectors];
-    unroll<K::kRows>([&](auto r) MPE_UNROLLED {
+  // Outputs of a tile's first kUsedRows rows, from its last terms and the sums `before` of the
+  // others, if there are; panel_at(word) is where a word's pixels lie.
+  template <Activation kActivation, typename Output, bool kBounded, int kUsedRows, typename PanelAt>
+  static inline __attribute__((always_inline)) void finish_rows(
+      const InterleavedWork& work, int block, int column, const PanelAt& panel_at,
+      const Multiplier* weights, int words, const std::int32_t* before) {
+    const int first = block * K::kRows;
+    const OutputStage& stage = *work.stage;
+    I32 sums[kUsedRows][K::kVectors];
+    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
+      I32 start(0);
+      if constexpr (kBounded) start = K::Bounded::start(stage, first + r.value);
       unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-        sums[r.value][v.value] = before == nullptr
-                                     ? I32(0)
-                                     : I32::load(before + r.value * kColumns + v.value * K::kLanes);
+        I32& sum = sums[r.value][v.value];
+        sum = start;
+        if (before != nullptr) {
+          sum = sum + I32::load(before + r.value * kColumns + v.value * K::kLanes);
+        }
       });
     });
 #pragma GCC unroll 2
     for (int word = 0; word < words; ++word) {
-      K::template step<K::kVectors>(sums, panel, weights);
-      panel += kColumns * K::kUnit;
+      K::template step<K::kVectors>(sums, panel_at(word), weights);
       weights += K::kRows * K::kUnit;
     }
     const std::int64_t plane = work.geometry->pixels();
-    const int first = block * K::kRows;
     auto* output = static_cast<Output*>(work.output) + first * plane + column;
-    unroll<K::kRows / 2>([&](auto pair) MPE_UNROLLED {
+    unroll<kUsedRows / 2>([&](auto pair) MPE_UNROLLED {
       constexpr int kRow = 2 * pair.value;
-      const auto sums_at = [&](auto row, auto v)
-                               MPE_UNROLLED { return sums[kRow + row.value][v.value]; };
-      Outputs::template write_rows<kActivation, K::kVectors, 2>(
-          *work.stage, first + kRow, sums_at, kColumns, output + kRow * plane, plane);
+      if constexpr (kBounded) {
+        using Constants = typename K::Bounded::Constants;
+        const Constants constants[] = {
+            Constants::template load<kActivation>(stage, first + kRow),
+            Constants::template load<kActivation>(stage, first + kRow + 1)};
+        I32 two[2][K::kVectors];
+        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+          two[0][v.value] = sums[kRow][v.value];
+          two[1][v.value] = sums[kRow + 1][v.value];
+        });
+        K::Bounded::template write<kActivation>(stage.lines, constants, two, output + kRow * plane,
+                                                plane);
+      } else {
+        const auto sums_at = [&](auto row, auto v)
+                                 MPE_UNROLLED { return sums[kRow + row.value][v.value]; };
+        Outputs::template write_rows<kActivation, K::kVectors, 2>(
+            stage, first + kRow, sums_at, kColumns, output + kRow * plane, plane);
+      }
     });
+  }
+
+  // By the number of the block's channels (see finishes()) and whether their sums are bounded.
+  template <Activation kActivation, typename Output, typename PanelAt>
+  static inline __attribute__((always_inline)) void finish_block(
+      const InterleavedWork& work, int block, int column, const PanelAt& panel_at,
+      const Multiplier* weights, int words, const std::int32_t* before) {
+    const int rows = rows_of(work, block);
+    const auto finish = [&](auto used, auto bounded) MPE_UNROLLED {
+      finish_rows<kActivation, Output, bounded.value != 0, used.value>(
+          work, block, column, panel_at, weights, words, before);
+    };
+    const auto finish_all = [&](auto bounded) MPE_UNROLLED {
+      if (rows == K::kRows) return finish(Index<K::kRows>{}, bounded);
+      finish(Index<kHalfRows>{}, bounded);
+    };
+    if constexpr (kHasBounded && std::is_same_v<Output, std::int8_t>) {
+      if (work.stage->all_bounded(block * K::kRows, rows)) return finish_all(Index<1>{});
+    }
+    finish_all(Index<0>{});
+  }
+
+  template <Activation kActivation, typename Output>
+  static void finish_tile(const InterleavedWork& work, int block, int column, const Panel* panel,
+                          const Multiplier* weights, int words, const std::int32_t* before) {
+    const auto panel_at = [panel](int word)
+                              MPE_UNROLLED { return panel + word * (kColumns * K::kUnit); };
+    finish_block<kActivation, Output>(work, block, column, panel_at, weights, words, before);
+  }
+
+  template <Activation kActivation, typename Output>
+  static void finish_lying(const InterleavedWork& work, int block, int column, const Word* start,
+                           const std::int32_t* offsets) {
+    const auto panel_at = [start, offsets](int word) MPE_UNROLLED {
+      return reinterpret_cast<const Panel*>(start + offsets[word]);
+    };
+    finish_block<kActivation, Output>(work, block, column, panel_at, stored(work, block, 0),
+                                      work.depth, nullptr);
   }
 
   template <Activation kActivation, typename Output>
@@ -300,10 +387,11 @@ class Interleaved {
 
   template <Activation kActivation, typename Output>
   static Writer writer_to() {
-    Writer writer = {Outputs::template write_tile<kActivation, Output>, nullptr, nullptr};
+    Writer writer = {Outputs::template write_tile<kActivation, Output>, nullptr, nullptr, nullptr};
     if constexpr (kPoolsInRegisters) {
       writer.pool = pool_tiles<kActivation, Output>;
       writer.finish = finish_tile<kActivation, Output>;
+      writer.finish_lying = finish_lying<kActivation, Output>;
     }
     return writer;
   }

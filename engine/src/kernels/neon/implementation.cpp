@@ -9,6 +9,7 @@
 #include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
+#include "kernels/neon/int8_depthwise.h"
 #include "kernels/neon/int8_tile.h"
 #include "kernels/neon/int8_winograd.h"
 // Over the vectors of the header before.
@@ -319,39 +320,6 @@ struct Int8VectorProduct {
   }
 };
 
-struct Int8Depthwise {
-  using Input = std::int8_t;
-  using Value = std::int16_t;
-  using Sum = std::int32_t;
-  static constexpr WeightFormat kWeights = WeightFormat::kInt16;
-  static constexpr int kLanes = 8;
-
-  static void convert(const std::int8_t* from, std::int16_t* to, int count, int zero_point) {
-    for (int i = 0; i < count; ++i) to[i] = static_cast<std::int16_t>(from[i] - zero_point);
-  }
-
-  template <int kSteps>
-  static void accumulate(const std::int16_t* strip, const std::int16_t* weights,
-                         const std::int32_t* offsets, int taps, std::int32_t* sums) {
-    int32x4_t low[kSteps];
-    int32x4_t high[kSteps];
-    unroll<kSteps>([&](auto s) MPE_UNROLLED { low[s.value] = high[s.value] = vdupq_n_s32(0); });
-    for (int tap = 0; tap < taps; ++tap) {
-      const int16x8_t weight = vdupq_n_s16(weights[tap]);
-      const std::int16_t* values = strip + offsets[tap];
-      unroll<kSteps>([&](auto s) MPE_UNROLLED {
-        const int16x8_t value = vld1q_s16(values + s.value * kLanes);
-        low[s.value] = vmlal_s16(low[s.value], vget_low_s16(value), vget_low_s16(weight));
-        high[s.value] = vmlal_high_s16(high[s.value], value, weight);
-      });
-    }
-    unroll<kSteps>([&](auto s) MPE_UNROLLED {
-      vst1q_s32(sums + s.value * kLanes, low[s.value]);
-      vst1q_s32(sums + s.value * kLanes + 4, high[s.value]);
-    });
-  }
-};
-
 constexpr GemmKernel kFp32Gemm =
     with_vector_product<Fp32VectorProduct>(gemm_kernel<Fp32Product>(256));
 constexpr GemmKernel kFp16Gemm =
@@ -364,7 +332,7 @@ constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<OrderedDepthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_rows_kernel<DepthwiseOfHalves<OrderedDepthwise>>();
-constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8Depthwise>();
+constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8DepthwiseOfPairs>();
 
 constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
                                               Int8Winograd<NeonWinograd>::multiply};

@@ -6,8 +6,12 @@
 #include "kernels/neon/vectors.h"
 // clang-format on
 #include "kernels/generic/gemm.h"
-#include "kernels/generic/interleaved.h"
 #include "kernels/generic/vector_product.h"
+#include "kernels/neon/bounded_outputs.h"
+#include "kernels/neon/int8_depthwise.h"
+// Over the outputs of a header before.
+#include "kernels/generic/int8_depthwise.h"
+#include "kernels/generic/interleaved.h"
 
 namespace mpe {
 namespace {
@@ -19,6 +23,7 @@ struct Int8Product {
   using Multiplier = std::int8_t;
   using Sum = std::int32_t;
   using Accumulator = I32;
+  using Bounded = BoundedOutputs;
   static constexpr WeightFormat kWeights = WeightFormat::kInt8;
   static constexpr int kRows = 8;
   static constexpr int kVectors = 3;
@@ -121,6 +126,78 @@ struct Int8VectorProduct {
   static void store_sums(std::int32_t* to, I32 sum) { store(to, sum); }
 };
 
+// Depthwise convolution, four taps of a row at a time.
+struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
+  using Bounded = BoundedOutputs;
+
+  template <int kSize>
+  static constexpr int kWords = (kSize + 3) / 4;  // of a row
+  template <int kSize>
+  static constexpr int kQuads = (kSize * kWords<kSize> + 3) / 4;
+
+  // Of the weights in the words of a filter; beyond the table where there is none.
+  template <int kSize>
+  struct WeightPlaces {
+    std::uint8_t of[kQuads<kSize>][16];
+    constexpr WeightPlaces() {
+      for (int i = 0; i < kQuads<kSize> * 16; ++i) {
+        const int y = i / 4 / kWords<kSize>;
+        const int x = i / 4 % kWords<kSize> * 4 + i % 4;
+        of[i / 16][i % 16] =
+            static_cast<std::uint8_t>(y < kSize && x < kSize ? y * kSize + x : 255);
+      }
+    }
+  };
+  template <int kSize>
+  static constexpr WeightPlaces<kSize> kWeightPlaces{};
+
+  template <int kSize>
+  struct Filter {
+    int8x16_t quads[kQuads<kSize>];
+
+    explicit Filter(const std::int16_t* weights) {
+      constexpr int kLoads = (kSize * kSize + 15) / 16;
+      uint8x16x2_t bytes = {};
+      for (int i = 0; i < kLoads; ++i) {
+        bytes.val[i] = vreinterpretq_u8_s8(vmovn_high_s16(vmovn_s16(vld1q_s16(weights + 16 * i)),
+                                                          vld1q_s16(weights + 16 * i + 8)));
+      }
+      for (int i = 0; i < kQuads<kSize>; ++i) {
+        quads[i] = vreinterpretq_s8_u8(vqtbl2q_u8(bytes, vld1q_u8(kWeightPlaces<kSize>.of[i])));
+      }
+    }
+  };
+
+  template <int kSize, int kStride, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void add_products(const std::int8_t* from,
+                                                                 std::int64_t row_step,
+                                                                 const Filter<kSize>& filter,
+                                                                 I32 (&sums)[kRows][kVectors]) {
+    constexpr int kRowWords = kWords<kSize>;
+    static const std::uint8_t kPlaces[2][16] = {{0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6},
+                                                {0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9}};
+    const uint8x16_t places = vld1q_u8(kPlaces[kStride - 1]);
+    unroll<(kRows - 1) * kStride + kSize>([&](auto row) MPE_UNROLLED {
+      unroll<kRowWords * kVectors>([&](auto i) MPE_UNROLLED {
+        constexpr int kVector = i.value / kRowWords;
+        constexpr int kWord = i.value % kRowWords;
+        const int8x16_t values = vqtbl1q_s8(
+            vld1q_s8(from + row.value * row_step + kVector * 4 * kStride + kWord * 4), places);
+        unroll<kRows>([&](auto r) MPE_UNROLLED {
+          constexpr int kTapRow = row.value - r.value * kStride;
+          if constexpr (kTapRow >= 0 && kTapRow < kSize) {
+            constexpr int kAt = kTapRow * kRowWords + kWord;
+            int32x4_t& sum = sums[r.value][kVector].value;
+            sum = vdotq_laneq_s32(sum, values, filter.quads[kAt / 4], kAt % 4);
+          }
+        });
+      });
+    });
+  }
+};
+
+constexpr DepthwiseKernel kInt8DepthwiseKernel = int8_depthwise_kernel<Int8DepthwiseOfDots>();
+
 constexpr GemmKernel kInt8Gemm =
     with_vector_product<Int8VectorProduct>(gemm_kernel<Int8Product>(1024));
 
@@ -132,8 +209,13 @@ bool supported(const CpuFeatures& features) {
 
 }  // namespace
 
-constexpr KernelSet kNeonDotprodKernels = {
-    "neon_dotprod", supported,        {nullptr, nullptr, &kInt8Gemm}, {}, {}, nullptr,
-    nullptr,        &kInt8Interleaved};
+constexpr KernelSet kNeonDotprodKernels = {"neon_dotprod",
+                                           supported,
+                                           {nullptr, nullptr, &kInt8Gemm},
+                                           {nullptr, nullptr, &kInt8DepthwiseKernel},
+                                           {},
+                                           nullptr,
+                                           nullptr,
+                                           &kInt8Interleaved};
 
 }  // namespace mpe
