@@ -55,8 +55,10 @@ class InterleavedConvolution final : public Convolution {
     for (int ky = 0; ky < geometry_.kernel_y; ++ky) {
       for (int kx = 0; kx < geometry_.kernel_x; ++kx) {
         const std::int64_t row = std::int64_t{ky} * geometry_.dilation_y;
-        const std::int64_t column = std::int64_t{kx} * geometry_.dilation_x;
-        tap_offsets_.push_back(to_int(row * padded_width() + column));
+        const int column = kx * geometry_.dilation_x;
+        tap_offsets_.push_back(to_int(row * row_words() +
+                                      column % geometry_.stride_x * phase_words() +
+                                      column / geometry_.stride_x));
       }
     }
     int panel_bytes = choice.small_scratch ? kSmallPanelBytes : kPanelBytes;
@@ -94,7 +96,8 @@ class InterleavedConvolution final : public Convolution {
     work.block_step = block_step_;
     work.panel_end = panels_;
     work.panel_step = panel_step_;
-    work.padded_width = padded_width();
+    work.row_words = row_words();
+    work.phase_words = phase_words();
     work.tap_offsets = tap_offsets_.data();
     work.padding_value =
         static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
@@ -138,9 +141,14 @@ class InterleavedConvolution final : public Convolution {
     to_int(static_cast<std::int64_t>(strip_bytes() / kWordBytes));
   }
 
-  int padded_width() const {
-    return to_int(std::int64_t{geometry_.out_width - 1} * geometry_.stride_x +
-                  std::int64_t{geometry_.kernel_x - 1} * geometry_.dilation_x + 1);
+  // From the first to the last column that a tap reads.
+  int reach() const { return (geometry_.kernel_x - 1) * geometry_.dilation_x + 1; }
+  int phase_words() const {
+    return to_int(std::int64_t{geometry_.out_width} + (reach() - 1) / geometry_.stride_x);
+  }
+  // Columns that no tap reads are left out.
+  int row_words() const {
+    return to_int(std::int64_t{phase_words()} * std::min(geometry_.stride_x, reach()));
   }
 
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
@@ -148,7 +156,7 @@ class InterleavedConvolution final : public Convolution {
     const int columns = std::min(panel_step_ * kernel_.columns, geometry_.pixels() / halves());
     const int rows = interleaved_rows(geometry_, columns, halves());
     const auto words = static_cast<std::size_t>(channel_words_) *
-                       static_cast<std::size_t>(interleaved_plane(rows, padded_width()));
+                       static_cast<std::size_t>(interleaved_plane(rows, row_words()));
     // Pieces of panels are read as long as a whole one.
     return words + round_up(static_cast<std::size_t>(kernel_.columns * kWordBytes), kCacheLine);
   }

@@ -60,11 +60,12 @@ struct OutputStage {
   // and without its zero point, than kBoundedSteps? 1 or 0; null if that is not known.
   const std::uint8_t* bounded = nullptr;
 
-  bool all_bounded(int channel, int count) const {
+  // Of the eight channels from a multiple of eight on, those that there are.
+  bool eight_bounded(int channel) const {
     if (bounded == nullptr) return false;
-    std::uint8_t all = 1;
-    for (int c = channel; c < channel + count; ++c) all &= bounded[c];
-    return all != 0;
+    std::uint64_t flags;
+    __builtin_memcpy(&flags, bounded + channel, sizeof(flags));
+    return flags == 0x0101010101010101;
   }
 };
 inline constexpr std::int32_t kBoundedSum = (1 << 22) - 1;
@@ -198,8 +199,9 @@ struct InterleavedWork {
   int block_step = 0;   // row blocks that one panel meets before the next one
   int panel_begin = 0;  // this share's panels; where outputs are pooled, pairs of panels
   int panel_end = 0;
-  int panel_step = 0;                         // panels (or pairs) packed at once
-  int padded_width = 0;                       // words of a row of the copy
+  int panel_step = 0;   // panels (or pairs) packed at once
+  int row_words = 0;    // of the copy: [column modulo stride_x][column / stride_x], with padding
+  int phase_words = 0;  // of one remainder
   const std::int32_t* tap_offsets = nullptr;  // words in the copy from the first tap to each
   std::int8_t padding_value = 0;
   std::byte* strip = nullptr;        // scratch: the copy
@@ -221,8 +223,8 @@ struct InterleavedKernel {
 
 // Bytes from one channel word's plane of the copy to the next: an odd number of cache lines, so
 // that the planes do not share the few places that a cache has for multiples of its size.
-constexpr std::int64_t interleaved_plane(int rows, int padded_width) {
-  const std::int64_t lines = (std::int64_t{4} * rows * padded_width + 63) / 64;
+constexpr std::int64_t interleaved_plane(int rows, int row_words) {
+  const std::int64_t lines = (std::int64_t{4} * rows * row_words + 63) / 64;
   return (lines | 1) * 64;
 }
 

@@ -166,6 +166,17 @@ inline void copy_of_pairs(const std::uint16_t* from, std::uint16_t* to) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(load(from), load(from + 8)));
 }
 
+// The same of sixteen pairs of bytes.
+inline constexpr int kPairedBytes = 16;
+template <int kWhich>
+inline void copy_of_pairs(const std::int8_t* from, std::int8_t* to) {
+  const auto load = [](const std::int8_t* pairs) {
+    const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs));
+    return kWhich == 0 ? _mm_and_si128(loaded, _mm_set1_epi16(0xFF)) : _mm_srli_epi16(loaded, 8);
+  };
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(load(from), load(from + 16)));
+}
+
 inline void deinterleave(const float* from, F32 (&columns)[2]) {
   const __m512 first = _mm512_loadu_ps(from);
   const __m512 second = _mm512_loadu_ps(from + 16);

@@ -55,7 +55,7 @@ class Int8Depthwise {
     bool filled = false;
     int padding = 0;
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
-      if (!work.stage->all_bounded(channel, 1)) {
+      if (work.stage->bounded == nullptr || work.stage->bounded[channel] == 0) {
         DepthwiseWork alone = work;
         alone.channel_begin = channel;
         alone.channel_end = channel + 1;

@@ -56,27 +56,24 @@ class Interleaved {
   // Writes the outputs of a tile from its complete sums.
   using Write = void (*)(const InterleavedWork& work, int block, int column, int count,
                          const std::int32_t* sums);
-  // Outputs of whole pooled tiles, from the words at `offsets` from those of their two halves.
-  using Pool = void (*)(const InterleavedWork& work, int row_begin, int row_end, int column,
-                        const Word* const (&halves)[2], const std::int32_t* offsets);
-  // Outputs of whole columns of a tile, from its last terms and the sums `before` of the others, if
-  // there are; or from the terms that lie at `offsets` from `start`.
-  using Finish = void (*)(const InterleavedWork& work, int block, int column, const Panel* panel,
+  // Outputs of a whole panel, from its last terms and the sums `before` of the others, if there
+  // are.
+  using Finish = void (*)(const InterleavedWork& work, int block, int panel, const Panel* packed,
                           const Multiplier* weights, int words, const std::int32_t* before);
-  using FinishLying = void (*)(const InterleavedWork& work, int block, int column,
-                               const Word* start, const std::int32_t* offsets);
+  // Outputs of panels that lie, from the first on; returns how many.
+  using Lying = int (*)(const InterleavedWork& work, const Strip& strip,
+                        const std::int32_t* offsets, Range panels, int block_begin, int block_end);
   struct Writer {
     Write write;
-    Pool pool;
+    Lying lying;
     Finish finish;
-    FinishLying finish_lying;
   };
 
   static constexpr int kTile = Outputs::kTile;
   static constexpr int kLyingWords = 160;
   static constexpr bool kReadsLying = !K::kArranged && !kWidens;
   // Half a tile's rows of both halves are as many sums as a tile has: they stay in registers.
-  static constexpr bool kPoolsInRegisters = Outputs::kSharesHalves && kReadsLying;
+  static constexpr bool kInRegisters = Outputs::kSharesHalves && kReadsLying;
   static constexpr int kPooledRows = Outputs::kPooledRows;
   static constexpr int kHalfRows = K::kRows / 2;
   static constexpr bool kHasBounded = requires { typename K::Bounded; };
@@ -99,7 +96,7 @@ class Interleaved {
         offsets[i] = work.tap_offsets[tap] + static_cast<std::int32_t>(word * strip.plane);
       }
     }
-    for (int p = 0; p < panels.count; ++p) {
+    for (int p = joined_panels(work, panels); p < panels.count; ++p) {
       if (lying_start(work, strip, panels.begin + p) != nullptr) continue;
       for (int half = 0; half < height; ++half) {
         Copy::pack(work, strip, panels.begin + p, half, depth, words,
@@ -117,19 +114,17 @@ class Interleaved {
       const int blocks = most < work.block_step ? most : work.block_step;
       if constexpr (kWidens) widen(work, begin, blocks, depth, words);
       for (int p = 0; p < panels.count; ++p) {
+        p += writer.lying(work, strip, offsets, {panels.begin + p, panels.count - p}, begin,
+                          begin + blocks);
+        if (p == panels.count) break;
         const int panel = panels.begin + p;
-        if (const Word* start = lying_start(work, strip, panel)) {
-          multiply_lying(work, start, offsets, panel, begin, blocks, tiles, writer);
-          continue;
-        }
         const int count = Copy::column_count(work, panel);
         const auto* values = reinterpret_cast<const Panel*>(packed + p * height * panel_words);
         const Multiplier* weights = weights_of(work, begin, 0, depth, words);
         std::int32_t* sums = first && last ? tiles : tiles_at(work, begin, p);
         for (int b = 0; b < blocks; ++b, weights += weight_step, sums += sum_step) {
           if (last && writer.finish != nullptr && count == kColumns && finishes(work, begin + b)) {
-            writer.finish(work, begin + b, panel * kColumns, values, weights, words,
-                          first ? nullptr : sums);
+            writer.finish(work, begin + b, panel, values, weights, words, first ? nullptr : sums);
             continue;
           }
           for (int half = 0; half < height; ++half) {
@@ -154,52 +149,101 @@ class Interleaved {
     return (rows == K::kRows || rows == kHalfRows) && !work.pool;
   }
 
+  static bool lies(const InterleavedWork& work) {
+    return kReadsLying && work.depth <= kLyingWords && work.depth <= work.depth_step;
+  }
+  // Do rows of the copy follow each other as those of the pixels do, with nothing between them?
+  static bool joins_rows(const InterleavedWork& work) {
+    return work.geometry->stride_y == 1 && work.row_words == work.geometry->out_width && !work.pool;
+  }
+  // How many of the panels, from the first on, lie in joined rows.
+  static int joined_panels(const InterleavedWork& work, Range panels) {
+    if (!lies(work) || !joins_rows(work)) return 0;
+    return limited(work.geometry->pixels() / kColumns - panels.begin, 0, panels.count);
+  }
+
   // Where a panel lies in the copy, if it is multiplied there: where few terms leave little to
   // compute beside the packing, and its pixels lie together.
   static const Word* lying_start(const InterleavedWork& work, const Strip& strip, int panel) {
-    if constexpr (!kReadsLying) return nullptr;
+    if (!lies(work)) return nullptr;
     const ConvolutionGeometry& geometry = *work.geometry;
-    if (work.depth > kLyingWords || work.depth > work.depth_step || geometry.stride_x != 1) {
-      return nullptr;
-    }
     const int column = panel * kColumns;
-    // Rows of pixels without anything between them.
-    if (geometry.stride_y == 1 && work.padded_width == geometry.out_width && !work.pool) {
+    if (joins_rows(work)) {
       if (column + kColumns > geometry.pixels()) return nullptr;
       const std::int64_t skipped =
-          std::int64_t{geometry.padding_y + strip.first_row} * work.padded_width;
+          std::int64_t{geometry.padding_y + strip.first_row} * work.row_words;
       return strip.words + (column - skipped);
     }
     const int row = column / geometry.out_width;
     const int x = column - row * geometry.out_width;
     if (x + kColumns > geometry.out_width) return nullptr;
     const int y = row * Copy::halves(work) * geometry.stride_y - geometry.padding_y;
-    return strip.words + static_cast<std::int64_t>(y - strip.first_row) * work.padded_width + x;
+    return strip.words + static_cast<std::int64_t>(y - strip.first_row) * work.row_words + x;
   }
 
-  static void multiply_lying(const InterleavedWork& work, const Word* start,
-                             const std::int32_t* offsets, int panel, int begin, int blocks,
-                             std::int32_t* tiles, const Writer& writer) {
-    if constexpr (kReadsLying) {
-      const int height = Copy::halves(work);
-      const Word* const starts[2] = {start, start + work.geometry->stride_y * work.padded_width};
-      int block = begin;
-      if (kPoolsInRegisters && work.pool) {
-        const int whole = limited(work.rows / K::kRows, begin, begin + blocks);
-        writer.pool(work, begin * K::kRows, whole * K::kRows, panel * kColumns, starts, offsets);
-        block = whole;
+  // Panels that stay in the first-level cache while all blocks of weights meet them.
+  static constexpr int kMostLying = 64;
+  static constexpr int kLyingBytes = 16 * 1024;
+
+  template <Activation kActivation, typename Output>
+  static int multiply_lying(const InterleavedWork& work, const Strip& strip,
+                            const std::int32_t* offsets, Range panels, int block_begin,
+                            int block_end) {
+    const int fitting = kLyingBytes / (work.depth * kColumns * static_cast<int>(sizeof(Word)));
+    const int most = limited(fitting, 1, kMostLying);
+    const Word* starts[kMostLying];
+    for (int done = 0;;) {
+      int count = 0;
+      while (count < most && done + count < panels.count) {
+        starts[count] = lying_start(work, strip, panels.begin + done + count);
+        if (starts[count] == nullptr) break;
+        ++count;
       }
-      for (; block < begin + blocks; ++block) {
-        if (writer.finish_lying != nullptr && finishes(work, block)) {
-          writer.finish_lying(work, block, panel * kColumns, start, offsets);
-          continue;
-        }
-        for (int half = 0; half < height; ++half) {
-          accumulate_lying(starts[half], offsets, work.depth, stored(work, block, 0),
-                           tiles + half * kTile);
-        }
-        writer.write(work, block, panel * kColumns, kColumns, tiles);
+      if (count == 0) return done;
+      const Lie lie = {starts, offsets, {panels.begin + done, count}};
+      for (int block = block_begin; block < block_end; ++block) {
+        multiply_block<kActivation, Output>(work, lie, block);
       }
+      done += count;
+    }
+  }
+
+  // Panels that lie: the words at `offsets` from each start.
+  struct Lie {
+    const Word* const* starts;
+    const std::int32_t* offsets;
+    Range panels;
+  };
+
+  template <Activation kActivation, typename Output>
+  static void multiply_block(const InterleavedWork& work, const Lie& lie, int block) {
+    const int height = Copy::halves(work);
+    const std::int64_t half = work.geometry->stride_y * work.row_words;
+    if constexpr (kInRegisters) {
+      if (work.pool && rows_of(work, block) == K::kRows) {
+        for (int i = 0; i < lie.panels.count; ++i) {
+          const Word* const halves[2] = {lie.starts[i], lie.starts[i] + half};
+          pool_tiles<kActivation, Output>(work, block * K::kRows, (lie.panels.begin + i) * kColumns,
+                                          halves, lie.offsets);
+        }
+        return;
+      }
+      if (finishes(work, block)) {
+        const auto panel_at = [&lie](int panel, int word) MPE_UNROLLED {
+          return reinterpret_cast<const Panel*>(lie.starts[panel] + lie.offsets[word]);
+        };
+        return finish_block<kActivation, Output>(work, block, lie.panels, panel_at,
+                                                 stored(work, block, 0), work.depth, nullptr);
+      }
+    }
+    alignas(64) std::int32_t tiles[2 * kTile];
+    for (int i = 0; i < lie.panels.count; ++i) {
+      for (int h = 0; h < height; ++h) {
+        accumulate_lying(lie.starts[i] + h * half, lie.offsets, work.depth, stored(work, block, 0),
+                         tiles + h * kTile);
+      }
+      Outputs::template write_tile<kActivation, Output>(
+          work, block, (lie.panels.begin + i) * kColumns, kColumns, tiles);
     }
   }
 
@@ -266,100 +310,134 @@ class Interleaved {
     });
   }
 
-  // Outputs of a tile's first kUsedRows rows, from its last terms and the sums `before` of the
-  // others, if there are; panel_at(word) is where a word's pixels lie.
+  // Outputs of the first kUsedRows rows of panels, from their last terms and the sums `before` of
+  // the others, if there are; panel_at(panel, word) is where a word's pixels lie.
   template <Activation kActivation, typename Output, bool kBounded, int kUsedRows, typename PanelAt>
-  static inline __attribute__((always_inline)) void finish_rows(
-      const InterleavedWork& work, int block, int column, const PanelAt& panel_at,
-      const Multiplier* weights, int words, const std::int32_t* before) {
+  static void finish_rows(const InterleavedWork& work, int block, Range panels,
+                          const PanelAt& panel_at, const Multiplier* weights, int words,
+                          const std::int32_t* before) {
     const int first = block * K::kRows;
     const OutputStage& stage = *work.stage;
-    I32 sums[kUsedRows][K::kVectors];
-    unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
-      I32 start(0);
-      if constexpr (kBounded) start = K::Bounded::start(stage, first + r.value);
-      unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-        I32& sum = sums[r.value][v.value];
-        sum = start;
-        if (before != nullptr) {
-          sum = sum + I32::load(before + r.value * kColumns + v.value * K::kLanes);
+    const std::int64_t plane = work.geometry->pixels();
+    auto* output = static_cast<Output*>(work.output) + first * plane + panels.begin * kColumns;
+    const Starts<kBounded, kUsedRows> starts(stage, first);
+    const BlockConstants<kActivation, kBounded, kUsedRows> constants(stage, first);
+    for (int panel = 0; panel < panels.count; ++panel, output += kColumns) {
+      I32 sums[kUsedRows][K::kVectors];
+      unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
+        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+          I32& sum = sums[r.value][v.value];
+          sum = starts.of(r);
+          if (before != nullptr) {
+            sum = sum + I32::load(before + r.value * kColumns + v.value * K::kLanes);
+          }
+        });
+      });
+      const Multiplier* next = weights;
+#pragma GCC unroll 2
+      for (int word = 0; word < words; ++word, next += K::kRows * K::kUnit) {
+        K::template step<K::kVectors>(sums, panel_at(panel, word), next);
+      }
+      if constexpr (kActivation == Activation::kLogistic && std::is_same_v<Output, std::int8_t>) {
+        Outputs::template write_by_lines<kBounded>(stage, first, sums, output, plane);
+        continue;
+      }
+      unroll<kUsedRows / 2>([&](auto pair) MPE_UNROLLED {
+        constexpr int kRow = 2 * pair.value;
+        if constexpr (kBounded) {
+          constants.template write<kRow>(sums, output, plane);
+        } else {
+          const auto sums_at = [&](auto row, auto v)
+                                   MPE_UNROLLED { return sums[kRow + row.value][v.value]; };
+          Outputs::template write_rows<kActivation, K::kVectors, 2>(
+              stage, first + kRow, sums_at, kColumns, output + kRow * plane, plane);
         }
       });
-    });
-#pragma GCC unroll 2
-    for (int word = 0; word < words; ++word) {
-      K::template step<K::kVectors>(sums, panel_at(word), weights);
-      weights += K::kRows * K::kUnit;
     }
-    const std::int64_t plane = work.geometry->pixels();
-    auto* output = static_cast<Output*>(work.output) + first * plane + column;
-    unroll<kUsedRows / 2>([&](auto pair) MPE_UNROLLED {
-      constexpr int kRow = 2 * pair.value;
-      if constexpr (kBounded) {
-        using Constants = typename K::Bounded::Constants;
-        const Constants constants[] = {
-            Constants::template load<kActivation>(stage, first + kRow),
-            Constants::template load<kActivation>(stage, first + kRow + 1)};
-        I32 two[2][K::kVectors];
-        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-          two[0][v.value] = sums[kRow][v.value];
-          two[1][v.value] = sums[kRow + 1][v.value];
-        });
-        K::Bounded::template write<kActivation>(stage.lines, constants, two, output + kRow * plane,
-                                                plane);
-      } else {
-        const auto sums_at = [&](auto row, auto v)
-                                 MPE_UNROLLED { return sums[kRow + row.value][v.value]; };
-        Outputs::template write_rows<kActivation, K::kVectors, 2>(
-            stage, first + kRow, sums_at, kColumns, output + kRow * plane, plane);
-      }
-    });
   }
+
+  // What sums start from: nothing, or what makes bounded ones easy to convert.
+  template <bool kBounded, int kUsedRows>
+  struct Starts {
+    I32 rows[kBounded ? kUsedRows : 1];
+    Starts(const OutputStage& stage, int channel) {
+      if constexpr (kBounded) {
+        for (int r = 0; r < kUsedRows; ++r) rows[r] = K::Bounded::start(stage, channel + r);
+      } else {
+        rows[0] = I32(0);
+      }
+    }
+    template <typename Row>
+    I32 of(Row) const {
+      return rows[kBounded ? Row::value : 0];
+    }
+  };
+
+  template <Activation kActivation, bool kBounded, int kUsedRows>
+  struct BlockConstants {
+    BlockConstants(const OutputStage&, int) {}
+  };
+  template <Activation kActivation, int kUsedRows>
+  struct BlockConstants<kActivation, true, kUsedRows> {
+    using Constants = typename K::Bounded::Constants;
+    Constants rows[kUsedRows];
+    const ActivationLine* lines;
+    BlockConstants(const OutputStage& stage, int channel) : lines(stage.lines) {
+      for (int r = 0; r < kUsedRows; ++r) {
+        rows[r] = Constants::template load<kActivation>(stage, channel + r);
+      }
+    }
+    // Rows kRow and the next.
+    template <int kRow>
+    inline __attribute__((always_inline)) void write(const I32 (&sums)[kUsedRows][K::kVectors],
+                                                     std::int8_t* output,
+                                                     std::int64_t plane) const {
+      const Constants two[] = {rows[kRow], rows[kRow + 1]};
+      I32 of_two[2][K::kVectors];
+      unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+        of_two[0][v.value] = sums[kRow][v.value];
+        of_two[1][v.value] = sums[kRow + 1][v.value];
+      });
+      K::Bounded::template write<kActivation>(lines, two, of_two, output + kRow * plane, plane);
+    }
+  };
 
   // By the number of the block's channels (see finishes()) and whether their sums are bounded.
   template <Activation kActivation, typename Output, typename PanelAt>
-  static inline __attribute__((always_inline)) void finish_block(
-      const InterleavedWork& work, int block, int column, const PanelAt& panel_at,
-      const Multiplier* weights, int words, const std::int32_t* before) {
+  static void finish_block(const InterleavedWork& work, int block, Range panels,
+                           const PanelAt& panel_at, const Multiplier* weights, int words,
+                           const std::int32_t* before) {
     const int rows = rows_of(work, block);
     const auto finish = [&](auto used, auto bounded) MPE_UNROLLED {
       finish_rows<kActivation, Output, bounded.value != 0, used.value>(
-          work, block, column, panel_at, weights, words, before);
+          work, block, panels, panel_at, weights, words, before);
     };
     const auto finish_all = [&](auto bounded) MPE_UNROLLED {
       if (rows == K::kRows) return finish(Index<K::kRows>{}, bounded);
       finish(Index<kHalfRows>{}, bounded);
     };
     if constexpr (kHasBounded && std::is_same_v<Output, std::int8_t>) {
-      if (work.stage->all_bounded(block * K::kRows, rows)) return finish_all(Index<1>{});
+      if (work.stage->eight_bounded(block * K::kRows)) return finish_all(Index<1>{});
     }
     finish_all(Index<0>{});
   }
 
   template <Activation kActivation, typename Output>
-  static void finish_tile(const InterleavedWork& work, int block, int column, const Panel* panel,
+  static void finish_tile(const InterleavedWork& work, int block, int panel, const Panel* packed,
                           const Multiplier* weights, int words, const std::int32_t* before) {
-    const auto panel_at = [panel](int word)
-                              MPE_UNROLLED { return panel + word * (kColumns * K::kUnit); };
-    finish_block<kActivation, Output>(work, block, column, panel_at, weights, words, before);
+    const auto panel_at = [packed](int, int word)
+                              MPE_UNROLLED { return packed + word * (kColumns * K::kUnit); };
+    finish_block<kActivation, Output>(work, block, {panel, 1}, panel_at, weights, words, before);
   }
 
+  // Outputs of whole pooled tiles, from the words at `offsets` from those of their two halves.
   template <Activation kActivation, typename Output>
-  static void finish_lying(const InterleavedWork& work, int block, int column, const Word* start,
-                           const std::int32_t* offsets) {
-    const auto panel_at = [start, offsets](int word) MPE_UNROLLED {
-      return reinterpret_cast<const Panel*>(start + offsets[word]);
-    };
-    finish_block<kActivation, Output>(work, block, column, panel_at, stored(work, block, 0),
-                                      work.depth, nullptr);
-  }
-
-  template <Activation kActivation, typename Output>
-  static void pool_tiles(const InterleavedWork& work, int row_begin, int row_end, int column,
+  static void pool_tiles(const InterleavedWork& work, int first_row, int column,
                          const Word* const (&halves)[2], const std::int32_t* offsets) {
     const std::int64_t plane = work.geometry->pixels() / 4;
-    auto* output = static_cast<Output*>(work.output) + row_begin * plane + column / 2;
-    for (int row = row_begin; row < row_end; row += kPooledRows, output += kPooledRows * plane) {
+    auto* output = static_cast<Output*>(work.output) + first_row * plane + column / 2;
+    for (int row = first_row; row < first_row + K::kRows;
+         row += kPooledRows, output += kPooledRows * plane) {
       const Weight* weights = stored(work, row / K::kRows, 0) + row % K::kRows * K::kUnit;
       const I32 four = I32::load(work.stage->offset + row);
       I32 sums[2][kPooledRows][K::kVectors];
@@ -387,13 +465,13 @@ class Interleaved {
 
   template <Activation kActivation, typename Output>
   static Writer writer_to() {
-    Writer writer = {Outputs::template write_tile<kActivation, Output>, nullptr, nullptr, nullptr};
-    if constexpr (kPoolsInRegisters) {
-      writer.pool = pool_tiles<kActivation, Output>;
-      writer.finish = finish_tile<kActivation, Output>;
-      writer.finish_lying = finish_lying<kActivation, Output>;
-    }
+    Writer writer = {Outputs::template write_tile<kActivation, Output>, none_lies, nullptr};
+    if constexpr (kReadsLying) writer.lying = multiply_lying<kActivation, Output>;
+    if constexpr (kInRegisters) writer.finish = finish_tile<kActivation, Output>;
     return writer;
+  }
+  static int none_lies(const InterleavedWork&, const Strip&, const std::int32_t*, Range, int, int) {
+    return 0;
   }
   template <Activation kActivation>
   static Writer writer_for(OutputKind kind) {

@@ -47,7 +47,7 @@ class InterleavedCopy {
         (last - first) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
     Strip strip;
     strip.words = reinterpret_cast<Word*>(work.strip);
-    strip.plane = interleaved_plane(rows, work.padded_width) / 4;
+    strip.plane = interleaved_plane(rows, work.row_words) / 4;
     strip.first_row = first * geometry.stride_y - geometry.padding_y;
     for (int word = 0; word < work.channel_words; ++word) {
       copy_plane(work, word, strip.first_row, rows, strip.words + word * strip.plane);
@@ -67,9 +67,9 @@ class InterleavedCopy {
     for (int i = 0; i < used; ++i) {
       const int y = segments[i].y * halves(work) + half;
       const std::int64_t row = y * geometry.stride_y - geometry.padding_y - strip.first_row;
-      starts[i] = strip.words + row * work.padded_width + segments[i].x * geometry.stride_x;
+      starts[i] = strip.words + row * work.row_words + segments[i].x;
     }
-    const bool whole = used == 1 && segments[0].count == kColumns && geometry.stride_x == 1;
+    const bool whole = used == 1 && segments[0].count == kColumns;
     int tap = depth / work.channel_words;
     int channel = depth - tap * work.channel_words;
     const Word* const end = to + static_cast<std::int64_t>(words) * kColumns;
@@ -85,17 +85,9 @@ class InterleavedCopy {
       const std::int64_t offset = work.tap_offsets[tap] + channel * strip.plane;
       if (whole) {
         copy_whole(starts[0] + offset, strip.plane, count, to);
-      } else if (geometry.stride_x == 1) {
+      } else {
         for (int i = 0; i < used; ++i) froms[i] = starts[i] + offset;
         copy_pieces(froms, segments, used, strip.plane, count, to);
-      } else {
-        for (int i = 0; i < used; ++i) {
-          const Word* from = starts[i] + offset;
-          Word* piece = to + segments[i].column;
-          for (int w = 0; w < count; ++w, from += strip.plane, piece += kColumns) {
-            copy_strided(piece, from, segments[i].count, geometry.stride_x);
-          }
-        }
       }
       to += count * kColumns;
       channel = 0;
@@ -121,13 +113,11 @@ class InterleavedCopy {
       const int channel = limited(word * K::kUnit + c, 0, geometry.channels - 1);
       channels[c] = work.input + channel * plane;
     }
-    const int width = work.padded_width;
-    const int before = geometry.padding_x < width ? geometry.padding_x : width;
-    const int count = limited(geometry.in_width, 0, width - before);
+    const int width = work.row_words;
     // Rows without padding that follow each other are one.
-    if (before == 0 && count == width && geometry.in_width == width && y >= 0 &&
+    if (geometry.stride_x == 1 && geometry.padding_x == 0 && geometry.in_width == width && y >= 0 &&
         y + rows <= geometry.in_height) {
-      copy_words(channels, static_cast<std::int64_t>(y) * width, rows * width, to);
+      copy_words(channels, static_cast<std::int64_t>(y) * width, 1, rows * width, to);
       return;
     }
     const Word padding = padding_word(work.padding_value);
@@ -136,10 +126,27 @@ class InterleavedCopy {
         fill_run(to, padding, width);
         continue;
       }
-      fill_run(to, padding, before);
-      copy_words(channels, static_cast<std::int64_t>(y) * geometry.in_width, count, to + before);
-      fill_run(to + before + count, padding, width - before - count);
+      const std::int64_t offset = static_cast<std::int64_t>(y) * geometry.in_width;
+      Word* phase_to = to;
+      for (int phase = 0; phase_to < to + width; ++phase, phase_to += work.phase_words) {
+        copy_phase(work, channels, offset, phase - geometry.padding_x, padding, phase_to);
+      }
     }
+  }
+
+  // Columns x, x + stride_x, ... of a row.
+  static void copy_phase(const InterleavedWork& work,
+                         const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset, int x,
+                         Word padding, Word* to) {
+    const int stride = work.geometry->stride_x;
+    const int skipped = x < 0 ? (-x + stride - 1) / stride : 0;
+    const int before = skipped < work.phase_words ? skipped : work.phase_words;
+    const int inside = (work.geometry->in_width - x + stride - 1) / stride;
+    const int end = limited(inside, before, work.phase_words);
+    fill_run(to, padding, before);
+    copy_words(channels, offset + x + static_cast<std::int64_t>(before) * stride, stride,
+               end - before, to + before);
+    fill_run(to + end, padding, work.phase_words - end);
   }
 
   static Word padding_word(std::int8_t value) {
@@ -152,26 +159,56 @@ class InterleavedCopy {
     return words[0];
   }
 
+  // Every stride-th pixel.
   static void copy_words(const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
-                         int count, Word* to) {
-    const std::int8_t* from[K::kUnit];
-    const auto copy = [&](int i) {
-      for (int c = 0; c < K::kUnit; ++c) from[c] = channels[c] + offset + i;
-      K::interleave_words(from, reinterpret_cast<Panel*>(to + i));
-    };
-    if (count >= kWordsAtOnce) {
+                         int stride, int count, Word* to) {
+    if (stride == 1 && count >= kWordsAtOnce) {
+      const std::int8_t* from[K::kUnit];
+      const auto copy = [&](int i) {
+        for (int c = 0; c < K::kUnit; ++c) from[c] = channels[c] + offset + i;
+        K::interleave_words(from, reinterpret_cast<Panel*>(to + i));
+      };
       for (int i = 0; i + kWordsAtOnce < count; i += kWordsAtOnce) copy(i);
       copy(count - kWordsAtOnce);  // overlaps the words before
       return;
     }
-    std::int8_t few[K::kUnit][kWordsAtOnce] = {};
-    Word words[kWordsAtOnce];
-    for (int c = 0; c < K::kUnit; ++c) {
-      copy_run(few[c], channels[c] + offset, count);
-      from[c] = few[c];
+    constexpr int kPixels = 8 * kWordsAtOnce;
+    for (int done = 0; done < count; done += kPixels) {
+      const int pixels = count - done < kPixels ? count - done : kPixels;
+      copy_few(channels, offset + static_cast<std::int64_t>(done) * stride, stride, pixels,
+               to + done);
     }
+  }
+
+  // No more than fit in `few`.
+  static void copy_few(const std::int8_t* const (&channels)[K::kUnit], std::int64_t offset,
+                       int stride, int count, Word* to) {
+    std::int8_t few[K::kUnit][8 * kWordsAtOnce];
+    const std::int8_t* from[K::kUnit];
+    for (int c = 0; c < K::kUnit; ++c) {
+      if (c > 0 && channels[c] == channels[c - 1]) {
+        from[c] = from[c - 1];
+        continue;
+      }
+      from[c] = few[c];
+      if (stride == 1) {
+        copy_run(few[c], channels[c] + offset, count);
+      } else {
+        copy_strided(few[c], channels[c] + offset, count, stride);
+      }
+    }
+    const auto advance = [&] {
+      for (const std::int8_t*& row : from) row += kWordsAtOnce;
+    };
+    int i = 0;
+    for (; i + kWordsAtOnce <= count; i += kWordsAtOnce) {
+      K::interleave_words(from, reinterpret_cast<Panel*>(to + i));
+      advance();
+    }
+    if (i == count) return;
+    Word words[kWordsAtOnce];
     K::interleave_words(from, reinterpret_cast<Panel*>(words));
-    copy_run(to, words, count);
+    copy_run(to + i, words, count - i);
   }
 
   static inline void copy_whole(const Word* from, std::int64_t plane, int words, Word* to) {

@@ -68,6 +68,50 @@ class InterleavedOutput {
     });
   }
 
+  // Outputs of whole rows whose activation is looked up. All of a tile's values leave the registers
+  // at once: the call in between keeps none.
+  template <bool kBounded, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void write_by_lines(
+      const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
+      std::int8_t* output, std::int64_t plane) {
+    F32 values[kRows * kVectors];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const F32 multiplier(stage.multiplier[channel + r.value]);
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        const I32 sum = sums[r.value][v.value];
+        F32& value = values[r.value * kVectors + v.value];
+        if constexpr (kBounded) {
+          value = K::Bounded::value_of(sum) * multiplier;
+        } else {
+          value = to_float(sum + I32(stage.offset[channel + r.value])) * multiplier;
+        }
+      });
+    });
+    activate_by_lines(stage.lines, values, kRows * kVectors);
+    unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
+      constexpr int kRow = 2 * pair.value;
+      F32 steps[2][kVectors];
+      unroll<2>([&](auto r) MPE_UNROLLED {
+        const F32 inverse(stage.inverse_scale[channel + kRow + r.value]);
+        unroll<kVectors>([&](auto v) MPE_UNROLLED {
+          steps[r.value][v.value] = values[(kRow + r.value) * kVectors + v.value] * inverse;
+        });
+      });
+      std::int8_t* to = output + kRow * plane;
+      const std::int32_t* zeros = stage.zero_point + channel + kRow;
+      if constexpr (kBounded) {
+        K::Bounded::store_steps(steps, {zeros[0], zeros[1]}, to, plane);
+      } else {
+        unroll<2>([&](auto r) MPE_UNROLLED {
+          unroll<kVectors>([&](auto v) MPE_UNROLLED {
+            store_int8(to + r.value * plane + v.value * I32::kLanes,
+                       round_to_steps(steps[r.value][v.value], I32(zeros[r.value])), I32::kLanes);
+          });
+        });
+      }
+    });
+  }
+
   // Whole pooled outputs of four rows, of the larger sums of each column, with their offset, that
   // larger_sums(row, vector) gives. Each row's last vector of them makes half a vector of outputs:
   // two rows share one.

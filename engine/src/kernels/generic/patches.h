@@ -71,14 +71,19 @@ template <typename T>
 inline int copy_evens(T*, const T*, int) {
   return 0;
 }
-inline int copy_evens(std::uint16_t* to, const std::uint16_t* from, int count) {
-  if (count <= kPairedHalves) return 0;
-  for (int i = 0; i + kPairedHalves < count; i += kPairedHalves) {
-    copy_of_pairs<0>(from + 2 * i, to + i);
-  }
-  const int last = count - kPairedHalves;
+template <int kPairs, typename T>
+inline int copy_evens_of_pairs(T* to, const T* from, int count) {
+  if (count <= kPairs) return 0;
+  for (int i = 0; i + kPairs < count; i += kPairs) copy_of_pairs<0>(from + 2 * i, to + i);
+  const int last = count - kPairs;
   copy_of_pairs<1>(from + 2 * last - 1, to + last);
   return count;
+}
+inline int copy_evens(std::int8_t* to, const std::int8_t* from, int count) {
+  return copy_evens_of_pairs<kPairedBytes>(to, from, count);
+}
+inline int copy_evens(std::uint16_t* to, const std::uint16_t* from, int count) {
+  return copy_evens_of_pairs<kPairedHalves>(to, from, count);
 }
 inline int copy_evens(float* to, const float* from, int count) {
   if (count <= F32::kLanes) return 0;

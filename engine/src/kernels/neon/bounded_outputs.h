@@ -44,6 +44,9 @@ struct BoundedOutputs {
     return I32(stage.offset[channel] + kBaseBits);
   }
 
+  // The value of a sum that started so, before its multiplier.
+  static F32 value_of(I32 sum) { return F32(vreinterpretq_f32_s32(sum.value)) - F32(kBase); }
+
   // Writes kRows rows of outputs, each with its constants, of sums that started so.
   template <Activation kActivation, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void write(const ActivationLine* lines,
@@ -52,21 +55,39 @@ struct BoundedOutputs {
                                                           std::int8_t* output,
                                                           std::int64_t row_step) {
     F32 values[kRows][kVectors];
+    int16x8_t zeros[kRows];
     unroll<kRows>([&](auto r) MPE_UNROLLED {
+      zeros[r.value] = constants[r.value].zero_point;
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        const F32 based(vreinterpretq_f32_s32(sums[r.value][v.value].value));
-        values[r.value][v.value] = (based - F32(kBase)) * constants[r.value].multiplier;
+        values[r.value][v.value] = value_of(sums[r.value][v.value]) * constants[r.value].multiplier;
       });
     });
     activate<kActivation>(lines, constants, values);
+    store_rows(values, zeros, output, row_step);
+  }
+
+  // Rounds two rows of outputs in steps and adds each row's zero point.
+  template <int kVectors>
+  static inline __attribute__((always_inline)) void store_steps(
+      const F32 (&values)[2][kVectors], const std::int32_t (&zero_points)[2], std::int8_t* output,
+      std::int64_t row_step) {
+    const int16x8_t zeros[] = {vdupq_n_s16(static_cast<std::int16_t>(zero_points[0])),
+                               vdupq_n_s16(static_cast<std::int16_t>(zero_points[1]))};
+    store_rows(values, zeros, output, row_step);
+  }
+
+ private:
+  template <int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void store_rows(
+      const F32 (&values)[kRows][kVectors], const int16x8_t (&zero_points)[kRows],
+      std::int8_t* output, std::int64_t row_step) {
     // Steps of two vectors: the lower halves of their bits, and the zero points.
     const auto steps = [&](auto r, auto v, auto other_r, auto other_v) MPE_UNROLLED {
       const auto bits = [](F32 x)
                             MPE_UNROLLED { return vreinterpretq_s16_f32((x + F32(kBase)).value); };
-      int16x8_t zeros = constants[r.value].zero_point;
+      int16x8_t zeros = zero_points[r.value];
       if constexpr (r.value != other_r.value) {
-        zeros =
-            vcombine_s16(vget_low_s16(zeros), vget_low_s16(constants[other_r.value].zero_point));
+        zeros = vcombine_s16(vget_low_s16(zeros), vget_low_s16(zero_points[other_r.value]));
       }
       return vqaddq_s16(
           vuzp1q_s16(bits(values[r.value][v.value]), bits(values[other_r.value][other_v.value])),
@@ -103,7 +124,6 @@ struct BoundedOutputs {
     }
   }
 
- private:
   template <Activation kActivation, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void activate(const ActivationLine* lines,
                                                              const Constants (&constants)[kRows],

@@ -165,6 +165,15 @@ inline void copy_of_pairs(const std::uint16_t* from, std::uint16_t* to) {
   vst1q_u16(to, kWhich == 0 ? vuzp1q_u16(low, high) : vuzp2q_u16(low, high));
 }
 
+// The same of sixteen pairs of bytes.
+inline constexpr int kPairedBytes = 16;
+template <int kWhich>
+inline void copy_of_pairs(const std::int8_t* from, std::int8_t* to) {
+  const int8x16_t low = vld1q_s8(from);
+  const int8x16_t high = vld1q_s8(from + 16);
+  vst1q_s8(to, kWhich == 0 ? vuzp1q_s8(low, high) : vuzp2q_s8(low, high));
+}
+
 inline void deinterleave(const float* from, F32 (&columns)[2]) {
   const float32x4x2_t loaded = vld2q_f32(from);
   for (int i = 0; i < 2; ++i) columns[i].value = loaded.val[i];
