@@ -237,6 +237,16 @@ constexpr int interleaved_rows(const ConvolutionGeometry& geometry, int count, i
   return (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
 }
 
+// How two int8 tensors add up: each value is (q - zero_point) * scale, the sum is rounded as
+// saturate_int8(sum * inverse, zero_point of the sum).
+struct Int8Addition {
+  float scales[2] = {};
+  std::int32_t zero_points[2] = {};
+  float inverse = 1.0F;
+  std::int32_t sum_zero_point = 0;
+  Activation activation = Activation::kLinear;  // a simple one, of the sum
+};
+
 // Runs of values; see generic/elementwise.h.
 struct ElementwiseKernels {
   // Widens [low, high] to hold all values but NaN.
@@ -254,6 +264,8 @@ struct ElementwiseKernels {
                      Activation activation);
   void (*add_halves)(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* to,
                      std::int64_t count, Activation activation);
+  void (*add_bytes)(const std::int8_t* a, const std::int8_t* b, std::int8_t* to, std::int64_t count,
+                    const Int8Addition& addition);
   // The largest of two neighbours in each of two rows: pooling of size and stride 2.
   void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
   void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,

@@ -11,11 +11,6 @@ namespace {
 
 std::size_t index_of(int channel) { return static_cast<std::size_t>(channel); }
 
-ScaleAndZero step_of(const Quantization& quantization, int channel) {
-  const std::size_t i = quantization.per_channel() ? index_of(channel) : 0;
-  return {quantization.scale[i], quantization.zero_point[i]};
-}
-
 OutputKind kind_of(const ConvolutionRequest& request) {
   switch (request.output_precision) {
     case Precision::kFp16:
@@ -83,10 +78,10 @@ void OutputConstants::finish(int input_offset) {
 }
 
 ScaleAndZero OutputConstants::input_step(int channel) const {
-  return step_of(input_, channel / channels_per_group_);
+  return input_.of(channel / channels_per_group_);
 }
 
-ScaleAndZero OutputConstants::output_step(int channel) const { return step_of(output_, channel); }
+ScaleAndZero OutputConstants::output_step(int channel) const { return output_.of(channel); }
 
 void OutputConstants::fill(int channel, ScaleAndZero input, std::int32_t& offset,
                            float& multiplier) const {
@@ -164,7 +159,7 @@ OutputStage OutputConstants::stage_for(const ScaleAndZero* dynamic_input,
 
 std::int32_t OutputConstants::input_zero_point(const ScaleAndZero* dynamic_input, int group) const {
   if (!int8_) return 0;
-  return dynamic_ ? dynamic_input->zero_point : step_of(input_, group).zero_point;
+  return dynamic_ ? dynamic_input->zero_point : input_.of(group).zero_point;
 }
 
 std::size_t OutputConstants::bytes() const {

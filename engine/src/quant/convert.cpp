@@ -20,9 +20,8 @@ struct Step {
 
 Step step_of(const Quantization* quantization, int channel) {
   if (quantization == nullptr) return {};
-  const std::size_t i = quantization->per_channel() ? static_cast<std::size_t>(channel) : 0;
-  return {quantization->scale[i], inverse_scale(quantization->scale[i]),
-          quantization->zero_point[i]};
+  const ScaleAndZero step = quantization->of(channel);
+  return {step.scale, inverse_scale(step.scale), step.zero_point};
 }
 
 bool same_step(const Step& a, const Step& b) {

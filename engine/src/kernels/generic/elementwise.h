@@ -147,6 +147,42 @@ inline void add_values(const T* a, const T* b, T* to, std::int64_t count, Activa
   }
 }
 
+// `to` may be `a` or `b`.
+inline void add_bytes(const std::int8_t* a, const std::int8_t* b, std::int8_t* to,
+                      std::int64_t count, const Int8Addition& addition) {
+  constexpr int kStep = kAtOnce * F32::kLanes;
+  const F32 scales[] = {F32(addition.scales[0]), F32(addition.scales[1])};
+  const I32 zeros[] = {I32(-addition.zero_points[0]), I32(-addition.zero_points[1])};
+  const F32 inverse(addition.inverse);
+  const I32 sum_zero(addition.sum_zero_point);
+  const auto add = [&](const std::int8_t* left, const std::int8_t* right,
+                       std::int8_t* sum) MPE_UNROLLED {
+    F32 sums[1][kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      constexpr int kAt = v.value * F32::kLanes;
+      sums[0][v.value] = to_float(load_int8(left + kAt) + zeros[0]) * scales[0] +
+                         to_float(load_int8(right + kAt) + zeros[1]) * scales[1];
+    });
+    activate_all(addition.activation, sums);
+    I32 steps[kAtOnce];
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED {
+      steps[v.value] = round_to_steps(sums[0][v.value] * inverse, sum_zero);
+    });
+    store_int8(sum, steps);
+  };
+  std::int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) add(a + i, b + i, to + i);
+  if (i == count) return;
+  const auto rest = static_cast<int>(count - i);
+  std::int8_t values[2][kStep] = {};
+  for (int k = 0; k < rest; ++k) {
+    values[0][k] = a[i + k];
+    values[1][k] = b[i + k];
+  }
+  add(values[0], values[1], values[0]);
+  for (int k = 0; k < rest; ++k) to[i + k] = values[0][k];
+}
+
 inline void pool_floats(const float* upper, const float* lower, float* to, int count) {
   int i = 0;
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
@@ -214,7 +250,8 @@ inline void pool_halves(const std::uint16_t* upper, const std::uint16_t* lower, 
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
   return {measure_values,    quantize_values,   dequantize_values,
           requantize_values, add_values<float>, add_values<std::uint16_t>,
-          pool_floats,       pool_bytes,        pool_halves};
+          add_bytes,         pool_floats,       pool_bytes,
+          pool_halves};
 }
 
 }  // namespace

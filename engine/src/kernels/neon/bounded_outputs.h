@@ -76,7 +76,7 @@ struct BoundedOutputs {
     store_rows(values, zeros, output, row_step);
   }
 
- private:
+  // Rounds rows of outputs in steps and adds each row's zero point.
   template <int kRows, int kVectors>
   static inline __attribute__((always_inline)) void store_rows(
       const F32 (&values)[kRows][kVectors], const int16x8_t (&zero_points)[kRows],
@@ -124,6 +124,7 @@ struct BoundedOutputs {
     }
   }
 
+ private:
   template <Activation kActivation, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void activate(const ActivationLine* lines,
                                                              const Constants (&constants)[kRows],

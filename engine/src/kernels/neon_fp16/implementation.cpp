@@ -13,6 +13,7 @@
 // clang-format on
 #include "kernels/generic/depthwise_rows.h"
 #include "kernels/generic/elementwise.h"
+#include "kernels/neon/int8_addition.h"
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
 
@@ -306,6 +307,7 @@ void add_halves(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* t
 
 constexpr ElementwiseKernels with_half_arithmetic(ElementwiseKernels kernels) {
   kernels.add_halves = add_halves;
+  kernels.add_bytes = add_bytes_by_tables;
   return kernels;
 }
 constexpr ElementwiseKernels kElementwise = with_half_arithmetic(elementwise_kernels_of_set());
