@@ -60,7 +60,7 @@ struct OutputStage {
   // and without its zero point, than kBoundedSteps? 1 or 0; null if that is not known.
   const std::uint8_t* bounded = nullptr;
 
-  // Of the eight channels from a multiple of eight on, those that there are.
+  // Of eight channels from the given one on, those that there are.
   bool eight_bounded(int channel) const {
     if (bounded == nullptr) return false;
     std::uint64_t flags;

@@ -76,7 +76,6 @@ class Interleaved {
   static constexpr bool kInRegisters = Outputs::kSharesHalves && kReadsLying;
   static constexpr int kPooledRows = Outputs::kPooledRows;
   static constexpr int kHalfRows = K::kRows / 2;
-  static constexpr bool kHasBounded = requires { typename K::Bounded; };
 
   static void multiply(const InterleavedWork& work, const Strip& strip, Range panels, int depth,
                        const Writer& writer) {
@@ -416,7 +415,7 @@ class Interleaved {
       if (rows == K::kRows) return finish(Index<K::kRows>{}, bounded);
       finish(Index<kHalfRows>{}, bounded);
     };
-    if constexpr (kHasBounded && std::is_same_v<Output, std::int8_t>) {
+    if constexpr (Outputs::kHasBounded && std::is_same_v<Output, std::int8_t>) {
       if (work.stage->eight_bounded(block * K::kRows)) return finish_all(Index<1>{});
     }
     finish_all(Index<0>{});

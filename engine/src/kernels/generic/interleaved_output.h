@@ -19,6 +19,7 @@ class InterleavedOutput {
   // Four lanes, as these have lane_of(), twice_each() and store_int8_halves().
   static constexpr bool kSharesHalves = K::kVectors == 3 && K::kLanes == 4 && K::kRows == 8;
   static constexpr int kPooledRows = K::kRows / 2;
+  static constexpr bool kHasBounded = requires { typename K::Bounded; };
 
   // The first `count` outputs of kRows rows side by side, so that none waits for its own results.
   // Always inlined: a count that is known makes every store a whole vector.
@@ -211,6 +212,32 @@ class InterleavedOutput {
             function(four.six), function(four.inverse_scale)};
   }
 
+  // The whole tile.
+  template <Activation kActivation>
+  static void write_bounded(const OutputStage& stage, int channel, const std::int32_t* sums,
+                            std::int8_t* output, std::int64_t plane) {
+    constexpr int kRows = kActivation == Activation::kLogistic ? K::kRows : 2;
+    for (int r = 0; r < K::kRows; r += kRows, sums += kRows * kColumns, output += kRows * plane) {
+      I32 started[kRows][K::kVectors];
+      unroll<kRows>([&](auto row) MPE_UNROLLED {
+        const I32 start = K::Bounded::start(stage, channel + r + row.value);
+        unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
+          started[row.value][v.value] =
+              I32::load(sums + row.value * kColumns + v.value * K::kLanes) + start;
+        });
+      });
+      if constexpr (kActivation == Activation::kLogistic) {
+        write_by_lines<true>(stage, channel, started, output, plane);
+      } else {
+        using Constants = typename K::Bounded::Constants;
+        const Constants constants[] = {
+            Constants::template load<kActivation>(stage, channel + r),
+            Constants::template load<kActivation>(stage, channel + r + 1)};
+        K::Bounded::template write<kActivation>(stage.lines, constants, started, output, plane);
+      }
+    }
+  }
+
   template <Activation kActivation, bool kPool, bool kWhole, typename Output>
   static void write_columns(const InterleavedWork& work, int block, int column, int count,
                             const std::int32_t* sums) {
@@ -222,6 +249,11 @@ class InterleavedOutput {
     auto* output = static_cast<Output*>(work.output) + first * plane + column / kStep;
     const int outputs = (kWhole ? kColumns : count) / kStep;
     int r = 0;
+    if constexpr (!kPool && kWhole && kHasBounded && std::is_same_v<Output, std::int8_t>) {
+      if (rows == K::kRows && stage.eight_bounded(first)) {
+        return write_bounded<kActivation>(stage, first, sums, output, plane);
+      }
+    }
     if constexpr (kPool && kWhole && kSharesHalves) {
       for (; r + kPooledRows <= rows;
            r += kPooledRows, sums += kPooledRows * kColumns, output += kPooledRows * plane) {

@@ -13,6 +13,7 @@
 #include "kernels/neon/int8_tile.h"
 #include "kernels/neon/int8_winograd.h"
 // Over the vectors of the header before.
+#include "kernels/generic/int8_depthwise.h"
 #include "kernels/generic/int8_winograd.h"
 #include "kernels/generic/interleaved.h"
 
@@ -194,6 +195,7 @@ struct Int8Product {
   using Multiplier = std::int8_t;
   using Sum = std::int32_t;
   using Accumulator = I32;
+  using Bounded = BoundedOutputs;
   static constexpr WeightFormat kWeights = WeightFormat::kInt8;
   static constexpr int kRows = 4;
   static constexpr int kVectors = 4;
@@ -332,7 +334,7 @@ constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<OrderedDepthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_rows_kernel<DepthwiseOfHalves<OrderedDepthwise>>();
-constexpr DepthwiseKernel kInt8DepthwiseKernel = depthwise_kernel<Int8DepthwiseOfPairs>();
+constexpr DepthwiseKernel kInt8DepthwiseKernel = int8_depthwise_kernel<Int8DepthwiseOfRows>();
 
 constexpr Int8WinogradKernel kInt8Winograd = {Int8Winograd<NeonWinograd>::transform_input,
                                               Int8Winograd<NeonWinograd>::multiply};

@@ -1,4 +1,5 @@
-// Int8 depthwise convolution of any size (generic/depthwise.h) without dot products.
+// Int8 depthwise convolution without dot products: of any size (generic/depthwise.h), and of 3x3
+// and 5x5 (generic/int8_depthwise.h).
 #pragma once
 
 #include <arm_neon.h>
@@ -7,6 +8,7 @@
 
 #include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
+#include "kernels/neon/bounded_outputs.h"
 
 namespace mpe {
 namespace {
@@ -40,6 +42,93 @@ struct Int8DepthwiseOfPairs {
     unroll<kSteps>([&](auto s) MPE_UNROLLED {
       vst1q_s32(sums + s.value * kLanes, low[s.value]);
       vst1q_s32(sums + s.value * kLanes + 4, high[s.value]);
+    });
+  }
+};
+
+// The products of a row of the filter are added up in 16 bits where they fit, which they do for
+// most channels, otherwise those of two taps; then they are widened.
+struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
+  using Bounded = BoundedOutputs;
+
+  template <int kSize>
+  struct Filter {
+    int8x8_t taps[kSize * kSize];
+    bool rows_fit = true;
+
+    explicit Filter(const std::int16_t* weights) {
+      constexpr int kMostTotal = 255;  // 255 * 128 < 2^15
+      for (int y = 0; y < kSize; ++y) {
+        int total = 0;
+        for (int x = 0; x < kSize; ++x) {
+          const int weight = weights[y * kSize + x];
+          taps[y * kSize + x] = vdup_n_s8(static_cast<std::int8_t>(weight));
+          total += weight < 0 ? -weight : weight;
+        }
+        rows_fit = rows_fit && total <= kMostTotal;
+      }
+    }
+  };
+
+  template <int kSize, int kStride, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void add_products(const std::int8_t* from,
+                                                                 std::int64_t row_step,
+                                                                 const Filter<kSize>& filter,
+                                                                 I32 (&sums)[kRows][kVectors]) {
+    if (filter.rows_fit) {
+      add_in_groups<kSize, kStride, kSize>(from, row_step, filter, sums);
+    } else {
+      add_in_groups<kSize, kStride, 2>(from, row_step, filter, sums);
+    }
+  }
+
+ private:
+  // Products of kGroup taps of a row are added up in 16 bits.
+  template <int kSize, int kStride, int kGroup, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void add_in_groups(const std::int8_t* from,
+                                                                  std::int64_t row_step,
+                                                                  const Filter<kSize>& filter,
+                                                                  I32 (&sums)[kRows][kVectors]) {
+    constexpr int kEights = (kVectors + 1) / 2;
+    unroll<((kRows - 1) * kStride + kSize) * kEights>([&](auto i) MPE_UNROLLED {
+      constexpr int kRow = i.value / kEights;
+      constexpr int kEight = i.value % kEights;
+      int8x8_t values[kSize];
+      load<kStride>(from + kRow * row_step + 8 * kEight * kStride, values);
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        constexpr int kTapRow = kRow - r.value * kStride;
+        if constexpr (kTapRow >= 0 && kTapRow < kSize) {
+          unroll<(kSize + kGroup - 1) / kGroup>([&](auto group) MPE_UNROLLED {
+            constexpr int kFirst = group.value * kGroup;
+            constexpr int kCount = kSize - kFirst < kGroup ? kSize - kFirst : kGroup;
+            const int8x8_t* taps = filter.taps + kTapRow * kSize + kFirst;
+            int16x8_t products = vmull_s8(values[kFirst], taps[0]);
+            unroll<kCount - 1>([&](auto tap) MPE_UNROLLED {
+              products = vmlal_s8(products, values[kFirst + 1 + tap.value], taps[1 + tap.value]);
+            });
+            int32x4_t& low = sums[r.value][2 * kEight].value;
+            low = vaddw_s16(low, vget_low_s16(products));
+            if constexpr (2 * kEight + 1 < kVectors) {
+              int32x4_t& high = sums[r.value][2 * kEight + 1].value;
+              high = vaddw_high_s16(high, products);
+            }
+          });
+        }
+      });
+    });
+  }
+
+  // Values for each tap of a row, for eight outputs.
+  template <int kStride, int kSize>
+  static inline __attribute__((always_inline)) void load(const std::int8_t* from,
+                                                         int8x8_t (&values)[kSize]) {
+    unroll<kSize>([&](auto x) MPE_UNROLLED {
+      if constexpr (kStride == 1) {
+        values[x.value] = vld1_s8(from + x.value);
+      } else {
+        const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(from + x.value / 2 * 2));
+        values[x.value] = x.value % 2 == 0 ? vmovn_s16(pairs) : vshrn_n_s16(pairs, 8);
+      }
     });
   }
 };
