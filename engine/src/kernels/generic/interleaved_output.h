@@ -76,11 +76,14 @@ class InterleavedOutput {
       const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
       std::int8_t* output, std::int64_t plane) {
     F32 values[kRows * kVectors];
+    // Near its own register, not far from that of the stack, two vectors are stored at once.
+    F32* near = values;
+    asm("" : "+r"(near));
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       const F32 multiplier(stage.multiplier[channel + r.value]);
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
         const I32 sum = sums[r.value][v.value];
-        F32& value = values[r.value * kVectors + v.value];
+        F32& value = near[r.value * kVectors + v.value];
         if constexpr (kBounded) {
           value = K::Bounded::value_of(sum) * multiplier;
         } else {
@@ -88,14 +91,14 @@ class InterleavedOutput {
         }
       });
     });
-    activate_by_lines(stage.lines, values, kRows * kVectors);
+    activate_by_lines(stage.lines, near, kRows * kVectors);
     unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
       constexpr int kRow = 2 * pair.value;
       F32 steps[2][kVectors];
       unroll<2>([&](auto r) MPE_UNROLLED {
         const F32 inverse(stage.inverse_scale[channel + kRow + r.value]);
         unroll<kVectors>([&](auto v) MPE_UNROLLED {
-          steps[r.value][v.value] = values[(kRow + r.value) * kVectors + v.value] * inverse;
+          steps[r.value][v.value] = near[(kRow + r.value) * kVectors + v.value] * inverse;
         });
       });
       std::int8_t* to = output + kRow * plane;

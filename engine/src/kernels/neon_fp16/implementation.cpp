@@ -13,9 +13,9 @@
 // clang-format on
 #include "kernels/generic/depthwise_rows.h"
 #include "kernels/generic/elementwise.h"
-#include "kernels/neon/int8_addition.h"
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
+#include "kernels/neon/int8_elementwise.h"
 
 namespace mpe {
 namespace {
@@ -307,6 +307,8 @@ void add_halves(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* t
 
 constexpr ElementwiseKernels with_half_arithmetic(ElementwiseKernels kernels) {
   kernels.add_halves = add_halves;
+  kernels.quantize = quantize_bounded;
+  kernels.requantize = requantize_by_tables;
   kernels.add_bytes = add_bytes_by_tables;
   return kernels;
 }
