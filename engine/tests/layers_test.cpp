@@ -242,6 +242,44 @@ TEST(int8_shortcut_rounds_the_sum_once) {
   CHECK(result == (std::vector<std::int8_t>{11, 127}));  // (1.5 + 0.75) / 0.5 = 4.5, even: 4
 }
 
+// Whole vectors and remainders, steps for a tensor and for each channel, sums that leave the bounds
+// within which additions round.
+TEST(int8_shortcuts_give_the_bits_of_the_plain_loops) {
+  const Quantization usual{{0.0625F}, {5}};
+  const Quantization coarse{{40.0F}, {-128}};
+  const Quantization by_channel{{0.5F, 0.03F, 2.0F}, {0, 127, -128}};
+  const Quantization fine{{0.0001F}, {90}};
+  ThreadPool pool(2);
+  for (const char* activation : {"linear", "leaky", "relu", "relu6", "logistic"}) {
+    for (const int width : {1, 15, 16, 63, 100}) {
+      const Case of({3, 1, width}, std::string("[convolutional]\nfilters=3\n[convolutional]\n") +
+                                       "filters=3\n[shortcut]\nfrom=-2\nactivation=" + activation +
+                                       "\n");
+      std::vector<std::int8_t> a(static_cast<std::size_t>(3 * width));
+      std::vector<std::int8_t> b(a.size());
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        a[i] = static_cast<std::int8_t>(i * 37 % 256);
+        b[i] = static_cast<std::int8_t>(i * 101 % 256);
+      }
+      for (const Quantization* of_b : {&usual, &coarse, &by_channel}) {
+        for (const Quantization* of_sum : {&usual, &coarse, &by_channel, &fine}) {
+          const Shape shape = {3, 1, width};
+          const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, &usual}, shape},
+                                                  {{b.data(), Precision::kInt8, of_b}, shape}};
+          std::vector<std::int8_t> expected(a.size());
+          std::vector<std::int8_t> result(a.size());
+          of.layer.operation->execute(
+              {of.layer, inputs, {expected.data(), Precision::kInt8, of_sum}},
+              Workers{pool, nullptr});
+          of.layer.operation->execute({of.layer, inputs, {result.data(), Precision::kInt8, of_sum}},
+                                      Workers{pool, choose_elementwise({}, {}).kernels});
+          CHECK(result == expected);
+        }
+      }
+    }
+  }
+}
+
 // Enough values of one step for a table, and too few; also where the output replaces the input.
 TEST(int8_functions_of_single_values_give_the_bits_of_the_plain_loops) {
   const Quantization in_step{{0.0625F}, {5}};

@@ -193,6 +193,11 @@ TEST(long_runs_have_the_bits_of_single_values) {
     std::vector<std::int8_t> again(count);
     convert_tensor({bytes.data(), Precision::kInt8, &step},
                    {again.data(), Precision::kInt8, &other}, 1, size, workers);
+    // A step so fine that hardly a value is not at a limit.
+    const Quantization fine{{1e-4F}, {3}};
+    std::vector<std::int8_t> limits(count);
+    convert_tensor({bytes.data(), Precision::kInt8, &step},
+                   {limits.data(), Precision::kInt8, &fine}, 1, size, workers);
     const Range range = measure_range({values.data(), Precision::kFp32, nullptr}, 1, size, workers);
     float low = std::numeric_limits<float>::max();
     float high = -low;
@@ -201,6 +206,7 @@ TEST(long_runs_have_the_bits_of_single_values) {
       CHECK_EQUAL(back[i], static_cast<float>(bytes[i] + 11) * 0.37F);
       const float ratio = requantize_multiplier(0.37F, 1.0F, 0.21F);
       CHECK_EQUAL(int{again[i]}, int{saturate_int8(static_cast<float>(bytes[i] + 11) * ratio, 90)});
+      CHECK_EQUAL(int{limits[i]}, bytes[i] < -11 ? -128 : bytes[i] == -11 ? 3 : 127);
       low = values[i] < low ? values[i] : low;
       high = values[i] > high ? values[i] : high;
     }

@@ -18,7 +18,13 @@ from harness.config.targets import load_target, shared_target
 pytestmark = pytest.mark.engine
 
 
-SUITES = ("convolution_choice_test", "convolution_test", "winograd_test")
+SUITES = (
+    "convolution_choice_test",
+    "convolution_test",
+    "layers_test",
+    "quantization_test",
+    "winograd_test",
+)
 DIFFERENTIAL = "differential"
 
 

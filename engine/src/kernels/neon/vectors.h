@@ -37,12 +37,13 @@ inline F32 two_less_product(F32 a, F32 b) { return F32(vrecpsq_f32(a.value, b.va
 inline void settle(F32& x) { asm volatile("" : "+w"(x.value)); }
 inline F32 larger(F32 a, F32 b) { return F32(vmaxq_f32(a.value, b.value)); }
 inline F32 smaller(F32 a, F32 b) { return F32(vminq_f32(a.value, b.value)); }
-// `largest`, a number, unless x is a larger one.
-inline F32 keep_larger(F32 largest, F32 x) { return F32(vmaxnmq_f32(largest.value, x.value)); }
 inline uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a.value, b.value); }
 inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
   return F32(vbslq_f32(mask, if_true.value, if_false.value));
 }
+// `largest`, a number, unless x is a larger one. Not by maxnm, for which zero is larger than its
+// negative.
+inline F32 keep_larger(F32 largest, F32 x) { return choose(less(largest, x), x, largest); }
 
 // The activations of kernels/activation.h, value for value.
 inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }
