@@ -70,7 +70,7 @@ class InterleavedOutput {
   }
 
   // Outputs of whole rows whose activation is looked up. All of a tile's values leave the registers
-  // at once: the call in between keeps none.
+  // first: the look-up needs them.
   template <bool kBounded, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void write_by_lines(
       const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
@@ -91,7 +91,8 @@ class InterleavedOutput {
         }
       });
     });
-    activate_by_lines(stage.lines, near, kRows * kVectors);
+    static_assert(kRows * kVectors % 4 == 0);
+    for (int i = 0; i < kRows * kVectors; i += 4) activate_few_by_lines<4>(stage.lines, near + i);
     unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
       constexpr int kRow = 2 * pair.value;
       F32 steps[2][kVectors];

@@ -65,24 +65,26 @@ __attribute__((noinline)) void activate_vectors(Activation activation, Vector* v
 
 // The rule of quant/requantize.h for int8 outputs. Lines are looked up after all places are in
 // memory, so that none waits for its own.
+template <int kVectors>
+inline __attribute__((always_inline)) void activate_few_by_lines(const ActivationLine* lines,
+                                                                 F32* values) {
+  std::int16_t places[kVectors][F32::kLanes];
+  unroll<kVectors>([&](auto v) MPE_UNROLLED { store_places(places[v.value], values[v.value]); });
+  asm volatile("" : "+m"(places));
+  F32 intercepts[kVectors];
+  F32 slopes[kVectors];
+  unroll<kVectors>([&](auto v) MPE_UNROLLED {
+    load_lines(lines, places[v.value], intercepts[v.value], slopes[v.value]);
+  });
+  unroll<kVectors>([&](auto v) MPE_UNROLLED {
+    values[v.value] = multiply_add(intercepts[v.value], slopes[v.value], values[v.value]);
+  });
+}
 __attribute__((noinline)) void activate_by_lines(const ActivationLine* lines, F32* values,
                                                  int count) {
-  const auto activate = [lines](F32* at, auto vectors) MPE_UNROLLED {
-    std::int16_t places[vectors.value][F32::kLanes];
-    unroll<vectors.value>([&](auto v) MPE_UNROLLED { store_places(places[v.value], at[v.value]); });
-    asm volatile("" : "+m"(places));
-    F32 intercepts[vectors.value];
-    F32 slopes[vectors.value];
-    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
-      load_lines(lines, places[v.value], intercepts[v.value], slopes[v.value]);
-    });
-    unroll<vectors.value>([&](auto v) MPE_UNROLLED {
-      at[v.value] = multiply_add(intercepts[v.value], slopes[v.value], at[v.value]);
-    });
-  };
-  for (; count >= 4; count -= 4, values += 4) activate(values, Index<4>{});
-  for (; count >= 2; count -= 2, values += 2) activate(values, Index<2>{});
-  if (count > 0) activate(values, Index<1>{});
+  for (; count >= 4; count -= 4, values += 4) activate_few_by_lines<4>(lines, values);
+  for (; count >= 2; count -= 2, values += 2) activate_few_by_lines<2>(lines, values);
+  if (count > 0) activate_few_by_lines<1>(lines, values);
 }
 
 // function(values, count) on a tile that stays in registers otherwise: only its copy has an
