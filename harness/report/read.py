@@ -11,6 +11,7 @@ from typing import Any
 from harness.measure.intervals import mean_time, percentile_intervals, speed_interval, why_no_interval
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome
 from harness.measure.statistics import drift, outliers
+from harness.report.backends import fallback_of
 from harness.report.comparison import compared_with_fp32, speed_of
 from harness.report.details import detailed
 from harness.report.limits import UNLIMITED, Limits
@@ -106,6 +107,7 @@ def _row(
     except ValueError as wrong:
         raise store.damaged(f"the accuracy of {spec.model} {spec.policy}: {wrong}") from None
     result = cell.result
+    profile = cache(lambda: store.layers(key))
     samples = [] if spec.emulated or status != "done" else store.samples_ns(key)
     return Row(
         **vars(spec),
@@ -116,7 +118,8 @@ def _row(
         accuracy=scores[metric] if metric else None,
         accuracy_metric=metric,
         predicted_fps=1e3 / result.predicted_ms if result.predicted_ms else None,
-        layers=store.layers(key) if layers else (),
+        fallback=fallback_of(spec.runtime, profile),
+        layers=profile() if layers else (),
         energy_mj=_millijoules(result),
         **_certainty(samples, result.rounds),
         **certainty,

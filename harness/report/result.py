@@ -36,6 +36,15 @@ class Details:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fallback:
+    """The operators of a cell that its runtime's preferred backend did not execute."""
+
+    backend: str  # that executed them
+    operators: Sequence[str]  # with their numbers, as in the table of layers
+    of: int  # the operators of all backends
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row(CellResult, CellSpec):
     """A cell: its specification, its result, and figures that a report derives from all rows. Intervals are
     at 95 %; `..._unavailable_reason` has the reason for a missing one."""
@@ -69,6 +78,7 @@ class Row(CellResult, CellSpec):
     pareto_optimal: bool = False
     speedup_vs_previous: float | None = None  # times as fast as the step before
     speedup_vs_first: float | None = None
+    fallback: Fallback | None = None  # None: no operator fell back, or the runtime does not tell
     layers: Sequence[LayerResult] = ()  # if requested
     rerun_command: str = ""  # measures the cell again, alone
     mean_time: MeanTime | None = None  # INTERNAL, like the next one

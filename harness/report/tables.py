@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.config.sweep import Build
 from harness.report import columns, table
+from harness.report.backends import backend_notes
 from harness.report.columns import Column
 from harness.report.notes import (
     cause_notes,
@@ -58,6 +59,7 @@ def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
         notes=[
             *notes,
             *instruction_notes(rows),
+            *backend_notes(rows),
             *general_notes(rows),
             *comparison_notes(rows),
             *cause_notes(rows),
@@ -82,7 +84,13 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
         rows=rows,
         style=_style,
         common=common,
-        notes=[*general_notes(rows), *comparison_notes(rows), *percentile_notes(rows), *cause_notes(rows)],
+        notes=[
+            *backend_notes(rows),
+            *general_notes(rows),
+            *comparison_notes(rows),
+            *percentile_notes(rows),
+            *cause_notes(rows),
+        ],
     )
 
 

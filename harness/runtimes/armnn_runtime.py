@@ -17,7 +17,7 @@ class ArmNnRuntime(PythonRuntime):
     formats = (TFLITE,)
     export = "tflite"
     has_profile = True
-    names_backends = True
+    fallback_backend = "CpuRef"
 
     def converted_name(self, path: Path) -> str:
         """Nothing is converted. Raises ConfigurationError for weights that Arm NN takes only beside inputs of

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from harness.runtimes.base import ModelFile
 
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv"})
+_QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv"})
 
 
 def with_outputs(model: ModelFile, folder: Path) -> ModelFile:

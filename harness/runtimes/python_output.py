@@ -17,7 +17,7 @@ from harness.text import brief
 
 _WORD = Annotated[str, Meta(pattern=r"\A[!-~]{1,64}\Z")]
 _PRECISIONS = {"float": "fp32", "float16": "fp16", "uint8": "int8", "int8": "int8"}
-_UNKNOWN = "unknown"
+UNKNOWN = "unknown"
 _FAILED = re.compile(r"^failed: (.*)", re.MULTILINE | re.DOTALL)
 
 
@@ -93,14 +93,14 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
 
 
 def _layer(index: int, operator: _Operator) -> LayerResult:
-    precision = _PRECISIONS.get(operator.computed, operator.computed or _UNKNOWN)
+    precision = _PRECISIONS.get(operator.computed, operator.computed or UNKNOWN)
     return LayerResult(
         index=index,
         type=operator.type,
         precision=precision,
         executed=precision,
-        isa=_UNKNOWN,
-        algorithm=operator.provider or _UNKNOWN,
+        isa=UNKNOWN,
+        algorithm=operator.provider or UNKNOWN,
         ns=operator.ns,
         conversion_ns=0,
         bytes=0,

@@ -47,7 +47,6 @@ class PythonRuntime(Runtime):
     name: ClassVar[str]
     session: ClassVar[str]  # the module in the program
     has_profile: ClassVar[bool] = False  # whether it tells the times of operators
-    names_backends: ClassVar[bool] = False  # whether it tells, too, which of several backends executed them
     options: Collection[str] = ("cores",)
 
     @cached_property
@@ -213,7 +212,7 @@ class PythonExecution(Execution):
         )
         words = ["--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)]
         # An emulator's times of operators say nothing about a board's. Their backends are the same.
-        if self.runtime.has_profile and (self.runtime.names_backends or not self.board.emulated):
+        if self.runtime.has_profile and (self.runtime.fallback_backend or not self.board.emulated):
             words += ["--profile", self.board.scratch("operators")]
             words += ["--profiled-runs", "1"] if self.board.emulated else []
         return self._command(words, asked, self.workload.threads)

@@ -507,21 +507,21 @@ def test_operators_of_a_profile_have_their_median_times() -> None:
     ]
 
 
-@pytest.mark.parametrize("names_backends", [False, True])
+@pytest.mark.parametrize("fallback_backend", ["", "CpuRef"])
 def test_operators_on_an_emulated_board_are_asked_for_their_backends_alone(
-    names_backends: bool,
+    fallback_backend: str,
     runtime: FakeRuntime,
     board: HostBoard,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FakeRuntime, "has_profile", True)
-    monkeypatch.setattr(FakeRuntime, "names_backends", names_backends)
+    monkeypatch.setattr(FakeRuntime, "fallback_backend", fallback_backend)
     started = execution(runtime, board, tmp_path, {})
     for emulated, asked in ((False, ["--profile"]), (True, ["--profile", "--profiled-runs"])):
         monkeypatch.setattr(HostBoard, "emulated", emulated)
         argv = started.bench(warmup=0, runs=1, min_seconds=0).argv
-        expected = [] if emulated and not names_backends else asked
+        expected = [] if emulated and not fallback_backend else asked
         assert [word for word in argv if word.startswith("--profile")] == expected
 
 
