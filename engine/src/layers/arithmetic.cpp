@@ -6,6 +6,7 @@
 #include <string>
 
 #include "layers/operation.h"
+#include "layers/pair_sum.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
@@ -19,6 +20,7 @@ class ArithmeticOperation final : public OperationWith<Arithmetic> {
   using OperationWith::OperationWith;
 
   void run(const LayerCall& call, const Workers& workers) const override {
+    if (adds_pair(call)) return sum_pair(call, workers);
     const Layer& layer = call.layer;
     for_value_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
       float results[kValueBlock];
@@ -38,9 +40,15 @@ class ArithmeticOperation final : public OperationWith<Arithmetic> {
     reference_arithmetic(parameters_, call);
   }
 
-  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+  bool runs_vectors(const LayerCall& call) const override {
+    return adds_pair(call) || converts_int8(call);
+  }
 
  private:
+  bool adds_pair(const LayerCall& call) const {
+    return parameters_ == Arithmetic::kAdd && sums_pair(call);
+  }
+
   // One loop for each operation.
   void compute_block(float* results, const float* others, int count) const {
     const auto loop = [=]<Arithmetic kOperation>() {
@@ -90,8 +98,9 @@ void read(const CfgSection& section, const Network& network, Layer& layer) {
 }
 
 template <Arithmetic kOperation>
-constexpr LayerType kType{
-    .read = read<kOperation>, .loops = Loops::kPlain, .inputs = InputsRule::kMany};
+constexpr LayerType kType{.read = read<kOperation>,
+                          .loops = kOperation == Arithmetic::kAdd ? Loops::kVectors : Loops::kPlain,
+                          .inputs = InputsRule::kMany};
 
 }  // namespace
 

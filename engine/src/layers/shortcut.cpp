@@ -8,10 +8,10 @@
 
 #include "io/text.h"
 #include "layers/operation.h"
+#include "layers/pair_sum.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/value_blocks.h"
-#include "quant/requantize.h"
 
 namespace mpe {
 namespace {
@@ -46,8 +46,7 @@ void add_strided(const LayerInput& input, const Shape& out, int channel, std::in
 class Shortcut final : public Operation {
  public:
   void run(const LayerCall& call, const Workers& workers) const override {
-    if (adds_one_pair(call)) return add_pair(call, workers);
-    if (workers.vectors != nullptr && adds_one_int8_pair(call)) return add_int8_pair(call, workers);
+    if (sums_pair(call)) return sum_pair(call, workers);
     const Layer& layer = call.layer;
     for_value_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
       float sums[kValueBlock];
@@ -70,73 +69,7 @@ class Shortcut final : public Operation {
   void run_reference(const LayerCall& call) const override { reference_shortcut(call); }
 
   bool runs_vectors(const LayerCall& call) const override {
-    return adds_one_pair(call) || converts_int8(call);
-  }
-
- private:
-  // Two maps of the output's shape and precision.
-  static bool adds_alike(const LayerCall& call) {
-    return call.inputs.size() == 2 && std::ranges::all_of(call.inputs, [&](const auto& input) {
-             return input.shape == call.layer.out &&
-                    input.tensor.precision == call.output.precision;
-           });
-  }
-  // Float or half, for which there is vector code.
-  static bool adds_one_pair(const LayerCall& call) {
-    return adds_alike(call) &&
-           (call.output.precision == Precision::kFp32 || call.output.precision == Precision::kFp16);
-  }
-  static bool adds_one_int8_pair(const LayerCall& call) {
-    return adds_alike(call) && call.output.precision == Precision::kInt8 &&
-           is_simple(call.layer.activation);
-  }
-
-  static void add_int8_pair(const LayerCall& call, const Workers& workers) {
-    const TensorView& a = call.inputs[0].tensor;
-    const TensorView& b = call.inputs[1].tensor;
-    const std::int64_t plane = call.layer.out.plane();
-    workers.pool.parallel_for(call.layer.out.channels, [&](int, int begin, int end) {
-      for (int channel = begin; channel < end;) {
-        const Quantization* const steps[] = {a.quantization, b.quantization,
-                                             call.output.quantization};
-        const bool alone = std::ranges::any_of(
-            steps, [](const Quantization* quantization) { return quantization->per_channel(); });
-        const int next = alone ? channel + 1 : end;
-        Int8Addition addition;
-        for (int i = 0; i < 2; ++i) {
-          const ScaleAndZero step = steps[i]->of(channel);
-          addition.scales[i] = step.scale;
-          addition.zero_points[i] = step.zero_point;
-        }
-        const ScaleAndZero sum = steps[2]->of(channel);
-        addition.inverse = inverse_scale(sum.scale);
-        addition.sum_zero_point = sum.zero_point;
-        addition.activation = call.layer.activation;
-        const std::int64_t first = channel * plane;
-        workers.vectors->add_bytes(static_cast<const std::int8_t*>(a.data) + first,
-                                   static_cast<const std::int8_t*>(b.data) + first,
-                                   static_cast<std::int8_t*>(call.output.data) + first,
-                                   (next - channel) * plane, addition);
-        channel = next;
-      }
-    });
-  }
-
-  static void add_pair(const LayerCall& call, const Workers& workers) {
-    const std::int64_t plane = call.layer.out.plane();
-    const auto add = [&]<typename T>(auto kernel, T* to) {
-      const auto* a = static_cast<const T*>(call.inputs[0].tensor.data);
-      const auto* b = static_cast<const T*>(call.inputs[1].tensor.data);
-      workers.pool.parallel_for(call.layer.out.channels, [&](int, int begin, int end) {
-        const std::int64_t first = begin * plane;
-        kernel(a + first, b + first, to + first, (end - begin) * plane, call.layer.activation);
-      });
-    };
-    if (call.output.precision == Precision::kFp32) {
-      add(workers.vectors->add_floats, static_cast<float*>(call.output.data));
-    } else {
-      add(workers.vectors->add_halves, static_cast<std::uint16_t*>(call.output.data));
-    }
+    return sums_pair(call) || converts_int8(call);
   }
 };
 

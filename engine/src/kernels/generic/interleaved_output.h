@@ -76,7 +76,8 @@ class InterleavedOutput {
       const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
       std::int8_t* output, std::int64_t plane) {
     F32 values[kRows * kVectors];
-    // Near its own register, not far from that of the stack, two vectors are stored at once.
+    // A register of its own: two vectors are stored at once only near an address in a register, and
+    // the stack's is far.
     F32* near = values;
     asm("" : "+r"(near));
     unroll<kRows>([&](auto r) MPE_UNROLLED {
