@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.report.result import Report
 
 _PROFILES = ("perfetto", "model-explorer", "netron")  # show layers
+_ON_ONNX = ("model-explorer", "netron")  # are for the nodes of an ONNX file
 _BINARY = ("parquet", "netron")  # are never printed
 _FORMATS = ("markdown", "html", "csv", "parquet", *_PROFILES)
 
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--onnx",
         type=Path,
         metavar="FILE",
-        help="with --format netron: file that `harness export` has written for the model",
+        help="with --format model-explorer or netron: file that `harness export` has written for the model",
     )
     parser.add_argument(
         "--cell",
@@ -91,9 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_files(arguments: argparse.Namespace) -> None:
     form = arguments.format
-    if (form == "netron") != (arguments.onnx is not None):
+    if (form in _ON_ONNX) != (arguments.onnx is not None):
+        users = " and ".join(_ON_ONNX)
         raise ConfigurationError(
-            "--format netron and --onnx need each other",
+            f"--format {form} needs --onnx" if form in _ON_ONNX else f"--onnx is for --format {users}",
             hint="Name the file that `harness export --format onnx` has written.",
         )
     if arguments.out is None:
@@ -142,7 +144,7 @@ def _content(report: Report, form: str, *, layers: bool, onnx: Path) -> bytes:
         "csv": lambda: csv_table(report, columns),
         "parquet": lambda: parquet_table(report, columns),
         "perfetto": lambda: trace(report),
-        "model-explorer": lambda: node_data(report),
+        "model-explorer": lambda: node_data(report, onnx),
         "netron": lambda: annotated(report, onnx),
     }
     return writers[form]()

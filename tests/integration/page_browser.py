@@ -26,7 +26,8 @@ def chromium() -> Iterator[Any]:
         pytest.skip("needs Chromium and its driver: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = programs[0]
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+    loopback = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # and no other address
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", loopback):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))

@@ -96,13 +96,13 @@ def test_names_are_text_in_csv(name: str) -> None:
 
 
 @given(name=NAMES)
-def test_names_are_text_in_json_of_viewers(name: str) -> None:
+def test_names_are_text_in_json_of_viewers(digits: Path, name: str) -> None:
     found = report(row(f"p{name}", layers=[layer()]))
     (process, *_) = json.loads(trace(found))["traceEvents"]
     assert process["args"]["name"] == one_paragraph(f"host digits p{one_paragraph(name)} 1 thread") or (
         process["args"]["name"].isprintable()
     )
-    assert json.loads(node_data(found))["name"].isprintable()
+    assert json.loads(node_data(found, digits))["name"].isprintable()
 
 
 def test_a_trace_has_the_layers_of_each_cell_one_after_the_other() -> None:
@@ -143,14 +143,16 @@ def of_digits(**more: Any) -> Report:
     return report(row(layers=layers, **more))
 
 
-def test_node_data_have_the_names_of_the_exported_tensors(digits: Path) -> None:
+def test_node_data_have_the_time_of_a_layer_at_its_last_node(digits: Path) -> None:
     import onnx
 
-    outputs = {name for node in onnx.load(digits).graph.node for name in node.output}
-    found = json.loads(node_data(of_digits()))
-    assert found["results"]["convolutional_0"] == {"value": 0.002}
+    names = [node.name for node in onnx.load(digits).graph.node]
+    found = json.loads(node_data(of_digits(), digits))["results"]
+    assert set(found) <= set(names)
     for index, kind in enumerate(KINDS):
-        assert {f"{kind}_{index}", f"head_{index}"} & outputs & set(found["results"])
+        of_layer = [name for name in names if name.startswith((f"{kind}_{index}/", f"{kind}_{index}:"))]
+        assert [name in found for name in of_layer] == [False] * (len(of_layer) - 1) + [True]
+        assert found[of_layer[-1]] == {"value": (2000 + index) / 1e6}
 
 
 def test_nodes_of_an_onnx_file_have_the_time_of_their_layer(digits: Path) -> None:
@@ -171,25 +173,29 @@ def test_nodes_of_an_onnx_file_have_the_time_of_their_layer(digits: Path) -> Non
 
 
 def test_another_file_than_the_exported_one_is_refused(digits: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no node has the name of a layer"):
-        annotated(report(row(layers=[layer(type="connected")])), digits)
+    for write in (annotated, node_data):
+        with pytest.raises(ConfigurationError, match="no node has the name of a layer"):
+            write(report(row(layers=[layer(type="connected")])), digits)
     (tmp_path / "x").write_bytes(b"\xff\xffnot ONNX")
     with pytest.raises(ConfigurationError, match="not an ONNX file"):
         annotated(of_digits(), tmp_path / "x")
 
 
-def test_node_data_are_those_of_one_cell(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", str(results), "--format", "model-explorer"]) == 2
+def test_node_data_are_those_of_one_cell(
+    results: Path, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--format", "model-explorer", "--onnx", str(digits)]
+    assert cli.main(["report", str(results), *words]) == 2
     assert '--cell "host m fp32 1 thread"' in capsys.readouterr().err
-    one = printed(results, "--format", "model-explorer", "--cell", "host m int8 1 thread", capsys=capsys)
+    one = printed(results, *words, "--cell", "host m int8 1 thread", capsys=capsys)
     assert json.loads(one)["name"] == "ms: host m int8 1 thread"
 
 
-@pytest.mark.parametrize("form", ["perfetto", "model-explorer"])
+@pytest.mark.parametrize("words", [["perfetto"], ["model-explorer", "--onnx", "x"]])
 def test_a_report_without_profiles_has_nothing_to_view(
-    results: Path, form: str, capsys: pytest.CaptureFixture[str]
+    results: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["report", str(results), "--format", form, "--cell", "failed"]) == 2
+    assert cli.main(["report", str(results), "--cell", "failed", "--format", *words]) == 2
     assert "no cell has the times of its layers" in capsys.readouterr().err
 
 
@@ -214,8 +220,9 @@ def test_a_report_is_written_to_a_file(results: Path, capsys: pytest.CaptureFixt
         (["--out", "x"], "--out needs --format"),
         (["--format", "table", "--out", "x"], "--out needs --format"),
         (["--format", "parquet"], "--format parquet writes a file"),
-        (["--format", "netron", "--out", "x"], "--format netron and --onnx need each other"),
-        (["--format", "csv", "--onnx", "x"], "--format netron and --onnx need each other"),
+        (["--format", "netron", "--out", "x"], "--format netron needs --onnx"),
+        (["--format", "model-explorer"], "--format model-explorer needs --onnx"),
+        (["--format", "csv", "--onnx", "x"], "--onnx is for --format model-explorer and netron"),
         (["--format", "netron", "--onnx", "x"], "--format netron writes a file"),
         (["--cell", "none such"], "no cell's name contains 'none such'"),
         (["--format", "csv", "--out", "/none/such/x.csv"], "cannot be written"),
