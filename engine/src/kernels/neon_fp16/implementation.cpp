@@ -1,8 +1,9 @@
 // Kernels for arm64 cores with half arithmetic (FEAT_FP16): twice as many lanes for fp16. Sums of
-// up to kHalfTerms products are formed in half, these are added up in float. A sum of n halves is
-// off by at most n 2^-12 of the sum of its terms' magnitudes, in the mean by a root of that: 3 %
-// and 0.3 % for the longest. Where one such sum is the whole of it, the bias is its first term and
-// a simple activation is computed in half as well, which adds at most 2^-11 of the output.
+// up to kHalfTerms products are formed in half, these are added in half up to the kernel's step of
+// depth, and the steps' sums in float. A sum of n halves is off by at most n 2^-12 of the sum of
+// its terms' magnitudes, in the mean by a root of that: 3 % and 0.3 % for the longest. Where one
+// step is the whole of it, the bias is the first term, and a simple activation is computed in half
+// as well, which adds at most 2^-11 of the output; SiLU adds 3.5 times as much (half_swish.h).
 // Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
 // transforms are computed in half: docs/performance.md has what that adds, and
 // winograd_convolution.cpp scales the weights so that nothing overflows.
@@ -16,6 +17,7 @@
 #include "kernels/generic/gemm.h"
 #include "kernels/generic/winograd.h"
 #include "kernels/neon/int8_elementwise.h"
+#include "kernels/neon_fp16/half_swish.h"
 
 namespace mpe {
 namespace {
@@ -67,6 +69,24 @@ template <bool kForHalf, typename I>
 inline void take_from(const ActivationGroup<kForHalf>& group, I i, F16& x) {
   const float16x4_t low = vcvt_f16_f32(group.vectors[2 * i.value].value);
   x = F16(vcvt_high_f16_f32(low, group.vectors[2 * i.value + 1].value));
+}
+
+// Sums in half have no digits that SiLU in half would lose. It is the commonest costly activation
+// and short, so not out of line.
+template <int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_costly_tile(Activation activation,
+                                                                F16 (&tile)[kRows][kVectors]) {
+  activate_copy(tile, [activation](F16* values, int count) MPE_UNROLLED {
+    if (activation != Activation::kSwish) return activate_vectors(activation, values, count);
+    constexpr int kCount = kRows * kVectors;
+    constexpr int kFew = kCount % 4 == 0 ? 4 : kCount % 2 == 0 ? 2 : 1;
+    for (int i = 0; i < kCount; i += kFew) {
+      float16x8_t few[kFew];
+      unroll<kFew>([&](auto v) MPE_UNROLLED { few[v.value] = values[i + v.value].value; });
+      swish_halves(few);
+      unroll<kFew>([&](auto v) MPE_UNROLLED { values[i + v.value].value = few[v.value]; });
+    }
+  });
 }
 
 inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
@@ -124,47 +144,63 @@ struct Fp16Product {
   static void accumulate(const std::uint16_t* panel, const std::uint16_t* weights, int units,
                          Tile* tile, bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
-    for (int begin = 0; begin < units; begin += kHalfTerms) {
-      const int left = units - begin;
-      const int terms = left < kHalfTerms ? left : kHalfTerms;
-      F16 sums[kRows][kUsed];
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = F16(0.0F); });
+    F16 sums[kRows][kUsed];
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = F16(0.0F); });
+    });
+    add_runs<kUsed>(sums, panel, weights, units, panel_stride);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
+               fresh);
       });
-      add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
-      panel += static_cast<std::int64_t>(terms) * panel_stride;
-      weights += terms * kRows;
-      const bool starts = fresh && begin == 0;
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
-                 starts);
-        });
-      });
-    }
+    });
   }
 
-  // Few terms: bias, sums and activation in half. More: the sums of all but the last of them wait
-  // in float.
+  // Bias, sums and activation in half.
   template <int kUsed>
   static void convolve_tile(const std::uint16_t* panel, std::int64_t panel_stride,
                             const std::uint16_t* weights, int units, const OutputStage& stage,
                             int channel, int rows, std::uint16_t* output, std::int64_t pixels) {
-    if (units > kHalfTerms) {
-      return convolve_deep_tile<kUsed>(panel, panel_stride, weights, units, stage, channel, rows,
-                                       output, pixels);
-    }
     F16 sums[kRows][kUsed];
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       const F16 bias(stage.bias[channel + r.value]);
       unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
     });
-    add_terms<kUsed>(sums, panel, weights, units, panel_stride);
+    add_runs<kUsed>(sums, panel, weights, units, panel_stride);
     activate_all(stage.activation, sums);
     store_rows(sums, rows, output, pixels);
   }
 
  private:
+  // Runs of kHalfTerms. The registers hold one run's sums, the earlier ones wait in memory.
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void add_runs(F16 (&sums)[kRows][kUsed],
+                                                             const std::uint16_t* panel,
+                                                             const std::uint16_t* weights,
+                                                             int units, std::int64_t panel_stride) {
+    int terms = units < kHalfTerms ? units : kHalfTerms;
+    add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
+    for (int left = units - terms; left > 0; left -= terms) {
+      panel += terms * panel_stride;
+      weights += terms * kRows;
+      terms = left < kHalfTerms ? left : kHalfTerms;
+      F16 earlier[kRows][kUsed];
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          earlier[r.value][v.value] = sums[r.value][v.value];
+          sums[r.value][v.value] = F16(0.0F);
+        });
+      });
+      add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          sums[r.value][v.value] = earlier[r.value][v.value] + sums[r.value][v.value];
+        });
+      });
+    }
+  }
+
   template <int kUsed>
   static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kRows][kUsed],
                                                               const std::uint16_t* panel,
@@ -181,35 +217,6 @@ struct Fp16Product {
           float16x8_t& sum = sums[r.value][v.value].value;
           sum = vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
         });
-      });
-    }
-  }
-
-  template <int kUsed>
-  static void convolve_deep_tile(const std::uint16_t* panel, std::int64_t panel_stride,
-                                 const std::uint16_t* weights, int units, const OutputStage& stage,
-                                 int channel, int rows, std::uint16_t* output,
-                                 std::int64_t pixels) {
-    constexpr int kStride = kUsed * kLanes;
-    alignas(64) float tile[kRows * kStride];
-    accumulate<kUsed>(panel, weights, units, tile, true, static_cast<int>(panel_stride), kStride);
-    const bool simple = is_simple(stage.activation);
-    F32 values[kRows][2 * kUsed];
-    for (int r = 0; r < rows; ++r) {
-      const F32 bias(stage.bias[channel + r]);
-      F32 sums[1][2 * kUsed];
-      unroll<2 * kUsed>([&](auto v) MPE_UNROLLED {
-        sums[0][v.value] = F32::load(tile + r * kStride + v.value * F32::kLanes) + bias;
-      });
-      if (simple) activate_all(stage.activation, sums);
-      unroll<2 * kUsed>([&](auto v) MPE_UNROLLED { values[r][v.value] = sums[0][v.value]; });
-    }
-    if (!simple) activate_vectors<F32, true>(stage.activation, values[0], rows * 2 * kUsed);
-    for (int r = 0; r < rows; ++r) {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        const float16x4_t low = vcvt_f16_f32(values[r][2 * v.value].value);
-        store(output + r * pixels + v.value * kLanes,
-              F16(vcvt_high_f16_f32(low, values[r][2 * v.value + 1].value)));
       });
     }
   }
