@@ -5,9 +5,9 @@ A program of its own, which imports nothing of harness: TensorFlow takes seconds
     tensorflow_program.py saved-model|float|float16|dynamic|integer MODEL FOLDER [PICTURES]
 
 PICTURES, .npy: float32 [n, channels, height, width], are those on which `integer` records ranges.
-It writes FOLDER/model, a folder, or FOLDER/model.tflite. If it cannot express an operator, it writes
-FOLDER/refused.json with `message` and `node`, the operator's name. Everything else that goes wrong ends it
-with an exception.
+It writes FOLDER/model, a folder, whose assets.extra/signature.json names the graph's tensors, or
+FOLDER/model.tflite. If it cannot express an operator, it writes FOLDER/refused.json with `message` and
+`node`, the operator's name. Everything else that goes wrong ends it with an exception.
 """
 
 from __future__ import annotations
@@ -37,9 +37,27 @@ def main(kind: str, model: Path, folder: Path, pictures: Path | None = None) -> 
         module = tf.Module()
         module.function = function
         tf.saved_model.save(module, str(folder / "model"), signatures={"serving_default": function})
+        extra = folder / "model" / "assets.extra"  # TensorFlow leaves what is in it to others
+        extra.mkdir()
+        (extra / "signature.json").write_text(json.dumps(_signature(folder / "model")), encoding="utf-8")
     else:
         (folder / "model.tflite").write_bytes(_lite(kind, graph, function, pictures))
     return 0
+
+
+def _signature(model: Path) -> dict[str, list[dict[str, Any]]]:
+    """The tensors of the graph by the names of inputs and outputs, for programs without protocol buffers."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    document = saved_model_pb2.SavedModel.FromString((model / "saved_model.pb").read_bytes())
+    signature = document.meta_graphs[0].signature_def["serving_default"]
+    return {
+        key: [
+            {"name": name, "tensor": info.name, "shape": [size.size for size in info.tensor_shape.dim]}
+            for name, info in sorted(tensors.items())
+        ]
+        for key, tensors in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }
 
 
 def _function(graph: Any) -> Any:
