@@ -10,4 +10,5 @@ RUNTIMES = {  # name: module and class, imported when a sweep uses it
     "ncnn": "harness.runtimes.ncnn_runtime:NcnnRuntime",
     "onnxruntime": "harness.runtimes.onnxruntime_runtime:OnnxRuntime",
     "openvino": "harness.runtimes.openvino_runtime:OpenVinoRuntime",
+    "tensorflow": "harness.runtimes.tensorflow_runtime:TensorFlowRuntime",
 }

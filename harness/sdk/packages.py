@@ -65,20 +65,19 @@ class Packages:
     def fitting(self, python: Python) -> tuple[WheelPin | DebPin, ...]:
         """The packages for an interpreter. Raises TargetMismatchError without them or with an older glibc."""
         pins: tuple[WheelPin | DebPin, ...] = (*self.debs, *self.wheels)
-        runtime = pins[0].package
+        runtime = _named(pins[0], self)
         kind = "Debian package" if self.debs else "wheel"
         found = [pin for pin in pins if pin.python == python.version and pin.machine == python.machine]
-        if not any(pin.package == runtime for pin in found):
+        if not any(pin.package == pins[0].package for pin in found):
             known = sorted({f"{pin.python} ({pin.machine})" for pin in self.debs or self.wheels})
             raise TargetMismatchError(
-                f"{runtime} {self.version} has no pinned {kind} for Python {python.version} "
-                f"on {python.machine}",
+                f"{runtime} has no pinned {kind} for Python {python.version} on {python.machine}",
                 hint=f"There are {kind}s for {', '.join(known)}.",
             )
         needed = max((pin.glibc for pin in found), key=version_key)
         if not python.glibc or version_key(python.glibc) < version_key(needed):
             raise TargetMismatchError(
-                f"{runtime} {self.version} needs glibc {needed}, and the board has {python.glibc or 'none'}",
+                f"{runtime} needs glibc {needed}, and the board has {python.glibc or 'none'}",
                 hint="An older version of the runtime may fit: change its file in toolchains/runtimes.",
             )
         return tuple(found)
@@ -126,7 +125,8 @@ def archive_for(packages: Packages, python: Python) -> Path:
     Raises TargetMismatchError as `fitting` does, and BuildError if a wheel cannot be fetched or is damaged.
     """
     pins = packages.fitting(python)
-    name = f"{pins[0].package}-{packages.version}-python{python.version}-{python.machine}"
+    first = _named(pins[0], packages).replace(" ", "-")
+    name = f"{first}-python{python.version}-{python.machine}"
     key = hashlib.sha256(repr(("packages 1", pins, packages.without)).encode()).hexdigest()[:12]
     folder = sdk_directory() / f"{name}-{key}"
     with exclusive(sdk_directory() / "packages.lock", "another download of packages"):
@@ -137,6 +137,11 @@ def archive_for(packages: Packages, python: Python) -> Path:
             except OSError as error:
                 raise BuildError(f"{error.filename or folder}: {error.strerror or error}") from error
     return folder / f"{name}.zip"
+
+
+def _named(pin: WheelPin | DebPin, packages: Packages) -> str:
+    """A package with its version: a Debian package has the runtime's."""
+    return f"{pin.package} {pin.version if isinstance(pin, WheelPin) else packages.version}"
 
 
 def _fill(archive: Path, pins: Sequence[WheelPin | DebPin], without: Sequence[str]) -> None:

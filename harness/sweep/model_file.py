@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import zipfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from harness.exporting.outputs import Output, outputs_of
 from harness.exporting.precision_plan import plan_precisions
 from harness.file_digest import file_digest
 from harness.runtimes.base import ModelFile, Runtime
+from harness.sdk.packages import add_file
 from harness.temporary import fresh_folder
 from harness.text import printable
 
@@ -104,6 +107,16 @@ def _export(
     )
     with fresh_folder(folder) as made:
         export_model(exported, format_name, made)
+        _pack(made)
+
+
+def _pack(folder: Path) -> None:
+    """Makes an export that is a folder one file: a board gets files, and a cell's key has a file's hash."""
+    for export in [path for path in folder.iterdir() if path.is_dir()]:
+        with zipfile.ZipFile(folder / f"{export.name}.zip", "w") as archive:
+            for path in sorted(each for each in export.rglob("*") if each.is_file()):
+                add_file(archive, path, path.relative_to(export).as_posix())
+        shutil.rmtree(export)
 
 
 @cache

@@ -17,6 +17,7 @@ from tiny_sweep import query, run
 
 from harness.accuracy.executor import FileExecutor
 from harness.boards.emulated import EmulatedBoard
+from harness.boards.host import HostBoard
 from harness.boards.ssh.board import SshBoard
 from harness.config.darknet_cfg import parse_cfg
 from harness.config.policy import BUILT_IN, applied
@@ -64,19 +65,23 @@ def test_outputs_are_those_that_were_recorded(name: str, runtime: str, shared_da
             assert np.abs(rows - golden).max() <= 1e-5 * np.abs(golden).max()
 
 
-@pytest.mark.engine
-@pytest.mark.parametrize(("policy", "tolerance"), [("fp32", 1e-5), ("int8", 0.1)])
-def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
-    policy: str, tolerance: float, host_engine: HostEngine, tmp_path: Path
-) -> None:
-    pytest.importorskip("tensorflow")
-    model = Model(
+def digits() -> Model:
+    return Model(
         name="digits",
         cfg=DIGITS / "digits.cfg",
         weights=DIGITS / "digits.weights",
         calibration=Calibration(dataset=DIGITS / "calibration", images=16),
         resize="stretch",
     )
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("policy", "tolerance"), [("fp32", 1e-5), ("int8", 0.1)])
+def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
+    policy: str, tolerance: float, host_engine: HostEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow")
+    model = digits()
     variant = Variant(model=model, policy=policy, cfg=applied(BUILT_IN[policy], model.network))
     cfg, pictures = tmp_path / "digits.cfg", tmp_path / "pictures.npy"
     cfg.write_text(variant.cfg.text)
@@ -104,6 +109,39 @@ def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
         if operator.name not in ("QUANTIZE", "DEQUANTIZE")
     }
     assert computed == {"int8" if policy == "int8" else "float32"}
+
+
+@pytest.mark.engine
+def test_tensorflows_library_computes_the_heads_of_the_engine(
+    host_engine: HostEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow")
+    model = digits()
+    variant = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
+    runtime = find_runtime("tensorflow")
+    file = exported_file(runtime.export, variant, model.cfg, None, tmp_path)
+    images = np.random.default_rng(4).random((2, 3, 128, 128), np.float32)
+    expected = host_engine.forward(model.cfg, model.weights, images, EngineOptions()).heads
+    executor = FileExecutor(runtime=runtime, file=file, options=Options(), engine=host_engine)
+    heads = executor.forward(model.cfg, model.weights, images, EngineOptions()).heads
+    for layer in (15, 22):
+        np.testing.assert_allclose(heads[layer].reshape(expected[layer].shape), expected[layer], atol=1e-3)
+
+    target = load_target("host")
+    files = Files(
+        program=runtime.prepare(target, Build()).path,
+        cfg=model.cfg,
+        weights=model.weights,
+        model=file.path,
+        libraries=runtime.libraries(target, Options()),
+    )
+    with HostBoard(target) as board:
+        paths = board.deploy(runtime.deployed_files(files, board))
+        execution = runtime.execution(board, paths, {}, Workload(network=model.network, threads=1))
+        # It fails if more threads than asked for work at a time.
+        result = run_command(board, execution.bench(warmup=1, runs=3, min_seconds=0.3), 60)
+    assert result.threads == 1
+    assert len(result.samples_ns) >= 3
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from harness.sdk.packages import UNPACKED, Packages, Python, read_packages
 from harness.sdk.wheels import WheelPin
 
 SHARED = [name for name in RUNTIMES if isinstance(find_runtime(name), PythonRuntime)]
-FROM_WHEELS = [name for name in SHARED if not read_packages(name).debs]
+FROM_WHEELS = [name for name in SHARED if name != "tensorflow" and not read_packages(name).debs]
 NETWORK = parse_cfg("[net]\nwidth=5\nheight=4\nchannels=3\n[convolutional]\nfilters=1\nsize=1\n", "net.cfg")
 WORKLOAD = Workload(network=NETWORK)
 
