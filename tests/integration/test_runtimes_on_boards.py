@@ -22,12 +22,13 @@ from harness.boards.ssh.board import SshBoard
 from harness.config.darknet_cfg import parse_cfg
 from harness.config.policy import BUILT_IN, applied
 from harness.config.sweep import Build, Calibration, Model, Options, Variant
-from harness.config.targets import load_target
+from harness.config.targets import Target, load_target
 from harness.images.availability import emulation_missing
 from harness.importing.tflite_file import read_flat_model
 from harness.measure.rounds import run_command
+from harness.prediction.engine_run import profile_command
 from harness.qemu.profiler import profiling_missing
-from harness.runtimes.base import Files, ModelFile, Workload, find_runtime
+from harness.runtimes.base import Files, ModelFile, Runtime, Workload, find_runtime
 from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.sdk.packages import UNPACKED
 from harness.sweep.evaluation import write_calibration_pictures
@@ -111,15 +112,28 @@ def test_heads_of_an_export_to_tensorflow_lite_are_the_engines(
     assert computed == {"int8" if policy == "int8" else "float32"}
 
 
+def exported_digits(model: Model, runtime: Runtime, folder: Path) -> ModelFile:
+    variant = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
+    return exported_file(runtime.export, variant, model.cfg, None, folder)
+
+
+def files_of(model: Model, runtime: Runtime, file: ModelFile, target: Target) -> Files:
+    return Files(
+        program=runtime.prepare(target, Build()).path,
+        cfg=model.cfg,
+        weights=model.weights,
+        model=file.path,
+        libraries=runtime.libraries(target, Options()),
+    )
+
+
 @pytest.mark.engine
 def test_tensorflows_library_computes_the_heads_of_the_engine(
     host_engine: HostEngine, tmp_path: Path
 ) -> None:
     pytest.importorskip("tensorflow")
-    model = digits()
-    variant = Variant(model=model, policy="fp32", cfg=applied(BUILT_IN["fp32"], model.network))
-    runtime = find_runtime("tensorflow")
-    file = exported_file(runtime.export, variant, model.cfg, None, tmp_path)
+    model, runtime = digits(), find_runtime("tensorflow")
+    file = exported_digits(model, runtime, tmp_path)
     images = np.random.default_rng(4).random((2, 3, 128, 128), np.float32)
     expected = host_engine.forward(model.cfg, model.weights, images, EngineOptions()).heads
     executor = FileExecutor(runtime=runtime, file=file, options=Options(), engine=host_engine)
@@ -128,13 +142,7 @@ def test_tensorflows_library_computes_the_heads_of_the_engine(
         np.testing.assert_allclose(heads[layer].reshape(expected[layer].shape), expected[layer], atol=1e-3)
 
     target = load_target("host")
-    files = Files(
-        program=runtime.prepare(target, Build()).path,
-        cfg=model.cfg,
-        weights=model.weights,
-        model=file.path,
-        libraries=runtime.libraries(target, Options()),
-    )
+    files = files_of(model, runtime, file, target)
     with HostBoard(target) as board:
         paths = board.deploy(runtime.deployed_files(files, board))
         execution = runtime.execution(board, paths, {}, Workload(network=model.network, threads=1))
@@ -218,6 +226,28 @@ def test_arm_nn_runs_an_int8_model_and_names_its_backends(shared_data: Path) -> 
     assert len(result.samples_ns) == 1
     found = [(layer.type, layer.algorithm) for layer in result.layers]
     assert found.count(("Convolution2d", "CpuAcc")) == 9
+
+
+@pytest.mark.emulation
+def test_a_profiler_of_a_board_counts_tensorflows_work(tmp_path: Path) -> None:
+    """It counts the thread that asks: in a pool's thread, an inference would look almost free."""
+    if missing := [*emulation_missing(), *profiling_missing()]:
+        pytest.skip("; ".join(missing))
+    pytest.importorskip("tensorflow")
+    model, runtime, target = digits(), find_runtime("tensorflow"), load_target("pi4")
+    file = exported_digits(model, runtime, tmp_path)
+    files = files_of(model, runtime, file, target)
+    with EmulatedBoard(target) as board:
+        paths = board.deploy(runtime.deployed_files(files, board))
+        command = runtime.execution(board, paths, {}, Workload(network=model.network)).marked_bench(
+            profile=True
+        )
+        assert command is not None
+        profiled = profile_command(board, command, 200)
+    assert profiled is not None
+    profile, result = profiled
+    assert len(result.samples_ns) == 1
+    assert profile.instructions > 1e7
 
 
 SWEEP = """\
