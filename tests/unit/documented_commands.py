@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (*sorted(REPOSITORY.glob("*.md")), *sorted(REPOSITORY.glob("docs/*.md")))
 
@@ -14,6 +16,17 @@ PAGES = (*sorted(REPOSITORY.glob("*.md")), *sorted(REPOSITORY.glob("docs/*.md"))
 def blocks(text: str, language: str) -> list[str]:
     """The fenced blocks of a page in a language."""
     return re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+
+
+def scripts(page: Path) -> list[str]:
+    """The `sh` blocks of a page, and the steps of its workflows."""
+    text = page.read_text(encoding="utf-8")
+    found = blocks(text, "sh")
+    for block in blocks(text, "yaml"):
+        document = yaml.safe_load(block)
+        jobs = document.get("jobs", {}) if isinstance(document, dict) else {}
+        found += [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    return found
 
 
 def commands(script: str) -> Iterator[list[str]]:

@@ -8,22 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from documented_commands import PAGES, arguments_of_harness, blocks, commands
+from documented_commands import PAGES, arguments_of_harness, blocks, commands, scripts
 from jsonschema import Draft202012Validator
 
 from harness import cli
 from harness.commands.schema import schema_of
-
-
-def scripts(page: Path) -> list[str]:
-    """The `sh` blocks of a page, and the steps of its workflows."""
-    text = page.read_text(encoding="utf-8")
-    found = blocks(text, "sh")
-    for block in blocks(text, "yaml"):
-        document = yaml.safe_load(block)
-        jobs = document.get("jobs", {}) if isinstance(document, dict) else {}
-        found += [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-    return found
 
 
 def parse(arguments: list[str]) -> None:
