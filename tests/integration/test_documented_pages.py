@@ -80,16 +80,21 @@ def as_run(page: Path, script: str) -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """`harness`, `python` and `pip` are those of these tests, and pip asks no index."""
+    """`harness`, `python` and `pip` are those of these tests. A block's own `pip` asks no index."""
     programs = tmp_path_factory.mktemp("bin")
-    for name, words in {"harness": "-m harness", "python": "", "pip": "-m pip"}.items():
+    python = shlex.quote(sys.executable)
+    commands = {
+        "harness": f"{python} -m harness",
+        "python": python,
+        "pip": f"env PIP_NO_INDEX=1 {python} -m pip",
+    }
+    for name, words in commands.items():
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
     return os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
-        "PIP_NO_INDEX": "1",
     }
 
 
