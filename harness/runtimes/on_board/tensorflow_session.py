@@ -34,7 +34,6 @@ class _Output(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "TF_Version": (c_char_p, []),
     "TF_NewStatus": (c_void_p, []),
-    "TF_DeleteStatus": (None, [c_void_p]),
     "TF_GetCode": (c_int, [c_void_p]),
     "TF_Message": (c_char_p, [c_void_p]),
     "TF_NewGraph": (c_void_p, []),
