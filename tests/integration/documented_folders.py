@@ -44,27 +44,27 @@ PROTOCOL = {"rounds": 2, "warmup": 1, "runs": 4, "min_seconds": 0}
 
 
 @dataclass(frozen=True)
-class Desk:
-    """A page's folder, with what fills it."""
+class PageFolder:
+    """A page's working folder, with what fills it."""
 
-    folder: Path
+    path: Path
     environment: Mapping[str, str]
     text: str  # of the page
     board: Callable[[], Server]
 
     def harness(self, *words: str) -> None:
-        """Runs a command that the page does not show. Measured commands may end with a verdict."""
-        subprocess.run(["harness", *words, "--quiet"], cwd=self.folder, env=self.environment, check=True)
+        """Runs a command that the page does not show."""
+        subprocess.run(["harness", *words, "--quiet"], cwd=self.path, env=self.environment, check=True)
 
     def write(self, name: str, content: object) -> None:
         """A file of text or, of anything else, of JSON, which is YAML."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
 
     def link(self, name: str) -> None:
         """A part of the checkout."""
-        (self.folder / name).symlink_to(REPOSITORY / name)
+        (self.path / name).symlink_to(REPOSITORY / name)
 
     def yaml_with(self, words: str) -> str:
         """The page's `yaml` block with these words."""
@@ -75,21 +75,21 @@ class Desk:
         """The detector that ships, as ONNX files."""
         self.harness("export", *digits(), "--format", "onnx", "--out", "exported")
         for name in names:
-            shutil.copy(self.folder / "exported" / "digits.onnx", self.folder / name)
+            shutil.copy(self.path / "exported" / "digits.onnx", self.path / name)
 
     def pictures(self, name: str, first: int = 0) -> None:
         """A few of its pictures, with labels."""
         for kind in ("images", "labels"):
-            (self.folder / name / kind).mkdir(parents=True)
+            (self.path / name / kind).mkdir(parents=True)
             for file in sorted((DIGITS / "data" / kind).iterdir())[first : first + PICTURES]:
-                shutil.copy(file, self.folder / name / kind)
+                shutil.copy(file, self.path / name / kind)
 
     def tiny(self, sweep: Mapping[str, Any]) -> None:
         """sweep.yaml of the tiny network; `sweep` replaces keys."""
         files = {"cfg": "tiny.cfg", "weights": "tiny.weights", "dataset": "data"}
         model = {"name": "tiny", "calibration": {"images": 4}, **files}
         whole: dict[str, Any] = {"models": [model], "policies": ["fp32", "int8"], "targets": ["host"]}
-        write_tiny_sweep(self.folder, json.dumps(whole | {"protocol": PROTOCOL} | dict(sweep)))
+        write_tiny_sweep(self.path, json.dumps(whole | {"protocol": PROTOCOL} | dict(sweep)))
 
     def small_cfg(self, name: str, changes: Mapping[str, Any]) -> None:
         """cfg/ with the tiny network in the place of large ones, and keys of a sweep changed."""
@@ -103,123 +103,124 @@ def digits() -> tuple[str, ...]:
     return ("--cfg", str(DIGITS / "digits.cfg"), "--weights", str(DIGITS / "digits.weights"))
 
 
-def contributing(desk: Desk) -> None:
-    desk.write("orangepi5.yaml", desk.yaml_with("# orangepi5.yaml"))
+def contributing(folder: PageFolder) -> None:
+    folder.write("orangepi5.yaml", folder.yaml_with("# orangepi5.yaml"))
 
 
-def ablation(desk: Desk) -> None:
+def ablation(folder: PageFolder) -> None:
     protocol = {"rounds": 1, "warmup": 0, "runs": 1, "min_seconds": 0}
-    desk.small_cfg("ablation.yaml", {"protocol": protocol})
+    folder.small_cfg("ablation.yaml", {"protocol": protocol})
 
 
-def advise(desk: Desk) -> None:
-    desk.detector("yolox_nano.onnx")
-    desk.pictures("coco")
+def advise(folder: PageFolder) -> None:
+    folder.detector("yolox_nano.onnx")
+    folder.pictures("coco")
 
 
-def compare(desk: Desk) -> None:
+def compare(folder: PageFolder) -> None:
     protocol = PROTOCOL | {"rounds": 3}
+    # The page compares with AVX2. Every machine can run the plain loops.
     for name, options in (("before", {}), ("avx2", {"isa": "reference"})):
-        shutil.rmtree(desk.folder / "data", ignore_errors=True)
-        desk.tiny({"protocol": protocol} | ({"options": [options]} if options else {}))
-        desk.harness("run", "--matrix", "sweep.yaml", "--results", f"results/{name}")
+        shutil.rmtree(folder.path / "data", ignore_errors=True)
+        folder.tiny({"protocol": protocol} | ({"options": [options]} if options else {}))
+        folder.harness("run", "--matrix", "sweep.yaml", "--results", f"results/{name}")
 
 
-def export(desk: Desk) -> None:
+def export(folder: PageFolder) -> None:
     for suffix in ("cfg", "weights"):
-        shutil.copy(DIGITS / f"digits.{suffix}", desk.folder / f"yolo.{suffix}")
-    shutil.copy(DIGITS / "digits.calibration.json", desk.folder / "ranges.json")
+        shutil.copy(DIGITS / f"digits.{suffix}", folder.path / f"yolo.{suffix}")
+    shutil.copy(DIGITS / "digits.calibration.json", folder.path / "ranges.json")
 
 
-def github_actions(desk: Desk) -> None:
+def github_actions(folder: PageFolder) -> None:
     for name in ("before", "after"):
-        desk.write(f"{name}/speed.yaml", desk.yaml_with("detector.onnx"))
-        desk.detector(f"{name}/detector.onnx")
+        folder.write(f"{name}/speed.yaml", folder.yaml_with("detector.onnx"))
+        folder.detector(f"{name}/detector.onnx")
 
 
-def history(desk: Desk) -> None:
+def history(folder: PageFolder) -> None:
     """Four runs, the fewest in which a step can be found, in a repository with a commit."""
-    desk.tiny({"policies": ["fp32"]})
+    folder.tiny({"policies": ["fp32"]})
     for run in range(4):
-        desk.harness("run", "--matrix", "sweep.yaml", "--results", f"results/{run}")
+        folder.harness("run", "--matrix", "sweep.yaml", "--results", f"results/{run}")
     identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
     for words in (("init", "--quiet"), (*identity, "commit", "--quiet", "--allow-empty", "-m", "tests: run")):
-        subprocess.run(["git", *words], cwd=desk.folder, check=True)
+        subprocess.run(["git", *words], cwd=folder.path, check=True)
 
 
-def import_(desk: Desk) -> None:
-    desk.detector("yolov8n.onnx")
-    desk.write("classifier.cfg", CLASSIFIER)
+def import_(folder: PageFolder) -> None:
+    folder.detector("yolov8n.onnx")
+    folder.write("classifier.cfg", CLASSIFIER)
     weights = 3 * 4 * 9 + 4 + 4 * 10 + 10
     header = 16  # bytes of a file of version 0.0.0
-    (desk.folder / "classifier.weights").write_bytes(bytes(header + 4 * weights))
+    (folder.path / "classifier.weights").write_bytes(bytes(header + 4 * weights))
     words = ("--cfg", "classifier.cfg", "--weights", "classifier.weights")
-    desk.harness("export", *words, "--format", "onnx", "--out", ".")
+    folder.harness("export", *words, "--format", "onnx", "--out", ".")
 
 
-def performance(desk: Desk) -> None:
+def performance(folder: PageFolder) -> None:
     changes = {"targets": ["host", "pi4"], "protocol": PROTOCOL}
-    desk.small_cfg("performance.yaml", changes)
-    desk.tiny({})
-    (desk.folder / "tiny.weights").rename(desk.folder / "yolov3-tiny.weights")
-    desk.link("tools")
+    folder.small_cfg("performance.yaml", changes)
+    folder.tiny({})
+    (folder.path / "tiny.weights").rename(folder.path / "yolov3-tiny.weights")
+    folder.link("tools")
 
 
-def prediction(desk: Desk) -> None:
-    desk.link("cfg")
+def prediction(folder: PageFolder) -> None:
+    folder.link("cfg")
     pi4 = (REPOSITORY / "toolchains" / "targets" / "pi4.yaml").read_text(encoding="utf-8")
     without_coefficients = pi4[: pi4.index("  coefficients:")]
-    desk.write("my-board.yaml", re.sub(r"^aliases:.*\n", "", without_coefficients, flags=re.MULTILINE))
-    desk.write("boards.yaml", {"boards": [board_entry(desk.board(), target="my-board.yaml")]})
+    folder.write("my-board.yaml", re.sub(r"^aliases:.*\n", "", without_coefficients, flags=re.MULTILINE))
+    folder.write("boards.yaml", {"boards": [board_entry(folder.board(), target="my-board.yaml")]})
     policies = ["fp32", "fp16", {"name": "dynamic", "default": "int8", "quantize": 1}]
     sweep = {"policies": [*policies, "int8"], "targets": ["./my-board.yaml"], "threads": [1, 4]}
-    desk.tiny(sweep)
+    folder.tiny(sweep)
 
 
-def repair(desk: Desk) -> None:
-    desk.detector("yolox_nano.onnx")
-    desk.pictures("coco")
-    desk.pictures("others", PICTURES)
+def repair(folder: PageFolder) -> None:
+    folder.detector("yolox_nano.onnx")
+    folder.pictures("coco")
+    folder.pictures("others", PICTURES)
 
 
-def sensitivity(desk: Desk) -> None:
-    desk.detector("FastestDet.onnx")
-    desk.pictures("coco-val128")
+def sensitivity(folder: PageFolder) -> None:
+    folder.detector("FastestDet.onnx")
+    folder.pictures("coco-val128")
 
 
-def tutorial(desk: Desk) -> None:
+def tutorial(folder: PageFolder) -> None:
     """After its calibration, which another test makes."""
-    desk.link("cfg")
-    shutil.copy(DIGITS / "digits.calibration.json", desk.folder / "digits.json")
-    sweep = yaml.safe_load(desk.yaml_with("policies:"))
-    desk.write("first.yaml", sweep | {"targets": ["host", "pi4"]})
-    address = desk.board().address
-    entry = yaml.safe_load(desk.yaml_with("boards:"))["boards"][0]
-    known = desk.folder / "known_hosts"
-    host_key = (desk.board().folder / "host.pub").read_text()
+    folder.link("cfg")
+    shutil.copy(DIGITS / "digits.calibration.json", folder.path / "digits.json")
+    sweep = yaml.safe_load(folder.yaml_with("policies:"))
+    folder.write("first.yaml", sweep | {"targets": ["host", "pi4"]})
+    address = folder.board().address
+    entry = yaml.safe_load(folder.yaml_with("boards:"))["boards"][0]
+    known = folder.path / "known_hosts"
+    host_key = (folder.board().folder / "host.pub").read_text()
     known.write_text(f"[{address.host}]:{address.port} {host_key}")
     entry |= {"host": address.host, "port": address.port, "user": address.user, "key": str(address.key)}
     entry |= {"known_hosts": str(known), "folder": address.folder}
-    desk.write("boards.yaml", {"boards": [entry]})
+    folder.write("boards.yaml", {"boards": [entry]})
 
 
-def viewers(desk: Desk) -> None:
+def viewers(folder: PageFolder) -> None:
     """The first sweep's results, of two policies on this machine."""
-    desk.link("cfg")
+    folder.link("cfg")
     whole = yaml.safe_load((REPOSITORY / "cfg" / "sweeps" / "quickstart.yaml").read_text(encoding="utf-8"))
     (model,) = whole["models"]
     files = {key: str(DIGITS / Path(model[key]).name) for key in ("cfg", "weights", "calibration", "dataset")}
     changes = {"policies": ["fp32", "int8"], "targets": ["host"], "threads": [1], "protocol": PROTOCOL}
-    desk.write("quickstart.yaml", whole | changes | {"models": [model | files | {"limit": PICTURES}]})
-    desk.harness("run", "--matrix", "quickstart.yaml", "--results", "results/quickstart")
+    folder.write("quickstart.yaml", whole | changes | {"models": [model | files | {"limit": PICTURES}]})
+    folder.harness("run", "--matrix", "quickstart.yaml", "--results", "results/quickstart")
 
 
-def measurement(desk: Desk) -> None:
-    desk.tiny({"policies": ["int8"], "targets": ["pi4"]})
-    desk.write("boards.yaml", {"boards": [board_entry(desk.board())]})
+def measurement(folder: PageFolder) -> None:
+    folder.tiny({"policies": ["int8"], "targets": ["pi4"]})
+    folder.write("boards.yaml", {"boards": [board_entry(folder.board())]})
 
 
-FOLDERS: dict[str, Callable[[Desk], None]] = {
+FOLDERS: dict[str, Callable[[PageFolder], None]] = {
     "CONTRIBUTING.md": contributing,
     "ablation.md": ablation,
     "advise.md": advise,

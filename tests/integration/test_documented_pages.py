@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from arm64_board import running_board
 from documented_commands import PAGES, REPOSITORY, scripts
-from documented_folders import FOLDERS, Desk
+from documented_folders import FOLDERS, PageFolder
 from ssh_server import Server
 
 from harness.images.availability import emulation_missing
@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 # Blocks that do not run here, by words of theirs: why, and what runs them or the nearest to them.
 EXCEPTIONS = {
     "README.md": {
-        "doctor --install && .venv/bin/harness run": "installs; .ci/run does, and viewers.md runs its sweep",
+        "doctor --install && .venv/bin/harness run": "installs; viewers.md runs a part of its sweep",
         "harness doctor --install --tests": "all tests; .ci/run runs this line",
-        "harness --completion zsh": "for zsh; tests/unit/test_completion.py",
+        "harness --completion zsh": "a line for each shell; test_completion.py runs bash's script",
     },
     "CONTRIBUTING.md": {
         "harness doctor --install --tests": "the README's line, which .ci/run runs",
@@ -117,7 +117,7 @@ def test_the_commands_run_as_they_are_written(
     assert shell
     whole = environment | {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
     text = page.read_text(encoding="utf-8")
-    FOLDERS[page.name](Desk(tmp_path, whole, text, boards))
+    FOLDERS[page.name](PageFolder(tmp_path, whole, text, boards))
     for script in map(functools.partial(as_run, page), kept(page)):
         done = subprocess.run(
             [shell, "-euo", "pipefail", "-c", script],
