@@ -20,9 +20,8 @@ def add_limits(
     *,
     drop: float | None = None,
     agreement: bool = False,
-    memory: bool = True,
 ) -> argparse._ArgumentGroup:
-    """`drop` is the default of --max-drop; with `agreement` and `memory` there are limits of these."""
+    """`drop` is the default of --max-drop; with `agreement` there is a limit of it."""
     limits = parser.add_argument_group(title)
     default = "" if drop is None else f" (default: {100 * drop:g})"
     limits.add_argument(
@@ -41,10 +40,7 @@ def add_limits(
             help=f"agree with fp32's own results in at least P %% (default: {100 * AGREEMENT:g})",
         )
     limits.add_argument("--min-fps", type=positive, metavar="F", help="reach at least F frames per second")
-    if memory:
-        limits.add_argument(
-            "--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory"
-        )
+    limits.add_argument("--max-memory", type=positive, metavar="MIB", help="use at most MIB MiB of memory")
     return limits
 
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from harness.config.targets import Target
-    from harness.prediction.engine_run import Inference, LayerDescription
+    from harness.prediction.engine_run import Inference
     from harness.prediction.predictor import Predictor
     from harness.prediction.profile import Profile
+    from harness.runtimes.base import BenchResult
 
 _OPTIONS_OF_A_PREDICTION = (
     "model",
@@ -239,8 +240,10 @@ def _inference(
 
 
 def _row(
-    target: Target, threads: int, predictor: Predictor, profile: Profile, layers: Sequence[LayerDescription]
+    target: Target, threads: int, predictor: Predictor, profile: Profile, bench: BenchResult
 ) -> dict[str, Any]:
+    from harness.prediction.engine_run import descriptions
+
     prediction = predictor.predict(profile, threads)
     low, high = prediction.interval_ms
     return {
@@ -257,7 +260,10 @@ def _row(
         "prediction_error": prediction.error,
         "prediction_validated": prediction.validated,
         "prediction_coefficients_of": prediction.coefficients_of or None,
-        "layers": [asdict(layer) | {"predicted_ms": prediction.layers.get(layer.index)} for layer in layers],
+        "layers": [
+            asdict(layer) | {"predicted_ms": prediction.layers.get(layer.index)}
+            for layer in descriptions(bench)
+        ],
     }
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.limit_options import DROP, add_limits
+from harness.commands.limit_options import DROP, add_limits, memory_of
 from harness.commands.model_options import (
     add_calibration,
     add_dataset,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.runtimes.engine import HostEngine
     from harness.search.evaluator import Evaluator
     from harness.search.layer_timer import LayerTimer, Model
-    from harness.search.search import Limits
+    from harness.search.point import Limits
 
 _PAGE = "search.html"
 _FEWEST = 4  # pictures: half of them for the search
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=positive_number, default=1, metavar="N", help="threads of an inference (default: 1)"
     )
-    limits = add_limits(parser, "limits", drop=DROP, agreement=True, memory=False)
+    limits = add_limits(parser, "limits", drop=DROP, agreement=True)
     limits.add_argument(
         "--budget", type=duration, metavar="T", help="end the search after this time: 90s, 20m, 1h"
     )
@@ -96,7 +96,7 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
     from harness.runtimes.engine import EngineOptions, host_engine
     from harness.search.evaluator import Evaluator
     from harness.search.found import search_document, write_policies
-    from harness.search.layer_costs import probed_latency
+    from harness.search.layer_costs import probed_costs
     from harness.search.layer_timer import Model
     from harness.search.precision_graph import WIDTH, precision_graph
     from harness.search.search import Search
@@ -115,7 +115,7 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
         )
     model = Model(network=read_cfg(cfg), weights=arguments.weights, calibration=calibration)
     timer = _timer(target, engine, model, arguments.threads)
-    latency = probed_latency(network, precision_graph(network, ranges), timer)
+    latency, memory = probed_costs(network, precision_graph(network, ranges), timer)
 
     def evaluator(skip: int) -> Evaluator:
         return Evaluator(
@@ -134,7 +134,14 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
     interrupted = False
     with evaluator(skip=0) as seen:
         limits = _limits(arguments, labelled=seen.metric is not None)
-        search = Search(evaluator=seen, latency=latency, limits=limits, seconds=arguments.budget or math.inf)
+        search = Search(
+            evaluator=seen,
+            latency=latency,
+            memory=memory,
+            limits=limits,
+            needed=lambda assignment: timer.time([assignment])[0].memory_bytes,
+            seconds=arguments.budget or math.inf,
+        )
         try:
             search.run()
         except KeyboardInterrupt:
@@ -207,10 +214,11 @@ def _timer(target: Target, engine: HostEngine, model: Model, threads: int) -> La
 
 
 def _limits(arguments: argparse.Namespace, *, labelled: bool) -> Limits:
-    from harness.search.search import Limits
+    from harness.search.point import Limits
 
     return Limits(
         max_drop=arguments.max_drop if labelled else None,
         min_agreement=arguments.min_agreement,
         max_ms=1e3 / arguments.min_fps if arguments.min_fps else None,
+        max_memory=memory_of(arguments),
     )

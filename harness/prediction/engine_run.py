@@ -55,7 +55,7 @@ class Inference:
     options: EngineOptions
 
 
-Profiled = tuple["Profile", Sequence[LayerDescription]]
+Profiled = tuple["Profile", "BenchResult"]
 
 
 def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
@@ -170,11 +170,13 @@ def _profiled(board: EmulatedBoard, inference: Inference, engine: Path) -> Profi
     profiled = profile_command(board, command, _TIMEOUT_SECONDS)
     if profiled is None:
         raise BuildError(f"{board.target.name}: the profiler is not available on its emulated board")
-    profile, bench = profiled
+    return profiled
+
+
+def descriptions(bench: BenchResult) -> list[LayerDescription]:
+    """The layers of an inference."""
     names = [field.name for field in fields(LayerDescription)]
-    return profile, [
-        LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in bench.layers
-    ]
+    return [LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in bench.layers]
 
 
 def profile_command(

@@ -9,7 +9,7 @@ from harness.report.charts.chart import charts_available
 from harness.report.charts.figure import figure
 from harness.report.charts.search import best_layers_chart, front_chart
 from harness.report.page import NO_CHARTS, grid, notes, page, text
-from harness.report.search import headings, sentences, table_rows, threads_of
+from harness.report.search import headings, sentences, table_rows, threads_of, unmet
 
 
 def search_page(document: Mapping[str, Any], model: str) -> str:
@@ -35,7 +35,7 @@ def answer(document: Mapping[str, Any]) -> str:
     """The best policy against fp32, by the verified figures where there are some."""
     best = document["best"]
     if best is None:
-        return "No policy meets the limits on the pictures of the search."
+        return unmet(document)
     base = document["uniform"][0]["ms"]
     shown = best["verified"] or best
     counts = ", ".join(f"{count} {name}" for name, count in best["layers"].items() if count)

@@ -13,8 +13,9 @@ from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation
 from harness.search.evaluator import Evaluator
 from harness.search.layer_timer import LayerTimer, Model
+from harness.search.point import Point, drop
 from harness.search.precision_graph import WIDTH
-from harness.search.search import Point, Search, drop
+from harness.search.search import Search
 from harness.search.verification import Verified
 
 _RANGES = "ranges.json"
@@ -31,11 +32,15 @@ def search_document(
 ) -> dict[str, Any]:
     """The front, the fastest point first, and the best point. `evaluator` has the pictures of the search.
     `verified` and `written` are in the order of the front, or empty."""
-    best = search.best
+    best, nearest = search.best, search.nearest
     alike = {precision: search.points[evaluator.uniform(precision)] for precision in WIDTH}
     front = [
         _row(point, search, verified[place] if verified else None)
-        | {"best": point is best, "cfg": str(written[place]) if written else None}
+        | {
+            "best": point is best,
+            "nearest": point is nearest,
+            "cfg": str(written[place]) if written else None,
+        }
         for place, point in enumerate(search.front)
     ]
     limits = search.limits
@@ -51,10 +56,12 @@ def search_document(
             "max_drop": limits.max_drop,
             "min_agreement": limits.min_agreement,
             "max_ms": limits.max_ms,
+            "max_memory_bytes": limits.max_memory,
         },
         "uniform": [{"precision": name, **_row(point, search, None)} for name, point in alike.items()],
         "front": front,
         "best": next((row for row in front if row["best"]), None),
+        "nearest": next((row for row in front if row["nearest"]), None),
         "best_layers": [] if best is None else _layers(best, search, network),
     }
 
@@ -84,10 +91,15 @@ def _row(point: Point, search: Search, verified: Verified | None) -> dict[str, A
         "policy": _policy(point.assignment),
         "layers": {precision: counts[precision] for precision in WIDTH},
         "ms": point.milliseconds,
+        "memory_bytes": point.memory_bytes,
         **_figures(point.evaluation, search.fp32),
         "verified": None
         if verified is None
-        else {"ms": verified.milliseconds, **_figures(verified.evaluation, verified.fp32)},
+        else {
+            "ms": verified.milliseconds,
+            "memory_bytes": verified.memory_bytes,
+            **_figures(verified.evaluation, verified.fp32),
+        },
     }
 
 

@@ -18,6 +18,7 @@ from harness.exporting.network import Network
 from harness.search.assignment import Assignment
 from harness.search.latency import LatencyModel, Milliseconds, all_alike
 from harness.search.layer_timer import LayerTimer
+from harness.search.memory import MemoryModel, probed_memory
 from harness.search.precision_graph import WIDTH, Labels, PrecisionGraph
 
 MIXED = 4  # inferences with mixed precisions
@@ -38,13 +39,16 @@ def probe_assignments(graph: PrecisionGraph, *, seed: int = 1) -> Labels:
     return np.concatenate([all_alike(graph), mixed])
 
 
-def probed_latency(network: Network, graph: PrecisionGraph, timer: LayerTimer) -> LatencyModel:
-    """The model of a network on the board of `timer`."""
+def probed_costs(
+    network: Network, graph: PrecisionGraph, timer: LayerTimer
+) -> tuple[LatencyModel, MemoryModel]:
+    """The models of a network on the board of `timer`."""
     labels = probe_assignments(graph)
     times = timer.time([Assignment.of_labels(graph.weighted, row) for row in labels])
     values = [prod(network.shape_of(layer.inputs[0])) if layer.inputs else 0 for layer in network.layers]
     probes = [Probe(assignment=row, layers=timed.layers) for row, timed in zip(labels, times, strict=True)]
-    return fit_latency(graph, np.array(values, np.int64), probes)
+    latency = fit_latency(graph, np.array(values, np.int64), probes)
+    return latency, probed_memory(network, graph, labels, times)
 
 
 def fit_latency(

@@ -1,4 +1,4 @@
-"""The time of each layer under an assignment: predicted for a board, or measured on this machine."""
+"""Time and memory of an inference under an assignment: predicted for a board, or measured on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,10 +27,13 @@ _RUNS = 10  # in each round
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """The time of an inference."""
+    """The time of an inference, and its memory."""
 
     milliseconds: float  # of the whole inference
     layers: Milliseconds  # [layers]
+    memory_bytes: int  # the peak of the process; of an emulated board, arena and weights
+    algorithms: Sequence[str]  # of each layer
+    moved: Sequence[int]  # bytes that each layer reads and writes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +103,19 @@ class PredictedTimer:
                     for number, cfg in enumerate(cfgs)
                 ]
             )
-        predictions = [self.predictor.predict(profile, self.threads) for profile, _ in profiles]
-        return [
-            Timed(
-                milliseconds=found.milliseconds, layers=_array(found.layers, len(self.model.network.layers))
+        found = []
+        for profile, bench in profiles:
+            prediction = self.predictor.predict(profile, self.threads)
+            found.append(
+                Timed(
+                    milliseconds=prediction.milliseconds,
+                    layers=_array(prediction.layers, len(self.model.network.layers)),
+                    memory_bytes=(bench.arena_bytes or 0) + (bench.weight_bytes or 0),
+                    algorithms=[layer.algorithm for layer in bench.layers],
+                    moved=[layer.bytes for layer in bench.layers],
+                )
             )
-            for found in predictions
-        ]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,25 +129,34 @@ class MeasuredTimer:
 
     def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
         """Raises BuildError or RuntimeFailedError if the engine fails."""
-        totals = np.empty((_ROUNDS, len(assignments)))
+        totals, memory = np.empty((2, _ROUNDS, len(assignments)))
         layers = np.empty((_ROUNDS, len(assignments), len(self.model.network.layers)))
         options = EngineOptions(threads=self.threads, calibration=self.model.calibration)
         with (
             self.model.written(assignments) as cfgs,
             console.progress("measuring", total=_ROUNDS * len(cfgs)) as bar,
         ):
+            rows: dict[int, list[dict[str, Any]]] = {}
             for turn in range(_ROUNDS):
                 for number, cfg in enumerate(cfgs):
                     bench = self.engine.bench(
                         cfg, self.model.weights, options, warmup=2, runs=_RUNS, profile=True
                     )
                     totals[turn, number] = bench["median_ns"] / 1e6
-                    rows = {row["index"]: row["ns"] / 1e6 for row in bench["layers"]}
-                    layers[turn, number] = _array(rows, len(self.model.network.layers))
+                    memory[turn, number] = bench["peak_rss_bytes"]
+                    rows[number] = bench["layers"]
+                    times = {row["index"]: row["ns"] / 1e6 for row in bench["layers"]}
+                    layers[turn, number] = _array(times, len(self.model.network.layers))
                     bar.advance()
         return [
-            Timed(milliseconds=float(total), layers=times)
-            for total, times in zip(np.median(totals, axis=0), np.median(layers, axis=0), strict=True)
+            Timed(
+                milliseconds=float(np.median(totals[:, number])),
+                layers=np.median(layers[:, number], axis=0),
+                memory_bytes=int(memory[:, number].max()),
+                algorithms=[row["algorithm"] for row in rows[number]],
+                moved=[row["bytes"] for row in rows[number]],
+            )
+            for number in range(len(assignments))
         ]
 
 

@@ -6,19 +6,16 @@ constraints, so that conversions cost what the latency model says, on any graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.config.darknet_cfg import NETWORK_INPUT
 from harness.errors import HarnessError
-from harness.exporting.precision_plan import Rule
 from harness.search.latency import LatencyModel
-from harness.search.precision_graph import FP16, FP32, INT8, WIDTH, Labels
-
-_UNBOUNDED = np.inf
+from harness.search.memory import VALUE_BYTES, MemoryModel
+from harness.search.precision_graph import FP32, INT8, Labels
+from harness.search.precision_programme import PrecisionProgramme, Row, row_sum, scaled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +33,26 @@ def fastest(
     losses: npt.NDArray[np.float64],
     most_loss: float,
     *,
+    memory: MemoryModel | None = None,
+    most_bytes: float = np.inf,
     seconds: float = 60.0,
 ) -> Found | None:
-    """The assignment with the least milliseconds among those whose losses sum to at most `most_loss`.
+    """The assignment with the least milliseconds among those whose losses sum to at most `most_loss` and that
+    need at most `most_bytes` by `memory`.
 
     `losses` is [layers with weights, WIDTH]; inf excludes a precision of a layer. None if no assignment
-    stays within the limit. Raises HarnessError if the solver finds none within `seconds`.
+    stays within the limits. Raises HarnessError if the solver finds none within `seconds`.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    programme = _Programme(model, losses)
+    bounded = memory if np.isfinite(most_bytes) else None
+    if bounded and most_bytes <= bounded.base:
+        return None
+    converting = {moment.converting for moment in bounded.moments} if bounded else set()
+    programme = PrecisionProgramme(model, losses, {index for index in converting if index is not None})
     programme.add({place: loss for place, loss in programme.losses.items() if loss}, high=most_loss)
+    if bounded:
+        _bound_memory(programme, bounded, most_bytes)
     matrix, low, high = programme.constraints()
     size = programme.size
     answer = milp(
@@ -72,208 +78,35 @@ def fastest(
     )
 
 
-Row = Mapping[int, float]  # coefficients by variable
+def _bound_memory(programme: PrecisionProgramme, memory: MemoryModel, most_bytes: float) -> None:
+    """At every moment, weights and live tensors fit into what the limit leaves beyond the base."""
+    room = most_bytes - memory.base
+    weights = programme.variable(whole=False)  # all of them together, as a share of the room
+    shares = {
+        works: memory.weights[index, _executed(memory, index, label)] / room
+        for index in memory.graph.weighted
+        for label, works in programme.layers[index].works.items()
+    }
+    programme.add(shares | {weights: -1.0}, low=0, high=0)
+    for moment in memory.moments:
+        live: list[Row] = [{weights: 1.0}]
+        for index in moment.tensors:
+            share = memory.outputs[index] / room
+            live += [
+                {place: share * VALUE_BYTES[label]} for label, place in programme.layers[index].stored.items()
+            ]
+        if (reader := moment.reading) is not None:
+            share = memory.inputs[reader] / room
+            live += [
+                {works: share * VALUE_BYTES[_executed(memory, reader, label)]}
+                for label, works in programme.layers[reader].works.items()
+            ]
+        if (reader := moment.converting) is not None:
+            share = memory.inputs[reader] / room
+            live += [scaled(both, share * VALUE_BYTES[runs]) for runs, both in programme.converted[reader]]
+        programme.add(row_sum(*live), high=1.0)
 
 
-@dataclass
-class _Variables:
-    """Places of a layer's variables. All are 0 or 1."""
-
-    works: dict[int, int] = field(default_factory=dict)  # by precision: a layer with weights runs in it
-    stored: dict[int, int] = field(default_factory=dict)  # by precision: the output has it
-    capable: int | None = None  # the output could be int8; None: never
-    int8: int | None = None  # and leads to a layer that runs in int8
-
-
-class _Programme:
-    def __init__(self, model: LatencyModel, losses: npt.NDArray[np.float64]) -> None:
-        self.model = model
-        self.graph = model.graph
-        self.whole: list[int] = []
-        self._costs: list[float] = []
-        self._upper: list[float] = []
-        self._rows: list[tuple[Row, float, float]] = []
-        self.losses: dict[int, float] = {}
-        self.layers = [_Variables() for _ in self.graph.nodes]
-        for place, index in enumerate(self.graph.weighted):
-            self._add_choice(index, losses[place])
-        for index in range(len(self.graph.nodes)):
-            self._add_capability(index)
-        for index in range(len(self.graph.nodes)):
-            self._constrain_int8(index)
-        for index in range(len(self.graph.nodes)):
-            self._add_storage(index)
-        for index in self.graph.weighted:
-            self._add_conversions(index)
-
-    @property
-    def size(self) -> int:
-        return len(self.whole)
-
-    def costs(self) -> npt.NDArray[np.float64]:
-        return np.array(self._costs)
-
-    def upper(self) -> npt.NDArray[np.float64]:
-        return np.array(self._upper)
-
-    def add(self, row: Row, *, low: float = -_UNBOUNDED, high: float = _UNBOUNDED) -> None:
-        """Adds: the sum of coefficients times variables is from `low` to `high`."""
-        self._rows.append((row, low, high))
-
-    def constraints(self) -> tuple[object, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Matrix, lower and upper ends."""
-        from scipy.sparse import csr_array
-
-        entries = [
-            (value, number, place)
-            for number, (row, *_) in enumerate(self._rows)
-            for place, value in row.items()
-        ]
-        values, numbers, places = zip(*entries, strict=True)
-        matrix = csr_array((values, (numbers, places)), shape=(len(self._rows), self.size))
-        low, high = (np.array([row[end] for row in self._rows]) for end in (1, 2))
-        return matrix, low, high
-
-    def assignment(self, values: npt.NDArray[np.float64]) -> Labels:
-        chosen = [
-            max(self.layers[index].works.items(), key=lambda item: values[item[1]])[0]
-            for index in self.graph.weighted
-        ]
-        return np.array(chosen, np.int8)
-
-    def _variable(self, *, cost: float = 0.0, whole: bool = True, allowed: bool = True) -> int:
-        self.whole.append(int(whole))
-        self._costs.append(cost)
-        self._upper.append(float(allowed))
-        return self.size - 1
-
-    def _add_choice(self, index: int, losses: npt.NDArray[np.float64]) -> None:
-        """One precision of a layer with weights."""
-        execution = self.model.execution[index].copy()
-        if not self.graph.nodes[index].int8:
-            execution[INT8] = execution[FP32]
-        for label in range(len(WIDTH)):
-            place = self._variable(cost=execution[label], allowed=bool(np.isfinite(losses[label])))
-            self.layers[index].works[label] = place
-            self.losses[place] = float(losses[label]) if np.isfinite(losses[label]) else 0.0
-        self.add(dict.fromkeys(self.layers[index].works.values(), 1.0), low=1, high=1)
-
-    def _runs_int8(self, index: int) -> int | None:
-        """The variable that says that a layer runs in int8; None: it never does."""
-        return self.layers[index].works.get(INT8) if self.graph.nodes[index].int8 else None
-
-    def _add_capability(self, index: int) -> None:
-        """Whether the output of a layer could be int8, and whether it is."""
-        node, layer = self.graph.nodes[index], self.layers[index]
-        if node.rule is Rule.ASKED:
-            layer.capable = self._runs_int8(index) if node.known else None
-        elif node.rule is Rule.KEEPS or (node.rule in (Rule.REQUANTIZES, Rule.JOINS) and node.known):
-            inputs = {self.layers[source].capable for source in node.inputs if source != NETWORK_INPUT}
-            given = {place for place in inputs if place is not None}
-            if given == inputs and given and NETWORK_INPUT not in node.inputs:
-                layer.capable = self._all_of(given)
-        if layer.capable is not None:
-            layer.int8 = self._variable()
-
-    def _all_of(self, given: set[int]) -> int:
-        """A variable that is 1 if all of these are."""
-        if len(given) == 1:
-            return next(iter(given))
-        every = self._variable(whole=False)
-        for place in given:
-            self.add({every: 1.0, place: -1.0}, high=0)
-        self.add({every: 1.0, **dict.fromkeys(given, -1.0)}, low=1 - len(given))
-        return every
-
-    def _constrain_int8(self, index: int) -> None:
-        """int8 is stored if it could be, and a layer behind wants it."""
-        layer = self.layers[index]
-        if layer.int8 is None or layer.capable is None:
-            return
-        self.add({layer.int8: 1.0, layer.capable: -1.0}, high=0)
-        readers = self.graph.consumers[index]
-        wants = {
-            variable for reader in readers for variable in (self._runs_int8(reader), self.layers[reader].int8)
-        }
-        wanting = {variable for variable in wants if variable is not None}
-        self.add({layer.int8: 1.0, **dict.fromkeys(wanting, -1.0)}, high=0)
-        for variable in wanting:
-            self.add(_sum({layer.int8: 1.0}, {layer.capable: -1.0}, {variable: -1.0}), low=-1)
-
-    def _add_storage(self, index: int) -> None:
-        """The precision of a layer's output."""
-        node, layer = self.graph.nodes[index], self.layers[index]
-        if node.rule is Rule.KEEPS and node.inputs[0] != NETWORK_INPUT:
-            layer.stored = dict(self.layers[node.inputs[0]].stored)
-            for label, place in layer.stored.items():
-                self._costs[place] += self.model.execution[index, label]
-            return
-        weighted = node.rule is Rule.ASKED
-        cost = np.zeros(len(WIDTH)) if weighted else self.model.execution[index]
-        layer.stored = {label: self._variable(cost=cost[label], whole=False) for label in (FP32, FP16)}
-        if layer.int8 is not None:
-            layer.stored[INT8] = layer.int8
-            self._costs[layer.int8] += cost[INT8]
-        self.add(dict.fromkeys(layer.stored.values(), 1.0), low=1, high=1)
-        if weighted:
-            self.add({layer.stored[FP16]: 1.0, layer.works[FP16]: -1.0}, low=0, high=0)
-        elif node.rule is Rule.FLOAT or not node.inputs:
-            self.add({layer.stored[FP16]: 1.0}, high=0)
-        else:
-            self._store_widest(index)
-
-    def _store_widest(self, index: int) -> None:
-        """fp16 if none of the inputs is fp32, one is fp16, and the output is not int8; else fp32."""
-        half = self.layers[index].stored[FP16]
-        int8 = self.layers[index].int8
-        inputs = self.graph.nodes[index].inputs
-        wide = [self._stored_as(source, FP32) for source in inputs]
-        halves = [self._stored_as(source, FP16) for source in inputs]
-        narrow = {} if int8 is None else {int8: 1.0}
-        self.add(_sum({half: 1.0}, narrow), high=1)
-        for fp32, constant in wide:
-            self.add(_sum({half: 1.0}, fp32), high=1 - constant)
-        self.add(_sum({half: 1.0}, *(_scaled(fp16, -1) for fp16, _ in halves)), high=0)
-        others = sum(constant for _, constant in wide)
-        for fp16, _ in halves:
-            if fp16:
-                row = _sum({half: 1.0}, narrow, _scaled(fp16, -1), *(fp32 for fp32, _ in wide))
-                self.add(row, low=-others)
-
-    def _stored_as(self, tensor: int, label: int) -> tuple[Row, float]:
-        """Whether a tensor has a precision: a variable, or a constant."""
-        if tensor == NETWORK_INPUT:
-            return {}, float(label == FP32)
-        place = self.layers[tensor].stored.get(label)
-        return ({}, 0.0) if place is None else ({place: 1.0}, 0.0)
-
-    def _add_conversions(self, index: int) -> None:
-        source = self.graph.nodes[index].inputs[0]
-        for arrives in range(len(WIDTH)):
-            row, constant = self._stored_as(source, arrives)
-            for label, works in self.layers[index].works.items():
-                runs = FP32 if label == INT8 and not self.graph.nodes[index].int8 else label
-                cost = self.model.conversion[index, arrives, runs]
-                if cost == 0:
-                    continue
-                if not row:
-                    self._costs[works] += cost * constant
-                    continue
-                # Both together; costs may be negative, so it is bounded from both sides.
-                both = self._variable(cost=cost, whole=False)
-                self.add(_sum({both: 1.0, works: -1.0}, _scaled(row, -1)), low=-1)
-                self.add({both: 1.0, works: -1.0}, high=0)
-                self.add(_sum({both: 1.0}, _scaled(row, -1)), high=0)
-
-
-def _sum(*rows: Row) -> Row:
-    """Coefficients of equal variables are added."""
-    found: dict[int, float] = {}
-    for row in rows:
-        for place, value in row.items():
-            found[place] = found.get(place, 0.0) + value
-    return found
-
-
-def _scaled(row: Row, factor: float) -> Row:
-    return {place: factor * value for place, value in row.items()}
+def _executed(memory: MemoryModel, index: int, label: int) -> int:
+    """The precision in which a layer runs that is asked to run in `label`."""
+    return FP32 if label == INT8 and not memory.graph.nodes[index].int8 else label

@@ -7,14 +7,16 @@
 3. Between the largest budget that meets the limits and the smallest that does not, further budgets are tried.
 4. From the fastest assignment that meets the limits, single layers are lowered and evaluated again, as long
    as one of them still meets the limits.
+5. A limit of memory bounds the programme and the single layers by a model. The best assignment is then run:
+   if it needs more than the limit, the model is raised and the stages 2 to 4 are repeated.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +25,8 @@ from harness import console
 from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation
 from harness.search.latency import LatencyModel
+from harness.search.memory import MemoryModel
+from harness.search.point import Limits, Point, nearness
 from harness.search.precision_graph import FP32, WIDTH, Labels
 from harness.search.programme import fastest
 
@@ -55,46 +59,16 @@ class Evaluates(Protocol):
     ) -> list[Evaluation]: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a policy may lose. None: no limit."""
-
-    max_drop: float | None = None  # of the accuracy, as a fraction, from fp32's
-    min_agreement: float | None = None  # with fp32's own results, as a fraction
-    max_ms: float | None = None
-
-    def met(self, point: Point, fp32: Evaluation) -> bool:
-        """Whether a point meets all."""
-        return (
-            (self.max_ms is None or point.milliseconds <= self.max_ms)
-            and (self.min_agreement is None or point.evaluation.agreement >= self.min_agreement)
-            and (self.max_drop is None or drop(point.evaluation, fp32) <= self.max_drop + 1e-9)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """An assignment, with its time by the latency model and its evaluation on the pictures of the search."""
-
-    assignment: Assignment
-    milliseconds: float
-    evaluation: Evaluation
-
-
-def drop(evaluation: Evaluation, fp32: Evaluation) -> float:
-    """How much accuracy is lost, as a fraction; 0 without labels."""
-    if evaluation.accuracy is None or fp32.accuracy is None:
-        return 0.0
-    return fp32.accuracy - evaluation.accuracy
-
-
 @dataclass
 class Search:
-    """A search of one model for one board. `points` has what was evaluated so far, also after Ctrl-C."""
+    """A search of one model for one board. `points` has what was evaluated so far, also after Ctrl-C.
+    `needed` runs an inference of an assignment and says how many bytes it needs."""
 
     evaluator: Evaluates
     latency: LatencyModel
+    memory: MemoryModel
     limits: Limits
+    needed: Callable[[Assignment], float]
     seconds: float = float("inf")
     points: dict[Assignment, Point] = field(default_factory=dict)
 
@@ -107,11 +81,10 @@ class Search:
         with contextlib.suppress(_TimeOver):
             self._end = begin + self.seconds * _NOISE_SHARE
             self._measure_noise()
-        with contextlib.suppress(_TimeOver):
-            self._end = begin + self.seconds
-            least, most = self._try_budgets()
-            self._narrow(least, most)
-            self._lower_layers()
+        self._end = begin + self.seconds
+        self._improve()
+        while not self._memory_holds():
+            self._improve()
 
     @property
     def fp32(self) -> Evaluation:
@@ -125,14 +98,21 @@ class Search:
         return min(met, key=lambda point: point.milliseconds, default=None)
 
     @property
+    def nearest(self) -> Point | None:
+        """If no point meets the limit of memory: the one that needs least."""
+        limit = self.limits.max_memory
+        least = min(self.points.values(), key=lambda point: (point.memory_bytes, point.milliseconds))
+        return None if limit is None or least.memory_bytes <= limit else least
+
+    @property
     def front(self) -> list[Point]:
-        """The best point, and those that no other one beats in time and agreement, the fastest first. A point
-        that only gains a hundredth of the time over a better one is left out."""
-        best = self.best
+        """The best point, or the nearest one, and those that no other one beats in time and agreement, the
+        fastest first. A point that only gains a hundredth of the time over a better one is left out."""
+        best = self.best or self.nearest
         found: list[Point] = []
         nearest_first = sorted(
             self.points.values(),
-            key=lambda point: (_nearness(point), -point.milliseconds),
+            key=lambda point: (nearness(point), -point.milliseconds),
             reverse=True,
         )
         for point in nearest_first:
@@ -142,19 +122,57 @@ class Search:
             found.append(best)
         return sorted(found, key=lambda point: point.milliseconds)
 
+    def _improve(self) -> None:
+        """Tries what the models promise, until the time is over."""
+        with contextlib.suppress(_TimeOver):
+            least, most = self._try_budgets()
+            self._narrow(least, most)
+            self._lower_layers()
+
+    def _memory_holds(self) -> bool:
+        """Whether an inference of the best point needs no more memory than the limit or, if there is no such
+        point, the one with the least memory needs more. Otherwise corrects the model by the difference."""
+        limit, best = self.limits.max_memory, self.best
+        point = best or min(self.points.values(), key=lambda point: point.memory_bytes)
+        if limit is None or point.checked or (best is None and point.memory_bytes <= limit):
+            return True
+        needed = self.needed(point.assignment)
+        self.points[point.assignment] = replace(point, memory_bytes=needed, checked=True)
+        if (needed <= limit) == (best is not None):
+            return True
+        self.memory = self.memory.raised(needed - point.memory_bytes)
+        others = [other for other in self.points.values() if not other.checked]
+        for other, memory in zip(others, self._memory_of([each.assignment for each in others]), strict=True):
+            self.points[other.assignment] = replace(other, memory_bytes=memory)
+        return False
+
+    def _memory_of(self, assignments: Sequence[Assignment]) -> list[float]:
+        """Bytes, by the model."""
+        if not assignments:
+            return []
+        found = self.memory.bytes(np.stack([assignment.labels() for assignment in assignments]))
+        return [float(each) for each in found]
+
     def _evaluate(
         self, assignments: Sequence[Assignment], bar: console.Progress | None = None
     ) -> list[Point]:
         """Raises _TimeOver when the time is over; what was evaluated until then is in `points`."""
         times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
+        memory = self._memory_of(assignments)
         found: list[Point] = []
         for some in _batches(assignments, _BETWEEN_CHECKS):
             if time.monotonic() >= self._end:
                 raise _TimeOver
             for assignment, evaluation in zip(some, self.evaluator.evaluate(some, bar), strict=True):
-                milliseconds = float(times[len(found)])
-                point = Point(assignment=assignment, milliseconds=milliseconds, evaluation=evaluation)
-                self.points[assignment] = point
+                point = self.points.get(assignment)
+                if point is None or not point.checked:
+                    point = Point(
+                        assignment=assignment,
+                        milliseconds=float(times[len(found)]),
+                        memory_bytes=memory[len(found)],
+                        evaluation=evaluation,
+                    )
+                    self.points[assignment] = point
                 found.append(point)
         return found
 
@@ -176,20 +194,29 @@ class Search:
                 for number, point in zip(some, points, strict=True):
                     self._noise[changes[number]] = max(point.evaluation.noise, _LEAST_NOISE)
 
-    def _fastest(self, budgets: Sequence[float]) -> list[Point]:
-        """The evaluated points of the fastest assignments within some noise budgets."""
-        found = [fastest(self.latency, self._noise, budget) for budget in budgets]
+    def _fastest(self, budgets: Sequence[float]) -> list[Point | None]:
+        """The evaluated points of the fastest assignments within some noise budgets; None where no assignment
+        is within both the budget and the limit of memory."""
+        limit = self.limits.max_memory
+        most_bytes = float("inf") if limit is None else limit
+        found = [
+            fastest(self.latency, self._noise, budget, memory=self.memory, most_bytes=most_bytes)
+            for budget in budgets
+        ]
         assignments = [self._assignment(each.assignment) for each in found if each is not None]
+        if not assignments:
+            return [None for _ in found]
         with console.progress("fastest within limits of noise", total=len(assignments)) as bar:
-            return self._evaluate(assignments, bar)
+            points = iter(self._evaluate(assignments, bar))
+        return [None if each is None else next(points) for each in found]
 
     def _try_budgets(self) -> tuple[float, float]:
-        """The largest budget that meets the limits, and the next one above, which does not."""
+        """The largest budget that meets the limits, or is too small for that of memory, and the next one
+        above, which does not."""
         total = float(np.where(np.isfinite(self._noise), self._noise, 0).max(axis=1).sum())
         budgets = [total / 2**step for step in range(_BUDGETS)]
-        points = self._fastest(budgets)
-        for step, point in enumerate(points):
-            if self.limits.met(point, self.fp32):
+        for step, point in enumerate(self._fastest(budgets)):
+            if point is None or self.limits.met(point, self.fp32):
                 return budgets[step], budgets[max(step - 1, 0)]
         return budgets[-1] / 2, budgets[-1]
 
@@ -199,7 +226,7 @@ class Search:
                 return
             between = np.geomspace(least, most, _AT_ONCE + 2)[1:-1]
             for budget, point in zip(between, self._fastest(between.tolist()), strict=True):
-                if self.limits.met(point, self.fp32):
+                if point is None or self.limits.met(point, self.fp32):
                     least = budget
                 else:
                     most = budget
@@ -242,7 +269,9 @@ class Search:
         saved = best.milliseconds - self.latency.milliseconds(changed)
         added = self._noise[places, others] - self._noise[places, labels[places]]
         worth = saved / np.maximum(added, _LEAST_NOISE)
-        order = [place for place in np.argsort(-worth) if saved[place] > 0][:_LOWERED]
+        limit = self.limits.max_memory
+        fits = np.full(len(changes), True) if limit is None else self.memory.bytes(changed) <= limit
+        order = [place for place in np.argsort(-worth) if saved[place] > 0 and fits[place]][:_LOWERED]
         return [(changes[place], changed[place]) for place in order]
 
     def _assignment(self, labels: Labels) -> Assignment:
@@ -252,8 +281,3 @@ class Search:
 def _batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]
-
-
-def _nearness(point: Point) -> tuple[float, float]:
-    """How near a point is to fp32: the agreement first, then the noise."""
-    return point.evaluation.agreement, -point.evaluation.noise

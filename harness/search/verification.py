@@ -1,4 +1,4 @@
-"""Checks the points of a search: on pictures that it did not see, and with times of whole inferences."""
+"""Checks the points of a search: on other pictures, and with time and memory of whole inferences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness import console
 from harness.search.evaluation import Evaluation
 from harness.search.evaluator import Evaluator
 from harness.search.layer_timer import LayerTimer
-from harness.search.search import Point
+from harness.search.point import Point
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,7 @@ class Verified:
     evaluation: Evaluation
     fp32: Evaluation  # on these pictures
     milliseconds: float  # of the whole inference
+    memory_bytes: float  # the most of all inferences
 
 
 def verify(points: Sequence[Point], evaluator: Evaluator, timer: LayerTimer) -> list[Verified]:
@@ -29,6 +30,12 @@ def verify(points: Sequence[Point], evaluator: Evaluator, timer: LayerTimer) -> 
         fp32, *evaluations = evaluator.evaluate(assignments, bar)
     times = timer.time(assignments[1:])
     return [
-        Verified(point=point, evaluation=evaluation, fp32=fp32, milliseconds=timed.milliseconds)
+        Verified(
+            point=point,
+            evaluation=evaluation,
+            fp32=fp32,
+            milliseconds=timed.milliseconds,
+            memory_bytes=max(timed.memory_bytes, point.memory_bytes if point.checked else 0),
+        )
         for point, evaluation, timed in zip(points, evaluations, times, strict=True)
     ]

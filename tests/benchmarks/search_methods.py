@@ -38,12 +38,14 @@ from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation, default_folder
 from harness.search.evaluator import Evaluator
 from harness.search.latency import LatencyModel
-from harness.search.layer_costs import probed_latency
+from harness.search.layer_costs import probed_costs
 from harness.search.layer_timer import Model, PredictedTimer
+from harness.search.memory import MemoryModel
+from harness.search.point import Limits
 from harness.search.precision_graph import FP32, INT8, WIDTH, Labels, precision_graph
 from harness.search.programme import fastest
 from harness.search.ranges import recorded_ranges
-from harness.search.search import Limits, Search
+from harness.search.search import Search
 
 Points = npt.NDArray[np.float64]  # [points, 2]: milliseconds, disagreement
 
@@ -58,6 +60,7 @@ class Budget:
 
     evaluator: Evaluator
     latency: LatencyModel
+    memory: MemoryModel
     most: int
     found: dict[Assignment, Evaluation] = field(default_factory=dict)
 
@@ -170,7 +173,17 @@ def programme_front(latency: LatencyModel, noise: npt.NDArray[np.float64], most:
 
 
 def harness_search(budget: Budget, seed: int) -> None:
-    Search(evaluator=budget, latency=budget.latency, limits=Limits(min_agreement=AGREEMENT)).run()
+    Search(
+        evaluator=budget,
+        latency=budget.latency,
+        memory=budget.memory,
+        limits=Limits(min_agreement=AGREEMENT),
+        needed=no_inference,
+    ).run()
+
+
+def no_inference(_: Assignment) -> float:
+    raise AssertionError("there is no limit of memory")
 
 
 def optuna_alone(budget: Budget, seed: int) -> None:
@@ -243,7 +256,7 @@ def fastest_agreeing(points: Points) -> float:
 
 
 @contextlib.contextmanager
-def prepared(arguments: argparse.Namespace) -> Iterator[tuple[Evaluator, LatencyModel]]:
+def prepared(arguments: argparse.Namespace) -> Iterator[tuple[Evaluator, LatencyModel, MemoryModel]]:
     engine, threads = host_engine(), os.cpu_count() or 1
     with model_files(arguments), with_policy(arguments, None, ranges=False) as cfg:
         dataset = dataset_of(arguments)
@@ -262,7 +275,7 @@ def prepared(arguments: argparse.Namespace) -> Iterator[tuple[Evaluator, Latency
         model = Model(network=read_cfg(cfg), weights=arguments.weights, calibration=calibration)
         target = load_target(arguments.target)
         timer = PredictedTimer(model=model, target=target, predictor=find_predictor(target))
-        latency = probed_latency(network, graph, timer)
+        latency, memory = probed_costs(network, graph, timer)
         with Evaluator(
             engine,
             cfg=cfg,
@@ -272,7 +285,7 @@ def prepared(arguments: argparse.Namespace) -> Iterator[tuple[Evaluator, Latency
             limit=arguments.limit,
             options=EngineOptions(threads=threads),
         ) as evaluator:
-            yield evaluator, latency
+            yield evaluator, latency, memory
 
 
 def main() -> int:
@@ -284,11 +297,11 @@ def main() -> int:
     parser.add_argument("--evaluations", type=int, default=300, help="of each method (%(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="of methods that are random (%(default)s)")
     arguments = parser.parse_args()
-    with prepared(arguments) as (evaluator, latency):
+    with prepared(arguments) as (evaluator, latency, memory):
         runs: dict[str, list[Points]] = {}
         for name, method in METHODS.items():
             for seed in range(arguments.seeds if name in IS_RANDOM else 1):
-                budget = Budget(evaluator, latency, arguments.evaluations)
+                budget = Budget(evaluator, latency, memory, arguments.evaluations)
                 budget.evaluate([budget.uniform(precision) for precision in WIDTH])
                 with contextlib.suppress(Spent):
                     method(budget, seed)

@@ -7,16 +7,26 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import cli
 from harness.config.darknet_cfg import read_cfg
 from harness.config.policy import applied
 from harness.config.policy_file import read_policy
+from harness.exporting.calibration import read_calibration
+from harness.exporting.network import read_network
 from harness.images.availability import emulation_missing
 from harness.prediction.llvm import find_llvm
 from harness.qemu.profiler import profiling_missing
+from harness.report.pareto import MIB
+from harness.report.search import unmet
 from harness.report.search_page import answer
+from harness.runtimes.engine import EngineOptions, HostEngine
+from harness.search.assignment import Assignment
+from harness.search.layer_costs import probed_costs
+from harness.search.layer_timer import MeasuredTimer, Model
+from harness.search.precision_graph import precision_graph
 
 pytestmark = pytest.mark.engine
 
@@ -75,6 +85,37 @@ def test_the_front_for_a_board_is_verified_and_written(
         == 0
     )
     assert "No policy meets the limits" in capsys.readouterr().out
+
+
+def test_the_best_policy_fits_into_the_memory_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--target", "host", "--min-agreement", "50", "--max-drop", "50"]
+    fp32, _, int8 = search(capsys, *words, "--budget", "1s")["uniform"]
+    limit = (fp32["memory_bytes"] + int8["memory_bytes"]) / 2
+    found = search(capsys, *words, "--max-memory", str(limit / MIB))
+    assert found["best"]["memory_bytes"] <= limit < fp32["memory_bytes"]
+    assert found["best"]["verified"]["memory_bytes"] == pytest.approx(found["best"]["memory_bytes"], rel=0.1)
+    assert found["nearest"] is None
+    none = search(capsys, *words, "--max-memory", "0.5", "--budget", "1s")
+    assert none["best"] is None
+    assert none["nearest"]["memory_bytes"] == min(row["memory_bytes"] for row in none["front"])
+    assert unmet(none).startswith("No policy fits into 0.50 MiB")
+
+
+def test_the_model_of_memory_is_that_of_the_engine(host_engine: HostEngine) -> None:
+    """Of random policies. Kernels that pool their own output, which depends on precisions, are not in it."""
+    cfg, weights, ranges = (DIGITS / f"digits.{kind}" for kind in ("cfg", "weights", "calibration.json"))
+    network = read_network(cfg, weights)
+    graph = precision_graph(network, read_calibration(ranges, network))
+    files = Model(network=read_cfg(cfg), weights=weights, calibration=ranges)
+    _, memory = probed_costs(network, graph, MeasuredTimer(model=files, engine=host_engine))
+    labels = np.random.default_rng(1).integers(0, 3, (8, len(graph.weighted))).astype(np.int8)
+    options = EngineOptions(calibration=ranges)
+    with files.written([Assignment.of_labels(graph.weighted, row) for row in labels]) as cfgs:
+        benches = [host_engine.bench(file, weights, options, warmup=0, runs=1) for file in cfgs]
+    planned = [bench["live_bytes"] + bench["weight_bytes"] for bench in benches]
+    assert (memory.bytes(labels) - memory.base).tolist() == pytest.approx(planned, rel=0.07)
+    peaks = [bench["peak_rss_bytes"] for bench in benches]
+    assert memory.bytes(labels).tolist() == pytest.approx(peaks, rel=0.05)
 
 
 @pytest.mark.parametrize(

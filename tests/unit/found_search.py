@@ -21,13 +21,14 @@ def found_search(name: str = "", *, verified: bool = True, labels: bool = True, 
         "images": 8,
         "evaluations": 30,
         "executed": 30,
-        "limits": {"max_drop": 0.005, "min_agreement": 0.98, "max_ms": None},
+        "limits": {"max_drop": 0.005, "min_agreement": 0.98, "max_ms": None, "max_memory_bytes": None},
         "uniform": [
             {"precision": precision, **_row(ms, agreement, labels, verified=False)}
             for precision, ms, agreement in (("fp32", 10.0, 1.0), ("fp16", 8.0, 0.995), ("int8", 3.5, 0.9))
         ],
         "front": front,
         "best": front[1] if met else None,
+        "nearest": None,
         "best_layers": [
             {
                 "index": index,
@@ -59,6 +60,9 @@ def _row(ms: float, agreement: float, labels: bool, verified: bool) -> dict[str,
         "policy": {"default": "int8"},
         "layers": {"fp32": 3, "fp16": 0, "int8": 3},
         "ms": ms,
+        "memory_bytes": 1e6 * ms,
         **figures(agreement),
-        "verified": {"ms": 1.02 * ms, **figures(agreement - 0.01)} if verified else None,
+        "verified": {"ms": 1.02 * ms, "memory_bytes": 1.05e6 * ms, **figures(agreement - 0.01)}
+        if verified
+        else None,
     }

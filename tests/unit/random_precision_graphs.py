@@ -6,7 +6,8 @@ import numpy as np
 
 from harness.config.darknet_cfg import NETWORK_INPUT
 from harness.exporting.precision_plan import Rule
-from harness.search.precision_graph import Node, PrecisionGraph
+from harness.search.memory import MemoryModel, Moment
+from harness.search.precision_graph import WIDTH, Node, PrecisionGraph
 
 WEIGHTED = 8
 UNWEIGHTED = (Rule.KEEPS, Rule.JOINS, Rule.REQUANTIZES, Rule.WIDENS, Rule.FLOAT)
@@ -25,3 +26,28 @@ def random_graph(random: np.random.Generator) -> PrecisionGraph:
         inputs = tuple(int(source) for source in random.integers(reach, index, count))
         nodes.append(Node(rule=rule, inputs=inputs, known=random.random() < 0.9, int8=random.random() < 0.95))
     return PrecisionGraph(nodes=tuple(nodes))
+
+
+def random_memory(graph: PrecisionGraph, random: np.random.Generator) -> MemoryModel:
+    """Any tensors at any moment, and mostly a layer that reads its input converted or converts it."""
+    layers = len(graph.nodes)
+    moments = []
+    for index in range(layers):
+        tensors = tuple(np.flatnonzero(random.random(layers) < 0.3).tolist())
+        weighted = index if index in graph.weighted else None
+        reads = random.random() < 0.5
+        moments.append(
+            Moment(
+                tensors=tensors,
+                converting=None if reads else weighted,
+                reading=weighted if reads else None,
+            )
+        )
+    return MemoryModel(
+        graph=graph,
+        weights=random.uniform(0, 3000, (layers, len(WIDTH))) * [4, 2, 1],
+        outputs=random.integers(0, 5000, layers),
+        inputs=random.integers(1, 5000, layers),
+        moments=tuple(moments),
+        base=float(random.uniform(0, 20000)),
+    )

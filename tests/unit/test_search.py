@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-from random_precision_graphs import WEIGHTED, random_graph
+from random_precision_graphs import WEIGHTED, random_graph, random_memory
 
 from harness import console
 from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation
 from harness.search.latency import LatencyModel
-from harness.search.precision_graph import WIDTH
-from harness.search.search import Limits, Point, Search
+from harness.search.memory import Bytes
+from harness.search.point import Limits, Point
+from harness.search.precision_graph import WIDTH, Labels
+from harness.search.search import Search
 
 LAYERS = tuple(range(WEIGHTED))
 EVERY = [
@@ -31,6 +34,7 @@ class KnownLosses:
     def __init__(self, random: np.random.Generator) -> None:
         self.noise = random.exponential(0.01, (WEIGHTED, len(WIDTH))) * [0, 0.001, 1]
         self.pairs = random.exponential(0.2, (WEIGHTED, WEIGHTED))
+        self.memory_bytes: Callable[[Labels], Bytes] = lambda labels: np.zeros(len(labels))  # of inferences
         self.evaluated: list[Assignment] = []
         self.fewest = 10**9  # evaluations, before Ctrl-C
 
@@ -62,11 +66,44 @@ def known_times(random: np.random.Generator) -> LatencyModel:
 
 
 def searched(seed: int, limits: Limits) -> tuple[Search, KnownLosses]:
-    random = np.random.default_rng(seed)
-    losses = KnownLosses(random)
-    search = Search(evaluator=losses, latency=known_times(random), limits=limits)
+    search, losses = new_search(seed, limits)
     search.run()
     return search, losses
+
+
+def new_search(seed: int, limits: Limits, *, error: float = 1.0, seconds: float = float("inf")) -> Any:
+    """A search and its losses. Inferences need `error` times the bytes of the model beyond its base."""
+    random = np.random.default_rng(seed)
+    losses = KnownLosses(random)
+    latency = known_times(random)
+    memory = random_memory(latency.graph, random)
+
+    losses.memory_bytes = lambda labels: memory.base + error * (memory.bytes(labels) - memory.base)
+    search = Search(
+        evaluator=losses,
+        latency=latency,
+        memory=memory,
+        limits=limits,
+        needed=lambda assignment: float(losses.memory_bytes(assignment.labels()[None])[0]),
+        seconds=seconds,
+    )
+    return search, losses
+
+
+def least_time(search: Search, losses: KnownLosses) -> float | None:
+    """Milliseconds of the fastest of all assignments that meet the limits; None if none does."""
+    labels = np.stack([assignment.labels() for assignment in EVERY])
+    times, memory = search.latency.milliseconds(labels), losses.memory_bytes(labels)
+    for place in np.argsort(times):
+        point = Point(
+            assignment=EVERY[place],
+            milliseconds=float(times[place]),
+            memory_bytes=float(memory[place]),
+            evaluation=losses.evaluation(EVERY[place]),
+        )
+        if search.limits.met(point, search.fp32):
+            return point.milliseconds
+    return None
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -77,16 +114,9 @@ def test_the_best_point_is_nearly_as_fast_as_the_fastest_of_all(seed: int) -> No
     assert best is not None
     assert limits.met(best, search.fp32)
     assert len(losses.evaluated) < 120  # of 6561
-    times = search.latency.milliseconds(np.stack([assignment.labels() for assignment in EVERY]))
-    allowed = [
-        milliseconds
-        for assignment, milliseconds in zip(EVERY, times, strict=True)
-        if limits.met(
-            Point(assignment=assignment, milliseconds=0, evaluation=losses.evaluation(assignment)),
-            search.fp32,
-        )
-    ]
-    assert best.milliseconds <= 1.04 * min(allowed)
+    least = least_time(search, losses)
+    assert least is not None
+    assert best.milliseconds <= 1.04 * least
 
 
 def test_the_front_has_no_point_that_another_one_beats() -> None:
@@ -113,10 +143,8 @@ def test_limits_that_nothing_meets() -> None:
 
 
 def test_ctrl_c_keeps_what_was_evaluated() -> None:
-    random = np.random.default_rng(5)
-    losses = KnownLosses(random)
+    search, losses = new_search(5, Limits(min_agreement=0.9))
     losses.fewest = 25
-    search = Search(evaluator=losses, latency=known_times(random), limits=Limits(min_agreement=0.9))
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert 3 <= len(search.points) <= 25
@@ -127,13 +155,50 @@ def test_ctrl_c_keeps_what_was_evaluated() -> None:
 def test_the_time_ends_a_search_and_what_it_found_is_kept(
     evaluations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = np.random.default_rng(6)
-    losses = KnownLosses(random)
+    search, losses = new_search(6, Limits(min_agreement=0.98), seconds=evaluations)
     monkeypatch.setattr("harness.search.search.time.monotonic", lambda: float(len(losses.evaluated)))
-    search = Search(
-        evaluator=losses, latency=known_times(random), limits=Limits(min_agreement=0.98), seconds=evaluations
-    )
     search.run()
     assert len(losses.evaluated) <= evaluations + 3 + 8  # all layers alike, and those that ran
     assert search.best is not None
     assert set(search.points) == set(losses.evaluated)
+
+
+@pytest.mark.parametrize("error", [1.0, 0.97, 1.03])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_limit_of_memory_holds_for_an_inference(seed: int, error: float) -> None:
+    """Also where an inference needs less or more than the model says. The limit is halfway between the least
+    memory of all and that of the fastest policy without a limit."""
+    free, _ = searched(seed, Limits(min_agreement=0.9))
+    assert free.best is not None
+    least_memory = free.memory.bytes(np.stack([assignment.labels() for assignment in EVERY])).min()
+    limit = float(least_memory + free.best.memory_bytes) / 2
+    search, losses = new_search(seed, Limits(min_agreement=0.9, max_memory=limit), error=error)
+    search.run()
+    least, best = least_time(search, losses), search.best
+    if least is None:
+        assert best is None
+        return
+    assert best is not None
+    assert best.checked
+    assert best.memory_bytes == search.needed(best.assignment) <= limit
+    assert best.milliseconds <= 1.06 * least
+
+
+def test_a_limit_of_memory_that_nothing_meets_names_what_comes_nearest() -> None:
+    search, _ = searched(7, Limits(max_memory=1.0))
+    assert search.best is None
+    nearest = search.nearest
+    assert nearest in search.front
+    assert nearest.memory_bytes == min(point.memory_bytes for point in search.points.values())
+    assert nearest.checked
+
+
+def test_the_model_of_memory_may_say_too_much() -> None:
+    """One inference of the policy with the least memory shows that the limit can be met."""
+    search, _ = new_search(8, Limits(), error=0.5)
+    needed = search.memory.bytes(np.stack([assignment.labels() for assignment in EVERY]))
+    search.limits = Limits(max_memory=float(0.98 * needed.min()))
+    search.run()
+    assert search.best is not None
+    assert search.nearest is None
+    assert search.needed(search.best.assignment) <= search.limits.max_memory

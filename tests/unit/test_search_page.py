@@ -11,6 +11,8 @@ from test_charts import specifications
 from test_report_escaping import NAMES, Page
 
 from harness.report.charts import chart
+from harness.report.pareto import MIB
+from harness.report.search import headings, sentences, table_rows
 from harness.report.search_page import answer, search_page
 from harness.text import one_paragraph
 
@@ -80,3 +82,20 @@ def test_no_name_becomes_markup(name: str) -> None:
     assert Page(page).tags == Page(search_page(found_search("plain"), "plain")).tags
     layers = values(specifications(page)[-1])
     assert layers[0]["name"] == one_paragraph(f"layer0n{name}")
+
+
+def test_a_limit_of_memory_adds_a_column_and_what_comes_nearest() -> None:
+    document = found_search()
+    assert "MiB" not in dict(headings(document))
+    document["limits"]["max_memory_bytes"] = 5 * MIB
+    place = [heading for heading, _ in headings(document)].index("MiB")
+    column = [cells[place] for _, cells in table_rows(document)]
+    assert column == ["9.54", "7.63", "3.34", "4.01", "5.01", "7.01"]
+    (about,) = [line for line in sentences(document) if line.startswith("MiB: arena and weights")]
+    assert "second inference" in about  # 5.01 MiB
+    document["limits"]["max_memory_bytes"] = 3 * MIB
+    document |= {"best": None, "nearest": document["front"][0]}
+    assert (
+        sentences(document)[0] == "No policy fits into 3.00 MiB. Policy 1 comes nearest: it needs 4.01 MiB."
+    )
+    assert sentences(document)[0] in search_page(document, "net")
