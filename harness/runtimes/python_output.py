@@ -86,7 +86,9 @@ def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     """The error for a program that ended with `status` (negative: minus the signal's number)."""
     if status < 0:
         known = {each.value: each.name for each in signal.Signals}
-        return HarnessError(f"{command}: ended by {known.get(-status, f'signal {-status}')}")
+        last = brief(stderr.strip().rpartition("\n")[2])  # what aborts says why
+        by = known.get(-status, f"signal {-status}")
+        return HarnessError(f"{command}: ended by {by}{': ' * bool(last)}{last}")
     found = _FAILED.search(stderr)
     said = brief(found[1] if found else stderr) or "nothing was said"
     return HarnessError(f"{command}: ended with status {status}: {said}")

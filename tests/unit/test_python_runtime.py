@@ -484,6 +484,13 @@ def test_further_inputs_need_fixed_sizes() -> None:
         shapes_of([more._replace(shape=(1, 0)), picture], (3, 4, 5))
 
 
+def test_an_abort_says_why() -> None:
+    assert str(failure(-6, "INFO: a delegate\nfree(): double free\n", command="x")) == (
+        "x: ended by SIGABRT: free(): double free"
+    )
+    assert str(failure(-9, "", command="x")) == "x: ended by SIGKILL"
+
+
 def test_an_error_of_the_interpreter_itself_is_told() -> None:
     assert "No space left" in str(failure(1, "Traceback\nOSError: No space left on device", command="x"))
 
