@@ -232,8 +232,8 @@ def applied(policy: Policy, cfg: DarknetCfg) -> DarknetCfg:
 
 @dataclass(frozen=True, kw_only=True)
 class Int8Use:
-    """Whether a cfg has int8 layers, whether a layer uses recorded ranges, and whether all layers with
-    weights do."""
+    """Whether a cfg has int8 or int16 layers, whether a layer uses recorded ranges, and whether all layers
+    with weights do."""
 
     any: bool
     static: bool
@@ -244,7 +244,7 @@ def int8_use(cfg: DarknetCfg) -> Int8Use:
     """The use of int8 in a cfg, which decides whether it needs a calibration file."""
     static = [layer.needs_range for layer in cfg.weighted]
     return Int8Use(
-        any=any(layer.precision == "int8" for layer in cfg.weighted),
+        any=any(layer.precision in ("int8", "int16") for layer in cfg.weighted),
         static=any(static),
         all_static=all(static),
     )

@@ -222,6 +222,7 @@ def test_int8_use_depends_on_the_precision_keys() -> None:
     assert use("fp32", False) == (False, False, False)
     assert use("int8", True) == (True, False, False)
     assert use("int8", False) == (True, True, True)
+    assert use("int16", False) == (True, True, True)
     assert use(AS_IS, False) == (True, False, False)
 
 
