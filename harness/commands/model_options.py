@@ -151,20 +151,34 @@ def _refuse_import_options(arguments: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def with_policy(
-    arguments: argparse.Namespace, policy: str | None, *, recording: bool = False, ranges: bool = True
+    arguments: argparse.Namespace,
+    policy: str | None,
+    *,
+    recording: bool = False,
+    ranges: bool = True,
+    tflite: bool = False,
 ) -> Iterator[Path]:
-    """The cfg of `arguments`, or a copy with the policy's precisions. Without `ranges`, int8 needs none."""
+    """The cfg of `arguments`, or a copy with the policy's precisions. Without `ranges`, int8 needs none; with
+    `tflite`, the policy may be a quantisation of TensorFlow Lite."""
     from harness.config.darknet_cfg import parse_cfg
     from harness.config.model_files import check_model
     from harness.config.policy import apply, in_fp32_where_static
     from harness.config.policy_file import read_policy
+    from harness.errors import ConfigurationError
     from harness.temporary import temporary_folder
 
     calibration = getattr(arguments, "calibration", None)
     network = check_model(arguments.cfg, arguments.weights, calibration)
     text = network.text
     if policy:
-        text = apply(read_policy(policy), text, network.file)
+        read = read_policy(policy)
+        if read.tflite and not tflite:
+            raise ConfigurationError(
+                f"--policy {policy}: the engine runs no TensorFlow Lite files",
+                hint="`harness run` measures this policy in the runtime litert, and `harness export --format "
+                "tflite` writes the file.",
+            )
+        text = apply(read, text, network.file)
     if recording:
         text = in_fp32_where_static(text)
     elif calibration is None and ranges:

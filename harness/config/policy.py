@@ -65,11 +65,15 @@ class PolicyEntry(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """A precision per layer: `default`, then the rules in order."""
+    """A precision per layer: `default`, then the rules in order.
+
+    `tflite`: the quantisation of TFLITE that makes a file of TensorFlow Lite, which the precisions describe.
+    """
 
     name: str
     default: Setting
     rules: tuple[Rule, ...] = ()
+    tflite: str = ""
 
     def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:
         """This policy, without rules about kinds of layer that the network does not have."""
@@ -115,6 +119,14 @@ class OneLayerAtATime:
         )
 
 
+# Post-training quantisations by the names in TensorFlow's guide to them, and the nearest precision of layers.
+TFLITE = {
+    "float16": Setting(precision="fp16"),
+    "dynamic-range": Setting(precision="int8", quantize=True),
+    "integer-with-float-fallback": Setting(precision="int8"),
+    "full-integer": Setting(precision="int8"),
+    "16x8": Setting(precision="int16"),
+}
 BUILT_IN = {name: Policy(name=name, default=Setting(precision=name)) for name in (*PRECISIONS, AS_IS)}
 
 

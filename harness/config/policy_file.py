@@ -5,6 +5,7 @@ as-is                                 the cfg's own keys
 {name: mixed, default: int8, layers: {first: fp32, heads: fp16, "3-5": {precision: int8, quantize: 1}}}
 {each: int8, default: fp32}           one policy per layer: this one in int8, the others in fp32
 {each: int8, layers: 100-129}         the same for some of the layers
+{tflite: 16x8}                        a file of TensorFlow Lite, as its converter quantises it
 
 The option --policy of other commands takes the forms that give one policy.
 """
@@ -22,6 +23,7 @@ from harness.config.policy import (
     KINDS,
     PLACES,
     SELECTOR,
+    TFLITE,
     OneLayerAtATime,
     Policy,
     PolicyEntry,
@@ -182,8 +184,30 @@ _EACH: Record[PolicyEntry] = Record(
     },
     make=_make_each,
 )
+
+
+def _make_tflite(_node: Node, tflite: str, name: str = "") -> Policy:
+    return Policy(name=name or f"tflite-{tflite}", default=TFLITE[tflite], tflite=tflite)
+
+
+_TFLITE: Record[PolicyEntry] = Record(
+    what="a post-training quantisation of TensorFlow Lite",
+    fields={
+        "name": Field(
+            shape=_NAME, help="name in reports; tflite- and the quantisation if absent", example="wide"
+        ),
+        "tflite": Field(
+            shape=Choice(what="quantisation", names=lambda: tuple(TFLITE)),
+            help="post-training quantisation of TensorFlow Lite's converter, for the runtimes that execute "
+            "its files",
+            required=True,
+            example="16x8",
+        ),
+    },
+    make=_make_tflite,
+)
 # Kinds of entry that are mappings, by the key that tells them apart.
-_KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH}
+_KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH, "tflite": _TFLITE}
 
 _NAMED = Record(
     what="a policy",

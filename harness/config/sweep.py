@@ -176,6 +176,7 @@ class Variant:
     model: Model
     policy: str
     cfg: DarknetCfg
+    tflite: str = ""  # as in a Policy
 
     @cached_property
     def int8(self) -> Int8Use:
@@ -195,14 +196,16 @@ def variants(sweep: Sweep) -> tuple[Variant, ...]:
 
 
 def _variant(model: Model, policy: Policy) -> Variant:
-    variant = Variant(model=model, policy=policy.name, cfg=applied(policy, model.network))
+    variant = Variant(
+        model=model, policy=policy.name, cfg=applied(policy, model.network), tflite=policy.tflite
+    )
     if (
         variant.int8.static
         and isinstance(model.calibration, Calibration)
         and model.calibration_dataset is None
     ):
         raise ConfigurationError(
-            f"{model.place}: policy {policy.name} needs recorded ranges for int8, and model {model.name} has "
+            f"{model.place}: policy {policy.name} needs recorded ranges, and model {model.name} has "
             "neither calibration nor dataset",
             hint="Give a dataset, or the calibration file that harness calibrate writes.",
         )

@@ -19,6 +19,7 @@ class ExportedModel:
     """What a format's function writes.
 
     `metadata`: what a user of the file needs to know, as text by key.
+    `tflite`: the quantisation of TensorFlow Lite, as in a Policy; "": as the formats of all layers say.
     `pictures`: writes those on which a converter may record ranges of its own, as .npy: float32 [n, channels,
     height, width]; None if there are none.
     """
@@ -29,6 +30,7 @@ class ExportedModel:
     outputs: Sequence[Output]
     metadata: Mapping[str, str]
     pictures: Callable[[Path], None] | None = None
+    tflite: str = ""
 
 
 Writer = Callable[[ExportedModel], Mapping[str, bytes]]  # contents by name of file

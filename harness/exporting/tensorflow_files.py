@@ -7,24 +7,30 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from harness.config.policy import TFLITE
 from harness.errors import ConfigurationError
 from harness.exporting import onnx_files
+from harness.exporting.float_operators import float_operators
 from harness.exporting.formats import ExportedModel
 from harness.exporting.layer import NetworkLayer
 from harness.exporting.metadata import metadata_file
 from harness.exporting.precision_plan import LayerFormat
 from harness.importing.tensorflow_process import run_tensorflow, tensorflow_failure
+from harness.importing.tflite_file import parse_flat_model
 from harness.json_file import read_json
 from harness.temporary import temporary_folder
 
 _PROGRAM = Path(__file__).with_name("tensorflow_program.py")
 _LARGEST_REASON = 1 << 20  # bytes
-_FLAVOURS = {  # of TensorFlow Lite's converter, by the precision of all layers with weights
-    "fp32": "float",
+_FLOAT = "float"
+_QUANTISATIONS = {  # of TensorFlow Lite's converter, by the precision of all layers with weights
+    "fp32": _FLOAT,
     "fp16": "float16",
-    "int8 with quantize=1": "dynamic",
-    "int8": "integer",
+    "int8 with quantize=1": "dynamic-range",
+    "int8": "integer-with-float-fallback",
 }
+_INTEGER_ONLY = "full-integer"
+_WITHOUT_PICTURES = (_FLOAT, "float16", "dynamic-range")
 
 
 def saved_model_files(model: ExportedModel) -> Mapping[str, bytes]:
@@ -45,32 +51,46 @@ def saved_model_files(model: ExportedModel) -> Mapping[str, bytes]:
 
 
 def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
-    """A file in one of TensorFlow Lite's own precisions. Raises as `saved_model_files`."""
-    flavour = _flavour(model)
-    if flavour == "integer" and model.pictures is None:
-        raise _weighted(model)[0].error(
-            "is int8 with quantize=0: TensorFlow's converter records ranges of its own, and has no pictures",
-            key="int8",
-            hint="Use quantize=1. A sweep has pictures if its model has a dataset and no calibration file.",
-        )
+    """A file in one of TensorFlow Lite's own precisions.
+
+    Raises as `saved_model_files`, and if operators of a file in integers alone would compute in float.
+    """
+    flavour = model.tflite or _flavour(model)
+    if flavour not in _WITHOUT_PICTURES and model.pictures is None:
+        raise _without_pictures(model)
     (content,) = _converted(model, flavour).values()
+    if flavour == _INTEGER_ONLY and (left := float_operators(parse_flat_model(content, model.network.file))):
+        raise ConfigurationError(
+            f"{model.network.file}: TensorFlow's converter has no int8 for {', '.join(sorted(left))}",
+            hint="Use the quantisation integer-with-float-fallback.",
+        )
     return {f"{model.stem}.tflite": content, **metadata_file(model.stem, model.metadata)}
+
+
+def _without_pictures(model: ExportedModel) -> ConfigurationError:
+    reason = "TensorFlow's converter records ranges of its own, and has no pictures"
+    sweeps = "A sweep has pictures if its model has a dataset and no calibration file."
+    if model.tflite:
+        return ConfigurationError(f"{model.network.file}: for {model.tflite}, {reason}", hint=sweeps)
+    return _weighted(model)[0].error(
+        f"is int8 with quantize=0: {reason}", key="int8", hint=f"Use quantize=1. {sweeps}"
+    )
 
 
 def _flavour(model: ExportedModel) -> str:
     """What the converter does to the whole model: it has one choice for all layers."""
-    first, flavour = None, "float"
+    first, flavour = None, _FLOAT
     for layer in _weighted(model):
         precision = _precision(model, layer)
-        if precision not in _FLAVOURS:
+        if precision not in _QUANTISATIONS:
             raise layer.error(
                 f"is {precision}, which is not exported to TensorFlow Lite",
                 key="int8",
                 hint="It takes fp32, fp16 and int8. ONNX takes all precisions.",
             )
         if first is None:
-            first, flavour = layer, _FLAVOURS[precision]
-        elif _FLAVOURS[precision] != flavour:
+            first, flavour = layer, _QUANTISATIONS[precision]
+        elif _QUANTISATIONS[precision] != flavour:
             raise layer.error(
                 f"is {precision} and layer {first.index} is {_precision(model, first)}: "
                 "TensorFlow's converter has one precision for all layers",
@@ -102,7 +122,7 @@ def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
         made.mkdir()
         source.write_bytes(onnx_files.content(plain))
         words = [kind, str(source), str(made)]
-        if kind == "integer" and model.pictures is not None:
+        if kind in TFLITE and kind not in _WITHOUT_PICTURES and model.pictures is not None:
             pictures = folder / "pictures.npy"
             model.pictures(pictures)
             words.append(str(pictures))

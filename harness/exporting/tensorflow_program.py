@@ -2,9 +2,10 @@
 
 A program of its own, which imports nothing of harness: TensorFlow takes seconds, memory, and prints much.
 
-    tensorflow_program.py saved-model|float|float16|dynamic|integer MODEL FOLDER [PICTURES]
+    tensorflow_program.py KIND MODEL FOLDER [PICTURES]
 
-PICTURES, .npy: float32 [n, channels, height, width], are those on which `integer` records ranges.
+KIND is saved-model, float, or a quantisation as policies name it (TFLITE in harness/config/policy.py).
+PICTURES, .npy: float32 [n, channels, height, width], are those on which the converter records ranges.
 It writes FOLDER/model, a folder, whose assets.extra/signature.json names the graph's tensors, or
 FOLDER/model.tflite. If it cannot express an operator, it writes FOLDER/refused.json with `message` and
 `node`, the operator's name. Everything else that goes wrong ends it with an exception.
@@ -94,8 +95,16 @@ def _lite(kind: str, graph: Any, function: Any, pictures: Path | None) -> bytes:
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
     if kind != "float":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if kind == "float16":
-        converter.target_spec.supported_types = [tf.float16]
+    specification = converter.target_spec
+    match kind:
+        case "float16":
+            specification.supported_types = [tf.float16]
+        case "full-integer":
+            specification.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+            converter.inference_input_type = converter.inference_output_type = tf.int8
+        case "16x8":
+            wide = tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
+            specification.supported_ops = [wide, tf.lite.OpsSet.TFLITE_BUILTINS]
     if pictures is not None:
         images = np.load(pictures, mmap_mode="r", allow_pickle=False)
         converter.representative_dataset = lambda: ([_picture(image)] for image in images)

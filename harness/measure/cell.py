@@ -69,7 +69,8 @@ class Inputs:
 def cell_key(cell: Cell, inputs: Inputs) -> str:
     """The hash of everything that determines a cell's result.
 
-    Names of models and policies are not part of it: two policies that give the same cfg share a result.
+    Names of models and policies are not part of it: two policies that give the same cfg, and the same file of
+    TensorFlow Lite, share a result.
     """
     return fingerprint.of_values(
         {
@@ -85,5 +86,6 @@ def cell_key(cell: Cell, inputs: Inputs) -> str:
                 *(["sustained"] if cell.protocol.sustained else []),
             ],
             "inputs": asdict(inputs),
+            **({"tflite": cell.variant.tflite} if cell.variant.tflite else {}),
         }
     )

@@ -41,7 +41,7 @@ def own_file(runtime: Runtime, name: str, variant: Variant) -> ModelFile | Confi
     kind = kind_of(source)
     if kind not in runtime.formats:
         return _not_executed(name, wanted, f"{source.name} is {kind.name if kind else 'another file'}")
-    if _precisions(variant.cfg) != _precisions(variant.model.network):
+    if variant.tflite or _precisions(variant.cfg) != _precisions(variant.model.network):
         return ConfigurationError(
             f"{name} runs the model's own file, which has other precisions than policy {variant.policy}",
             hint="Use the policy as-is, or the precision that the file has.",
@@ -73,7 +73,7 @@ def exported_file(
     model = variant.model
     key = hashlib.sha256(_exporter().encode())
     ranges = file_hash(calibration) if calibration else ""
-    for part in (format_name, variant.cfg.text, file_hash(model.weights), ranges):
+    for part in (format_name, variant.cfg.text, variant.tflite, file_hash(model.weights), ranges):
         key.update(f"\0{part}".encode("latin-1"))
     found = folder / model.name / f"{variant.policy}-{key.hexdigest()[:12]}"
     if not found.is_dir():
@@ -104,6 +104,7 @@ def _export(
         outputs=_outputs(variant),
         metadata={},
         pictures=pictures,
+        tflite=variant.tflite,
     )
     with fresh_folder(folder) as made:
         export_model(exported, format_name, made)

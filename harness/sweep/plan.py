@@ -9,7 +9,9 @@ from itertools import product
 
 from harness.config.sweep import Step, Sweep, variants
 from harness.config.targets import Target
+from harness.errors import ConfigurationError
 from harness.measure.cell import Cell
+from harness.runtimes.base import find_runtime
 
 MOST_TOGETHER, LEAST_TOGETHER = 8, 2  # cells that take turns
 
@@ -18,8 +20,16 @@ Keyed = tuple[str, Cell]
 
 def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ...]:
     """All cells in the order of the report: targets, models, toolchains, options, threads, and policies
-    innermost. Steps replace options and threads."""
+    innermost. Steps replace options and threads. A quantisation of TensorFlow Lite has cells of the runtimes
+    that execute its exports. Raises ConfigurationError if the sweep has no such runtime."""
     found = variants(sweep)
+    lite = {name for name in sweep.runtimes if find_runtime(name).export == "tflite"}
+    if not lite and (lost := next((variant for variant in found if variant.tflite), None)):
+        raise ConfigurationError(
+            f"{sweep.file}: policy {lost.policy} makes a TensorFlow Lite file, and no runtime of this sweep "
+            f"runs it: {', '.join(sweep.runtimes)}",
+            hint="Add litert to `runtimes`.",
+        )
     steps = sweep.steps or tuple(
         Step(name="", options=options, threads=threads)
         for options, threads in product(sweep.options, sweep.threads)
@@ -40,7 +50,7 @@ def cells(sweep: Sweep, is_emulated: Callable[[Target], bool]) -> tuple[Cell, ..
             sweep.targets, sweep.models, sweep.runtimes, sweep.toolchains, steps
         )
         for variant in found
-        if variant.model is model
+        if variant.model is model and (runtime in lite or not variant.tflite)
     )
 
 

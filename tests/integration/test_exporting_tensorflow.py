@@ -13,7 +13,8 @@ from exported_models import exported, run, write_random
 from test_exporting_onnx import ACTIVATIONS, NET, SECTIONS, named
 
 from harness import cli
-from harness.importing.tflite_file import read_flat_model
+from harness.exporting.float_operators import float_operators
+from harness.importing.tflite_file import FlatModel, parse_flat_model, read_flat_model
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tensorflow = pytest.importorskip("tensorflow")
@@ -79,6 +80,67 @@ def test_a_file_has_names_and_computes_what_onnx_does(policy: str, tmp_path: Pat
     expected = run(exported(cfg, weights)[0], x)["head_3"]
     tolerance = {"fp32": 1e-5, "fp16": 2e-3}.get(policy, 0.05)
     np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(
+    ("tflite", "ends", "convolution", "tolerance"),
+    [
+        ("float16", "float32", ["float32", "float32"], 2e-3),
+        ("dynamic-range", "float32", ["float32", "int8"], 0.05),
+        ("integer-with-float-fallback", "float32", ["int8", "int8"], 0.1),
+        ("full-integer", "int8", ["int8", "int8"], 0.1),
+        ("16x8", "float32", ["int16", "int8"], 0.02),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs were expected:UserWarning")
+def test_a_quantisation_has_the_types_of_its_name(
+    tflite: str, ends: str, convolution: list[str], tolerance: float, tmp_path: Path
+) -> None:
+    from harness.exporting.tensorflow_program import _function, _lite
+
+    pooled = NETWORK.replace("stride=1\n[conv", "stride=2\n[conv")  # 16x8 has no PADV2
+    filters = pooled.replace("filters=8", "filters=32")  # the converter leaves small ones in float32
+    model = exported(*write_random(tmp_path, filters))[0]
+    graph = onnx.load_from_string(model).graph
+    pictures = np.random.default_rng(2).random((8, 3, 32, 32), np.float32)
+    np.save(tmp_path / "pictures.npy", pictures)
+    given = None if tflite in ("float16", "dynamic-range") else tmp_path / "pictures.npy"
+    written = _lite(tflite, graph, _function(graph).get_concrete_function(), given)
+    flat = parse_flat_model(written, "net.tflite")
+    types = [flat.tensors[place].type for place in (*flat.inputs, *flat.outputs)]
+    assert types == [ends, ends]
+    inner = [operator for operator in flat.operators if operator.name == "CONV_2D"][1]
+    assert [flat.tensors[place].type for place in inner.inputs[:2]] == convolution
+    everything = sum(operator.name != "DEQUANTIZE" for operator in flat.operators)
+    left = float_operators(flat)
+    expected_left = {"float16": everything, "dynamic-range": everything - left_in_int8(flat)}
+    assert left.total() == expected_left.get(tflite, 0)
+    found = in_tensorflow_lite(written, last(pictures[:1])).transpose(0, 3, 1, 2)
+    expected = run(model, pictures[:1])["head_3"]
+    np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))
+
+
+def left_in_int8(model: FlatModel) -> int:
+    """Convolutions with int8 weights."""
+    return sum(
+        operator.name == "CONV_2D" and model.tensors[operator.inputs[1]].type == "int8"
+        for operator in model.operators
+    )
+
+
+def in_tensorflow_lite(model: bytes, picture: Any) -> Any:
+    """The output as real numbers."""
+    interpreter = tensorflow.lite.Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    (given,), (output,) = interpreter.get_input_details(), interpreter.get_output_details()
+    scale, zero = given["quantization"]
+    if scale:
+        picture = np.clip(np.round(picture / scale) + zero, -128, 127).astype(given["dtype"])
+    interpreter.set_tensor(given["index"], picture)
+    interpreter.invoke()
+    found = interpreter.get_tensor(output["index"])
+    scale, zero = output["quantization"]
+    return (found.astype(np.float32) - zero) * scale if scale else found
 
 
 @pytest.mark.parametrize(

@@ -503,6 +503,7 @@ def test_everything_that_determines_a_result_is_in_its_key(cell: Cell) -> None:
         replace(cell, options=replace(cell.options, isa=None)),
         replace(cell, protocol=replace(cell.protocol, runs=11)),
         replace(cell, variant=replace(variant, cfg=parse_cfg(DETECTOR, "cfg"))),
+        replace(cell, variant=replace(variant, tflite="full-integer")),
     ]
     keys = {cell_key(other, inputs) for other in [cell, *others]}
     keys |= {

@@ -48,6 +48,17 @@ def test_a_policy_applies_to_an_imported_model(shared_data: Path) -> None:
         pass
 
 
+def test_the_engine_refuses_a_policy_that_makes_a_tensorflow_lite_file(tmp_path: Path) -> None:
+    cfg, weights = tmp_path / "net.cfg", tmp_path / "net.weights"
+    cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\n")
+    weights.write_bytes(bytes(20 + 4 * 4))
+    arguments = parsed("--cfg", str(cfg), "--weights", str(weights), "--policy", "{tflite: float16}")
+    with pytest.raises(ConfigurationError, match="the engine runs no TensorFlow Lite files"):
+        chosen_cfg(arguments).__enter__()
+    with with_policy(arguments, arguments.policy, tflite=True) as made:
+        assert "fp16=1" in made.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

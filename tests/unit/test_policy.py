@@ -301,8 +301,28 @@ def test_a_policy_of_the_command_line_is_written_as_in_a_sweep_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("tflite", "keys"),
+    [
+        ("float16", ["fp16"]),
+        ("dynamic-range", ["int8", "quantize"]),
+        ("integer-with-float-fallback", ["int8"]),
+        ("full-integer", ["int8"]),
+        ("16x8", ["int16"]),
+    ],
+)
+def test_a_quantisation_of_tensorflow_lite_has_the_nearest_precision(tflite: str, keys: list[str]) -> None:
+    policy = read_policy(f"{{tflite: {tflite}}}")
+    assert (policy.name, policy.tflite) == (f"tflite-{tflite}", tflite)
+    written = [key_of(line) for line in lines_of(apply(policy, DETECTOR)) if key_of(line) in PRECISION_KEYS]
+    assert written == keys * len(WEIGHTED)
+    assert read_policy(f"{{name: own, tflite: {tflite}}}").name == "own"
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("{tflite: int8}", r"^--policy:1: unknown quantisation int8"),
+        ("{tflite: 16x8, quantize: 1}", r"^--policy:1: unknown key quantize"),
         ("int9", r"^--policy:1: unknown policy int9\n  Did you mean int8\?"),
         ("{defalt: int8}", r"^--policy:1: unknown key defalt in a policy\n  Did you mean default\?"),
         ("{default: int8", r"^--policy:1: "),

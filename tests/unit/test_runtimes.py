@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import Model, Variant
 from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
+from harness.exporting.formats import ExportedModel
 from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
 from harness.store.store import Store
@@ -123,6 +125,8 @@ def test_a_runtime_executes_the_models_own_file_or_names_what_is_missing(tmp_pat
         assert isinstance(found, ConfigurationError)
         return str(found)
 
+    quantised = replace(variant("net", "as-is", source=onnx, cfg=cfg), tflite="16x8")
+    assert isinstance(own_file(runtime, "onnxruntime", quantised), ConfigurationError)
     for policy in ("fp16", "int8"):
         assert f"own file, which has other precisions than policy {policy}" in why_not(policy, onnx)
     assert "runs an ONNX model; net is a Darknet cfg" in why_not("fp32", None)
@@ -174,6 +178,23 @@ def test_an_export_says_whether_channels_are_last(tmp_path: Path, monkeypatch: p
     assert {name: file.channels_last for name, file in found.items()} == {"onnx": False, "tflite": True}
     assert found["onnx"].path.name == "net.onnx"
     assert found["tflite"].path.name == "net.tflite"
+
+
+def test_each_quantisation_of_tensorflow_lite_is_an_export_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg = tmp_path / "net.cfg"
+    cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\nactivation=relu\n")
+    cfg.with_suffix(".weights").write_bytes(struct.pack("<iiiQ4f", 0, 2, 0, 0, 0.5, 1, 1, 1))
+    made = variant("net", "fp32", source=None, cfg=cfg)
+
+    def write(exported: ExportedModel, _name: str, folder: Path) -> None:
+        (folder / "net.tflite").write_text(exported.tflite)
+
+    monkeypatch.setattr(model_file, "export_model", write)
+    for tflite in ("", "full-integer", "integer-with-float-fallback"):
+        found = exported_file("tflite", replace(made, tflite=tflite), cfg, None, tmp_path / "exports")
+        assert found.path.read_text() == tflite
 
 
 def test_a_policy_is_exported_once(tmp_path: Path) -> None:

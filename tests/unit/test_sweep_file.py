@@ -390,6 +390,12 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
             2,
             "no layer of this policy is int8",
         ),
+        (MODEL + "policies: [{tflite: int8}]\ntargets: [host]\n", 2, "unknown quantisation int8"),
+        (
+            MODEL.replace(", dataset: data", "") + "policies: [{tflite: 16x8}]\ntargets: [host]\n",
+            1,
+            "policy tflite-16x8 needs recorded ranges, and model net has neither calibration nor dataset",
+        ),
         (MODEL + "policies: [{each: fp32}]\ntargets: [host]\n", 2, "each layer would be fp32"),
         (MODEL + "policies: [{each: fp16, quantize: 1}]\ntargets: [host]\n", 2, "quantize belongs to int8"),
         (
@@ -400,7 +406,7 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
         (
             "models: [{name: n, cfg: net.cfg, weights: net.weights}]\npolicies: [int8]\ntargets: [host]\n",
             1,
-            "policy int8 needs recorded ranges for int8, and model n has neither calibration nor dataset",
+            "policy int8 needs recorded ranges, and model n has neither calibration nor dataset",
         ),
     ],
 )
@@ -429,6 +435,21 @@ def test_dynamic_int8_needs_no_ranges(tmp_path: Path) -> None:
     path = write_sweep(tmp_path, text + "policies: [{name: d, default: int8, quantize: 1}]\n", cfg=CLASSIFIER)
     (variant,) = variants(read_sweep(path))
     assert (variant.int8.any, variant.int8.static) == (True, False)
+
+
+def test_a_quantisation_of_tensorflow_lite_has_cells_where_its_file_runs(tmp_path: Path) -> None:
+    text = MODEL + "targets: [host]\npolicies: [fp32, {tflite: 16x8}, {name: own, tflite: full-integer}]\n"
+    sweep = read_sweep(write_sweep(tmp_path, text + "runtimes: [engine, litert]\n"))
+    found = [(cell.runtime, cell.policy, cell.variant.tflite) for cell in cells(sweep, lambda _: False)]
+    assert found == [
+        ("engine", "fp32", ""),
+        ("litert", "fp32", ""),
+        ("litert", "tflite-16x8", "16x8"),
+        ("litert", "own", "full-integer"),
+    ]
+    alone = read_sweep(write_sweep(tmp_path, text + "runtimes: [engine, onnxruntime]\n"))
+    with pytest.raises(ConfigurationError, match=r"policy tflite-16x8 .* no runtime .*: engine, onnxruntime"):
+        cells(alone, lambda _: False)
 
 
 def test_the_schema_comes_from_the_same_definition() -> None:
