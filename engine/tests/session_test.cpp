@@ -255,6 +255,7 @@ TEST(random_networks_in_float_give_what_the_definitions_say) {
 }
 
 TEST(random_networks_in_mixed_precision_stay_near_float) {
+  int conversions = 0;
   for (unsigned seed = 100; seed < 130; ++seed) {
     Random random(seed);
     const char* keys[] = {"int8=1\n", "int8=1\nquantize=1\n", "fp16=1\n", "", "int8=1\n"};
@@ -265,7 +266,19 @@ TEST(random_networks_in_mixed_precision_stay_near_float) {
     Options chosen;
     chosen.calibration = write_calibration(files, definition);
     Session session(files.cfg, files.weights, chosen);
-    session.run(image);
+    int converted = -1;  // whose output is not there yet
+    session.run(
+        image,
+        [&](int layer) {
+          CHECK(converted == -1 || converted == layer);
+          converted = -1;
+        },
+        [&](int layer) {
+          CHECK_EQUAL(converted, -1);
+          converted = layer;
+          ++conversions;
+        });
+    CHECK_EQUAL(converted, -1);
     for (const int head : session.heads()) {
       // A rounding of 1/510 of the range at every int8 layer adds up, but a wrong scale, zero
       // point or place in memory is off by far more.
@@ -276,6 +289,7 @@ TEST(random_networks_in_mixed_precision_stay_near_float) {
     }
     std::filesystem::remove(chosen.calibration);
   }
+  CHECK(conversions > 30);
 }
 
 TEST(int8_networks_give_the_same_bits_on_every_set_and_any_number_of_threads) {

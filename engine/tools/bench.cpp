@@ -15,6 +15,7 @@
 #include "exec/session.h"
 #include "instruction_counter.h"
 #include "io/json_writer.h"
+#include "model/limits.h"
 
 namespace mpe {
 namespace {
@@ -25,8 +26,11 @@ enum Mark : int {
   kWarmupBegins = 7777776,
   kLastRunBegins = 7777777,
   kLastRunEnded = 7777778,
-  kLayerEnded = 7780000,  // + the layer's index; with --profile
+  // With --profile, + the layer's index:
+  kLayerEnded = 7780000,
+  kInputConverted = 7785000,  // between precisions; not in layers whose input has theirs
 };
+static_assert(kLayerEnded + NetworkLimits::kLayers <= kInputConverted);
 
 // Values between 0 and 1 that are the same on every machine.
 std::vector<float> test_image(const Network& network) {
@@ -71,8 +75,10 @@ class Bench {
     for (int i = 0; i < arguments_.warmup; ++i) session_.run(image_);
 
     std::function<void(int)> mark_of_layer;
+    std::function<void(int)> mark_of_conversion;
     if (arguments_.mark && arguments_.session.profile) {
       mark_of_layer = [](int layer) { close(kLayerEnded + layer); };
+      mark_of_conversion = [](int layer) { close(kInputConverted + layer); };
     }
     Samples samples;
     const std::size_t profiled = arguments_.session.profile ? session_.reports().size() : 0;
@@ -90,7 +96,7 @@ class Bench {
       last = done + 1 >= runs && Clock::now() - begin >= least - mean_of(samples);
       if (last && arguments_.mark) close(kLastRunBegins);
       const Clock::time_point start = Clock::now();
-      session_.run(image_, last ? mark_of_layer : nullptr);
+      session_.run(image_, last ? mark_of_layer : nullptr, last ? mark_of_conversion : nullptr);
       const Clock::time_point end = Clock::now();
       if (last && arguments_.mark) close(kLastRunEnded);
       samples.nanoseconds.push_back(

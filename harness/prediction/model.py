@@ -81,10 +81,15 @@ def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
 
 def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) -> Prediction:
     """Predicts the time on a board with coefficients."""
-    works = _works(profile, costs, len(board.caches))
+    works = works_of(profile, costs, len(board.caches))
     total = _sum(works)
     coefficients = coefficients_for(board, threads)
-    compute, memory = _times(total, board, coefficients, threads)
+    compute, memory = times(total, board, coefficients, threads)
+    layers: dict[int, float] = {}
+    for segment, work in zip(profile.segments, works, strict=True):
+        if segment.layer is not None:
+            part = sum(times(work, board, coefficients, threads))
+            layers[segment.layer] = layers.get(segment.layer, 0.0) + part
     return Prediction(
         milliseconds=compute + memory,
         compute_ms=compute,
@@ -94,11 +99,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
         coefficients_of=coefficients.like,
         work=total,
-        layers={
-            segment.layer: sum(_times(work, board, coefficients, threads))
-            for segment, work in zip(profile.segments, works, strict=True)
-            if segment.layer is not None
-        },
+        layers=layers,
     )
 
 
@@ -127,7 +128,7 @@ def coefficients_for(board: BoardData, threads: int) -> Coefficients:
 
 def work_of(profile: Profile, costs: Costs, levels: int) -> Work:
     """The work of a whole profile, with this number of cache levels."""
-    return _sum(_works(profile, costs, levels))
+    return _sum(works_of(profile, costs, levels))
 
 
 def features(work: Work, board: BoardData, threads: int = 1) -> tuple[float, float]:
@@ -137,7 +138,8 @@ def features(work: Work, board: BoardData, threads: int = 1) -> tuple[float, flo
     return 1e3 * compute, 1e3 * memory
 
 
-def _works(profile: Profile, costs: Costs, levels: int) -> list[Work]:
+def works_of(profile: Profile, costs: Costs, levels: int) -> list[Work]:
+    """The work of each segment."""
     lengths = _lengths(profile)
     cycles = np.full(len(profile.blocks), np.nan)
     cycles[list(costs.blocks)] = list(costs.blocks.values())
@@ -152,7 +154,8 @@ def _sum(works: Sequence[Work]) -> Work:
     )
 
 
-def _times(work: Work, board: BoardData, coefficients: Coefficients, threads: int) -> tuple[float, float]:
+def times(work: Work, board: BoardData, coefficients: Coefficients, threads: int) -> tuple[float, float]:
+    """Milliseconds of computing and of memory."""
     compute, memory = features(work, board, threads)
     return coefficients.compute * compute, coefficients.memory * memory
 

@@ -16,6 +16,7 @@ LEVELS = 3
 MAGIC = b"MPEBLK01"
 RUN_ENDED = 7777778
 LAYER_ENDED = 7780000
+INPUT_CONVERTED = 7785000  # of a layer, between precisions; the engine has no network of 5000 layers
 
 _BLOCK, _SEGMENT, _FINISH = 1, 2, 3
 _HEAD = struct.Struct("<II")
@@ -46,7 +47,14 @@ class Segment:
     @property
     def layer(self) -> int | None:
         """The index of its layer; None outside layers."""
-        return self.mark - LAYER_ENDED if self.mark >= LAYER_ENDED else None
+        if self.mark < LAYER_ENDED:
+            return None
+        return self.mark - (INPUT_CONVERTED if self.converts else LAYER_ENDED)
+
+    @property
+    def converts(self) -> bool:
+        """Whether it converts the input of its layer between precisions, before the layer's own segment."""
+        return self.mark >= INPUT_CONVERTED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
 
 void Session::run(std::span<const float> input) { run(input, nullptr); }
 
-void Session::run(std::span<const float> input, const std::function<void(int)>& after) {
+void Session::run(std::span<const float> input, const std::function<void(int)>& after,
+                  const std::function<void(int)>& converted) {
   if (static_cast<std::int64_t>(input.size()) != network_.input_elements()) {
     throw Error("the input has " + std::to_string(input.size()) + " values; " + network_.file +
                 " takes " + std::to_string(network_.input_elements()));
@@ -30,22 +31,22 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
     }
     if (profile_) {
       const Clock::time_point start = Clock::now();
-      execute(step);
+      execute(step, converted);
       reports_[static_cast<std::size_t>(layer.index)].nanoseconds = nanoseconds_since(start);
     } else {
-      execute(step);
+      execute(step, converted);
     }
     if (after) after(layer.index);
   }
 }
 
-void Session::execute(Step& step) {
+void Session::execute(Step& step, const std::function<void(int)>& converted) {
   if (step.is_view) return;
-  if (step.convolution != nullptr) return execute_convolution(step);
+  if (step.convolution != nullptr) return execute_convolution(step, converted);
   step.layer->operation->execute({*step.layer, step.inputs, step.output, step.values}, workers_);
 }
 
-void Session::execute_convolution(Step& step) {
+void Session::execute_convolution(Step& step, const std::function<void(int)>& converted) {
   ConvolutionCall call{step.inputs[0].tensor.data, step.output.data, step.scratch, nullptr};
   ScaleAndZero measured{};
   if (step.format->conversion != InputConversion::kNone) {
@@ -55,6 +56,7 @@ void Session::execute_convolution(Step& step) {
       LayerReport& row = reports_[static_cast<std::size_t>(step.layer->index)];
       row.conversion_nanoseconds = nanoseconds_since(start);
     }
+    if (converted) converted(step.layer->index);
   }
   step.convolution->run(call, pool_);
 }

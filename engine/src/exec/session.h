@@ -48,8 +48,10 @@ class Session {
   void run(std::span<const float> input);
 
   // The same, calling `after` with each layer's index as soon as its output is there: the only
-  // moment at which every layer's output can be read.
-  void run(std::span<const float> input, const std::function<void(int)>& after);
+  // moment at which every layer's output can be read; and `converted`, if any, as soon as its input
+  // has been converted between precisions.
+  void run(std::span<const float> input, const std::function<void(int)>& after,
+           const std::function<void(int)>& converted = nullptr);
 
   // Layers whose output outlives the run; see find_heads().
   const std::vector<int>& heads() const { return heads_; }
@@ -72,8 +74,8 @@ class Session {
   bool only_pooled(const Layer& layer) const;
   void prepare_steps();
   void report(const Layer& layer);
-  void execute(Step& step);
-  void execute_convolution(Step& step);
+  void execute(Step& step, const std::function<void(int)>& converted);
+  void execute_convolution(Step& step, const std::function<void(int)>& converted);
   void convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& measured);
   TensorView view(int tensor) const;
 
