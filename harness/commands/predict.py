@@ -103,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
             hint="Name a network and a board: --model M --target pi4, or --cfg C --weights W --target pi4.",
         )
     from harness import console
+    from harness.config.darknet_cfg import read_cfg
+    from harness.config.multiply_adds import layer_multiply_adds
     from harness.prediction.engine_run import profile_emulated
     from harness.prediction.llvm import find_llvm
     from harness.prediction.predictor import find_predictor
@@ -111,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     targets = [load_target(name) for name in arguments.target]
     predictors = {target.name: find_predictor(target) for target in targets}
     with model_files(arguments), contextlib.ExitStack() as files:
+        multiply_adds = layer_multiply_adds(read_cfg(arguments.cfg))
         networks = []
         for policy in _policies(arguments):
             cfg = files.enter_context(with_policy(arguments, policy, ranges=False))
@@ -120,7 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
             [_inference(target, *network, arguments) for target in targets for network in networks]
         )
     rows = [
-        {"policy": policy or "as-is", **_row(target, number, predictors[target.name], *profile)}
+        {
+            "policy": policy or "as-is",
+            **_row(target, number, predictors[target.name], *profile, multiply_adds),
+        }
         for (target, policy), profile in zip(asked, profiles, strict=True)
         for number in dict.fromkeys(arguments.threads or [1])
     ]
@@ -240,10 +246,17 @@ def _inference(
 
 
 def _row(
-    target: Target, threads: int, predictor: Predictor, profile: Profile, bench: BenchResult
+    target: Target,
+    threads: int,
+    predictor: Predictor,
+    profile: Profile,
+    bench: BenchResult,
+    multiply_adds: Sequence[int],
 ) -> dict[str, Any]:
     from harness.prediction.engine_run import descriptions
+    from harness.prediction.layer_figures import layer_figures
 
+    layers = descriptions(bench, multiply_adds)
     prediction = predictor.predict(profile, threads)
     low, high = prediction.interval_ms
     return {
@@ -261,8 +274,12 @@ def _row(
         "prediction_validated": prediction.validated,
         "prediction_coefficients_of": prediction.coefficients_of or None,
         "layers": [
-            asdict(layer) | {"predicted_ms": prediction.layers.get(layer.index)}
-            for layer in descriptions(bench)
+            asdict(layer)
+            for layer in layer_figures(
+                layers,
+                predictor.layer_parts(profile, layers, threads),
+                predictor.peaks(target.features, threads),
+            )
         ],
     }
 
@@ -272,9 +289,11 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
     from rich.table import Table
 
     from harness import console
-    from harness.report.layers import print_layers
+    from harness.prediction.layer_figures import LayerFigures
     from harness.report.notes import borrowed_note
+    from harness.report.predicted_layers import predicted_layers
     from harness.report.tables import figure
+    from harness.report.terminal import print_table
 
     several = len({row["policy"] for row in rows}) > 1
     table = Table(box=box.SIMPLE_HEAD)
@@ -304,20 +323,10 @@ def _print(rows: Sequence[Mapping[str, Any]], *, layers: bool) -> None:
         if lender:
             output.print(console.text(borrowed_note(lender, target)), soft_wrap=True)
     for row in rows if layers else ():
-        print_layers(
-            _heading(row, with_policy=several),
-            "predicted ms",
-            [
-                (
-                    *(layer["index"], layer["type"], layer["executed"], layer["isa"], layer["algorithm"]),
-                    layer["predicted_ms"],
-                )
-                for layer in row["layers"]
-            ],
-            "--json",
-        )
+        figures = [LayerFigures(**layer) for layer in row["layers"]]
+        print_table(output, predicted_layers(_heading(row, with_policy=several), figures), "--json")
 
 
 def _heading(row: Mapping[str, Any], *, with_policy: bool) -> str:
     threads = f"{row['threads']} thread{'s'[: row['threads'] > 1]}"
-    return ", ".join([row["target"], *([row["policy"]] if with_policy else []), threads])
+    return ", ".join([row["target"], *([row["policy"]] if with_policy else []), threads]) + ", predicted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,12 @@ from harness.resources import resource
 
 if TYPE_CHECKING:
     from harness.prediction.llvm import Llvm
+
+# Multiply-adds of one operation on 128 bits, as in engine/benchmarks/peak.cpp: fmla on floats and halves,
+# smlal on integers, sdot. Without fp16 arithmetic, halves are widened to floats.
+_LANES = {"fp32": 4, "fp16": 4, "int8": 8, "int16": 4}
+_LANES_WITH = {("fp16", "fp16"): 8, ("int8", "dotprod"): 16}  # precision, feature
+PEAK_PRECISIONS = tuple(_LANES)
 
 _REVISION = 3  # of the method; changes all fingerprints
 
@@ -39,6 +45,11 @@ class CoreModel:
     multiply_adds: float  # of 128-bit vectors per cycle: the core's peak
     in_order: InOrderRules | None = None
     out_of_order: OutOfOrderRules | None = None
+
+    def peak(self, precision: str, features: Collection[str]) -> float:
+        """Multiply-adds per cycle in a precision, at best. `features`: the core's, as in target files."""
+        better = [_LANES_WITH[precision, name] for name in features if (precision, name) in _LANES_WITH]
+        return self.multiply_adds * max([_LANES[precision], *better])
 
     @property
     def least_llvm(self) -> int:

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ class LayerDescription:
     executed: str
     isa: str
     algorithm: str
+    multiply_adds: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,10 +174,19 @@ def _profiled(board: EmulatedBoard, inference: Inference, engine: Path) -> Profi
     return profiled
 
 
-def descriptions(bench: BenchResult) -> list[LayerDescription]:
-    """The layers of an inference."""
-    names = [field.name for field in fields(LayerDescription)]
-    return [LayerDescription(**{name: getattr(layer, name) for name in names}) for layer in bench.layers]
+def descriptions(bench: BenchResult, multiply_adds: Sequence[int]) -> list[LayerDescription]:
+    """The layers of an inference. `multiply_adds`: of each, in order."""
+    return [
+        LayerDescription(
+            index=layer.index,
+            type=layer.type,
+            executed=layer.executed,
+            isa=layer.isa,
+            algorithm=layer.algorithm,
+            multiply_adds=multiply_adds[layer.index],
+        )
+        for layer in bench.layers
+    ]
 
 
 def profile_command(

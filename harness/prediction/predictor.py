@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.prediction import llvm as llvm_tools
-from harness.prediction.core_model import CoreModel, load_core_model
+from harness.prediction.core_model import PEAK_PRECISIONS, CoreModel, load_core_model
 from harness.prediction.costs import block_cycles
 from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
+from harness.prediction.phases import LayerParts, layer_parts
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
     from harness.config.targets import Target
+    from harness.prediction.engine_run import LayerDescription
     from harness.prediction.llvm import Llvm
     from harness.prediction.profile import Profile
 
@@ -37,6 +41,27 @@ class Predictor:
         """The time of a profile, for a board with coefficients."""
         return predict(profile, self._costs(profile), self.board, threads)
 
+    def layer_parts(
+        self, profile: Profile, layers: Sequence[LayerDescription], threads: int = 1
+    ) -> dict[int, LayerParts]:
+        """What the time of each layer is spent on, by index."""
+        costs = self._costs(profile)
+        words = {number: _words(profile.blocks[number]) for number in costs.blocks}
+        text = self.llvm.disassemble([word for block in words.values() for word in block])
+        return layer_parts(
+            profile,
+            costs,
+            {number: [text[word] for word in block] for number, block in words.items()},
+            self.board,
+            threads=threads,
+            winograd={layer.index for layer in layers if layer.algorithm.startswith("winograd")},
+        )
+
+    def peaks(self, features: Collection[str], threads: int = 1) -> dict[str, float]:
+        """Multiply-adds per second at best, by precision. `features`: the core's, as in target files."""
+        rate = self.board.clock_hz * min(threads, self.board.cores)
+        return {precision: rate * self.core.peak(precision, features) for precision in PEAK_PRECISIONS}
+
     def work(self, profile: Profile) -> Work:
         """The work of a profile, for fitting coefficients."""
         return work_of(profile, self._costs(profile), len(self.board.caches))
@@ -52,6 +77,10 @@ class Predictor:
         cycles = block_cycles([profile.blocks[number] for number in hot], self.core, self.llvm)
         blocks = dict(zip(hot, cycles.tolist(), strict=True))
         return Costs(blocks=blocks, line_fill=self.core.line_fill)
+
+
+def _words(block: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(block) // 4}I", block)
 
 
 def find_predictor(target: Target, *, fitted: bool = True) -> Predictor:

@@ -30,7 +30,7 @@ def layers_table(title: str, heading: str, layers: Sequence[LayerTime]) -> Table
     """The table that `print_layers` prints. An instruction set that all layers share is named once."""
     total = sum(layer[-1] or 0.0 for layer in layers)
     most = max((layer[-1] or 0.0 for layer in layers), default=0.0)
-    sets = {layer[3] for layer in layers}
+    common = common_isa([layer[3] for layer in layers])
 
     def share(layer: LayerTime) -> float | None:
         return None if layer[-1] is None or total == 0 else 100 * layer[-1] / total
@@ -44,21 +44,26 @@ def layers_table(title: str, heading: str, layers: Sequence[LayerTime]) -> Table
             Column(heading="layer", text=lambda layer: str(layer[0])),
             Column(heading="type", text=lambda layer: layer[1], number=False),
             Column(heading="executed", text=lambda layer: layer[2], number=False),
-            *([isa] if len(sets) > 1 else []),
+            *([] if common else [isa]),
             Column(heading="algorithm", text=lambda layer: layer[4], number=False, spare=1),
             Column(heading=heading, text=lambda layer: figure(layer[-1])),
             Column(heading="share %", text=lambda layer: figure(share(layer))),
             Column(
-                heading="", text=lambda layer: _bar((layer[-1] or 0.0) / most if most else 0.0), number=False
+                heading="", text=lambda layer: bar((layer[-1] or 0.0) / most if most else 0.0), number=False
             ),
         ],
         rows=layers,
         style=lambda _: None,
-        common=f"instruction set: {sets.pop()}" if len(sets) == 1 else "",
+        common=common,
     )
 
 
-def _bar(part: float) -> str:
+def common_isa(sets: Sequence[str]) -> str:
+    """The line that names the instruction set of all layers; empty if they have several."""
+    return f"instruction set: {sets[0]}" if len(set(sets)) == 1 else ""
+
+
+def bar(part: float) -> str:
     """A bar in eighths of a character; `part` of the longest one."""
     eighths = round(8 * _BAR * part)
     return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")

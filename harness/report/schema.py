@@ -13,7 +13,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from harness.measure.spec import CellSpec
-from harness.prediction.engine_run import LayerDescription
+from harness.prediction.layer_figures import LayerFigures
 from harness.report.compare.conditions import Unlike
 from harness.report.compare.difference import Change, Difference, Figure
 from harness.report.limits import Limits
@@ -115,7 +115,7 @@ def _history() -> type:
 
 def _predict() -> type:
     """Without --calibrate, which prints a fit instead of predictions."""
-    layer = _record("Layer", **_hints(LayerDescription), predicted_ms=float | None)
+    layer = _record("Layer", **_hints(LayerFigures))
     prediction = _record(
         "Prediction",
         policy=str,

@@ -42,8 +42,8 @@ def print_table(terminal: Console, table: Table[R], elsewhere: str = "Markdown, 
         terminal.print(_text(brief.common), style="dim")
     terminal.print(_rich(shown, terminal.width))
     notes = list(brief.notes)
-    if without:
-        names = ", ".join(column.heading for column in without)
+    # A column of bars has no heading and says nothing that others do not.
+    if names := ", ".join(column.heading for column in without if column.heading):
         notes.append(f"Columns that do not fit here: {names}. {elsewhere} have all.")
     print_notes(terminal, notes)
     terminal.print()

@@ -55,6 +55,12 @@ def test_a_network_is_predicted_with_its_layers_and_the_same_again(
     assert sum(layers) == pytest.approx(one["predicted_ms"], rel=0.02)
     heaviest = max(one["layers"], key=lambda layer: layer["predicted_ms"])
     assert heaviest["type"] == "convolutional"
+    assert heaviest["multiply_adds_per_second"] > 1e9
+    assert 0.1 < heaviest["peak_fraction"] < 4  # Winograd's algorithm multiplies a quarter
+    parts = {part: heaviest[f"{part}_ms"] for part in ("compute", "activation", "conversion", "memory")}
+    assert sum(parts.values()) == pytest.approx(heaviest["predicted_ms"])
+    assert heaviest["bound"] == max(parts, key=parts.__getitem__)
+    assert all(part > 0 for part in parts.values())
     again = predict(capsys, *words)["predictions"]
     assert again[0]["predicted_ms"] == pytest.approx(one["predicted_ms"], rel=0.001)
 
