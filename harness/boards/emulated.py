@@ -20,14 +20,20 @@ from harness.boards.base import Completed
 from harness.boards.ssh.address import SshAddress
 from harness.boards.ssh.board import SshBoard
 from harness.boards.ssh.host_keys import HostKey, parse_host_key
-from harness.errors import BoardUnreachableError, ConfigurationError, HarnessError
+from harness.errors import BoardUnreachableError, ConfigurationError
 from harness.images import docker_engine
 from harness.images.container import OWNER_LABEL, remove, remove_stale
 from harness.images.image import PLATFORM, build_image
 from harness.images.process_identity import own_identity
 from harness.qemu.cpu_description import MOUNT_POINT as CPU_DESCRIPTION
 from harness.qemu.cpu_description import prepare_cpu_description
-from harness.qemu.profiler import MOUNT_POINT, BlockProfiler, prepare_profiler
+from harness.qemu.profiler import (
+    MOUNT_POINT,
+    BlockProfiler,
+    prepare_profiler,
+    profiling_failed,
+    without_marks,
+)
 from harness.sdk.layout import sdk_directory
 
 if TYPE_CHECKING:
@@ -107,7 +113,7 @@ class EmulatedBoard(SshBoard):
             description = prepare_cpu_description(self.target.board)
             mounts.append(Mount(CPU_DESCRIPTION, str(description), type="bind", read_only=True))
         if self._profiler is not None:
-            mounts.append(Mount(MOUNT_POINT, str(self._profiler.folder), type="bind", read_only=True))
+            mounts.append(Mount(str(MOUNT_POINT), str(self._profiler.folder), type="bind", read_only=True))
         sdk_directory().mkdir(parents=True, exist_ok=True)
         mounts.append(Mount(_SDKS, str(sdk_directory()), type="bind", read_only=True))
         return client.containers.create(
@@ -178,16 +184,12 @@ class EmulatedBoard(SshBoard):
         with self._temporary_file() as path:
             command = profiler.command(self.target, argv, environment or {}, path)
             result = self.run(command, timeout=timeout)
-            said = result.stderr.strip()[-500:]
             if result.status != 0:
-                raise HarnessError(f"{self.name}: profiling failed with status {result.status}: {said}")
+                raise profiling_failed(self.name, result.status, result.stderr)
             with self.reachable("checking the profile"):
                 written = self._has(path)
             if not written:
-                raise HarnessError(
-                    f"{self.name}: no profile was written: {said or 'the program made no marks'}",
-                    hint="Only programs that make marks can be profiled, such as `mpe bench --mark`.",
-                )
+                raise without_marks(self.name, result.stderr)
             self.fetch(path, output)
         return result
 

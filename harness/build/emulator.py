@@ -28,7 +28,7 @@ def find_emulator(target: Target) -> Emulator | None:
         return Emulator(prefix=(), description="run directly")
     if emulator_missing(target):
         return None
-    qemu, root = str(_qemu()), _root()
+    qemu, root = str(_qemu()), arm64_root()
     core = target.qemu_cpu or "max"
     prefix = (qemu, "-cpu", core) + (("-L", str(root)) if root and root != Path("/") else ())
     return Emulator(prefix=prefix, description=f"{Path(qemu).name} -cpu {core}")
@@ -43,7 +43,7 @@ def emulator_missing(target: Target) -> list[str]:
     missing = []
     if _qemu() is None:
         missing.append("qemu-user")
-    if _root() is None:
+    if arm64_root() is None:
         missing.append("libc6-arm64-cross")
     return missing
 
@@ -52,8 +52,8 @@ def _qemu() -> str | None:
     return shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 
 
-def _root() -> Path | None:
-    """The folder that holds an arm64 loader and glibc."""
+def arm64_root() -> Path | None:
+    """The folder that holds an arm64 loader and glibc; None if there is none."""
     chosen = os.environ.get("QEMU_LD_PREFIX")
     candidates = [*([Path(chosen)] if chosen else []), CROSS_ROOT, Path("/")]
     return next((root for root in candidates if (root / LOADER).exists()), None)

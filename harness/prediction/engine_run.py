@@ -25,7 +25,7 @@ from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
-    from harness.boards.emulated import EmulatedBoard
+    from harness.boards.qemu_user import QemuUserBoard
     from harness.config.targets import Target
     from harness.runtimes.base import BenchResult, Command
     from harness.runtimes.engine import EngineOptions
@@ -65,18 +65,16 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
 
     Raises BuildError if a target cannot be emulated or profiled on this machine.
     """
-    from harness.images.availability import emulation_missing
-    from harness.images.image import build_image
-    from harness.qemu.profiler import prepare_profiler, profiling_missing
+    from harness.boards.qemu_user import qemu_user_missing
+    from harness.qemu.profiler import prepare_profiler
 
     engines = []
     for inference in inferences:
         target = inference.target
-        if missing := [*emulation_missing(target), *profiling_missing()]:
+        if missing := qemu_user_missing():
             raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
         ablation = needs_ablation([inference.options.algorithm])
         engines.append(build_engine(target, ablation=ablation).engine)
-        build_image(target)
     prepare_profiler()
     boards = _Boards()
     places = range(len(inferences))
@@ -113,19 +111,19 @@ class _Boards:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False
-        self._all: list[EmulatedBoard] = []
-        self._idle: dict[str, list[EmulatedBoard]] = {}  # by target
+        self._all: list[QemuUserBoard] = []
+        self._idle: dict[str, list[QemuUserBoard]] = {}  # by target
 
     @contextlib.contextmanager
-    def one(self, target: Target) -> Iterator[EmulatedBoard]:
+    def one(self, target: Target) -> Iterator[QemuUserBoard]:
         """A board that no other thread uses."""
-        from harness.boards.emulated import EmulatedBoard
+        from harness.boards.qemu_user import QemuUserBoard
 
         with self._lock:
             idle = self._idle.setdefault(target.name, [])
             board = idle.pop() if idle else None
         if board is None:
-            board = EmulatedBoard(target).__enter__()
+            board = QemuUserBoard(target).__enter__()
             with self._lock:
                 self._all.append(board)
                 closed = self._closed
@@ -157,18 +155,17 @@ def _zero_weights(weights: Path) -> Iterator[Path]:
         yield zeros
 
 
-def _profiled(board: EmulatedBoard, inference: Inference, engine: Path) -> Profiled:
+def _profiled(board: QemuUserBoard, inference: Inference, engine: Path) -> Profiled:
     with _zero_weights(inference.files["weights"]) as weights:
         paths = board.deploy({**inference.files, "weights": weights, "program": engine})
-    execution = EngineExecution(
-        board=board.name,
-        paths=paths,
-        environment={},
-        workload=Workload(),
-        options=replace(inference.options, calibration=paths.get("calibration")),
-    )
-    command = execution.marked_bench(profile=True)
-    profiled = profile_command(board, command, _TIMEOUT_SECONDS)
+        execution = EngineExecution(
+            board=board.name,
+            paths=paths,
+            environment={},
+            workload=Workload(),
+            options=replace(inference.options, calibration=paths.get("calibration")),
+        )
+        profiled = profile_command(board, execution.marked_bench(profile=True), _TIMEOUT_SECONDS)
     if profiled is None:
         raise BuildError(f"{board.target.name}: the profiler is not available on its emulated board")
     return profiled

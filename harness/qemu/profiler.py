@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.errors import HarnessError
 from harness.qemu.plugin import compile_plugin, has_plugin_option
 from harness.resources import cache_directory, resource
 from harness.temporary import fresh_folder
@@ -25,7 +26,7 @@ from harness.temporary import fresh_folder
 if TYPE_CHECKING:
     from harness.config.targets import Target
 
-MOUNT_POINT = "/opt/qemu"
+MOUNT_POINT = Path("/opt/qemu")
 PLUGIN = "block_profile"
 
 _LIBRARY = re.compile(r"^\s*(?:(?P<name>\S+) => )?(?P<path>/\S+) \(0x", re.MULTILINE)
@@ -38,21 +39,53 @@ class BlockProfiler:
     folder: Path
 
     def command(
-        self, target: Target, argv: Sequence[str], environment: Mapping[str, str], output: str
+        self,
+        target: Target,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        output: str,
+        *,
+        folder: Path = MOUNT_POINT,
+        root: Path = Path("/"),
     ) -> list[str]:
-        """The command line that runs `argv` and writes its profile to `output`, on a board with the folder at
-        MOUNT_POINT. Paths must not contain commas, which separate QEMU's options."""
-        options = [f"out={output}"]
+        """The command line that runs `argv` and writes its profile to `output`.
+
+        `folder`: where the profiler's folder is on the board; `root`: where the board's system is.
+        """
+        options = [f"out={_escaped(output)}"]
         if target.board is not None:
             options += [f"cache={cache.kib}/{cache.ways}" for cache in target.board.caches]
+        plugin = _escaped(str(folder / f"{PLUGIN}.so"))
         return [
-            *(f"{MOUNT_POINT}/loader", "--library-path", f"{MOUNT_POINT}/lib", f"{MOUNT_POINT}/qemu-aarch64"),
-            *("-cpu", str(target.qemu_cpu)),
-            *("-plugin", ",".join([f"{MOUNT_POINT}/{PLUGIN}.so", *options]), "-d", "plugin"),
+            *(str(folder / "loader"), "--library-path", str(folder / "lib"), str(folder / "qemu-aarch64")),
+            *("-cpu", str(target.qemu_cpu), "-L", str(root)),
+            *("-plugin", ",".join([plugin, *options]), "-d", "plugin"),
             # Only for the program: QEMU's own loader must not see LD_LIBRARY_PATH.
             *(word for name, value in environment.items() for word in ("-E", f"{name}={value}")),
             *argv,
         ]
+
+
+def profiling_failed(board: str, status: int, said: str) -> HarnessError:
+    """The error for a program that ended with another status than 0. `said`: its standard error."""
+    return HarnessError(f"{board}: profiling failed with status {status}: {_end(said)}")
+
+
+def without_marks(board: str, said: str) -> HarnessError:
+    """The error for a program that ended without a profile."""
+    return HarnessError(
+        f"{board}: no profile was written: {_end(said) or 'the program made no marks'}",
+        hint="Only programs that make marks can be profiled, such as `mpe bench --mark`.",
+    )
+
+
+def _end(said: str) -> str:
+    return said.strip()[-500:]
+
+
+def _escaped(path: str) -> str:
+    """A path in QEMU's options, which commas separate."""
+    return path.replace(",", ",,")
 
 
 def profiling_missing() -> list[str]:

@@ -13,7 +13,7 @@ from harness.config.board_data import Cache
 from harness.config.targets import load_target
 from harness.errors import HarnessError
 from harness.prediction.profile import RUN_ENDED, Profile, read_profile
-from harness.qemu.profiler import MOUNT_POINT, prepare_profiler, profiling_missing
+from harness.qemu.profiler import prepare_profiler, profiling_missing
 
 TARGET = load_target("pi4")
 LINES = 16  # of a KiB
@@ -33,9 +33,10 @@ def run(marked: Path, tmp_path: Path) -> Run:
         assert board is not None
         board = replace(board, caches=caches or board.caches)
         output = tmp_path / "profile"
-        command = profiler.command(replace(TARGET, board=board), [str(marked), word], {}, str(output))
-        here = [part.replace(MOUNT_POINT, str(profiler.folder)) for part in command]
-        done = subprocess.run(here, capture_output=True, text=True, timeout=120, check=False)
+        target = replace(TARGET, board=board)
+        program = [str(marked), word]
+        command = profiler.command(target, program, {}, str(output), folder=profiler.folder)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout == "done\n"
         return read_profile(output)

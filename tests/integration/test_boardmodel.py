@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from harness.boards.qemu_user import qemu_user_missing
 from harness.config.random_weights import SEED, write_random_weights
-from harness.images.availability import emulation_missing
 from harness.prediction.llvm import find_llvm
 from harness.prediction.predictor import find_predictor
 from harness.prediction.profile import read_profile
-from harness.qemu.profiler import profiling_missing
 from harness.runtimes.engine import HostEngine
 from tools.boardmodel import published
 from tools.boardmodel.__main__ import main
@@ -24,7 +23,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
 @pytest.fixture(scope="module", autouse=True)
 def emulation() -> None:
-    if missing := [*emulation_missing(), *profiling_missing()]:
+    if missing := qemu_user_missing():
         pytest.skip("; ".join(missing))
     if find_llvm() is None:
         pytest.skip("needs llvm-mca")

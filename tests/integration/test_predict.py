@@ -16,9 +16,8 @@ from tiny_sweep import run as run_sweep
 from tiny_sweep import write_tiny_sweep
 
 from harness import cli
-from harness.images.availability import emulation_missing
+from harness.boards.qemu_user import qemu_user_missing
 from harness.prediction.llvm import find_llvm
-from harness.qemu.profiler import profiling_missing
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
@@ -28,7 +27,7 @@ NETWORK = ["--cfg", str(DIGITS / "digits.cfg"), "--weights", str(DIGITS / "digit
 
 @pytest.fixture(scope="module", autouse=True)
 def emulation() -> None:
-    if missing := [*emulation_missing(), *profiling_missing()]:
+    if missing := qemu_user_missing():
         pytest.skip("; ".join(missing))
     if find_llvm() is None:
         pytest.skip("needs llvm-mca")
@@ -133,11 +132,12 @@ def test_coefficients_are_fitted_to_a_measured_sweep(
     sweep = write_tiny_sweep(tmp_path, SWEEP)
     run_sweep(sweep)
     results = tmp_path / "results"
-    # A sweep profiles with the trained weights, `harness predict` with zeros.
+    # A sweep profiles with the trained weights, in a container; `harness predict` with zeros, in none. On
+    # other stacks and heaps, a few other lines miss the cache.
     for policy in ("fp16", "int8"):
         words = [f"--cfg={tmp_path / 'tiny.cfg'}", f"--weights={tmp_path / 'tiny.weights'}"]
         (row,) = predict(capsys, *words, "--policy", policy, "--target", "pi4")["predictions"]
-        assert row["predicted_ms"] == pytest.approx(swept_ms(results, policy), rel=0.01)
+        assert row["predicted_ms"] == pytest.approx(swept_ms(results, policy), rel=0.01, abs=0.001)
     words = ["--calibrate", str(sweep), "--results", str(results), "--target", "pi4"]
     assert cli.main(["predict", *words]) == 2
     assert "has no measurements of a real pi4" in capsys.readouterr().err

@@ -25,6 +25,15 @@ def test_the_program_runs_under_the_plugin_with_the_targets_core_and_caches() ->
     assert plugin[1:] == ["out=/home/x/out", "cache=64/4", "cache=512/8", "cache=2048/16"]
 
 
+def test_commas_in_paths_are_escaped_from_qemus_options() -> None:
+    folder, root = Path("/cache,x"), Path("/arm64")
+    words = BlockProfiler(folder=folder).command(
+        replace(load_target("pi5"), board=None), ["mpe"], {}, "/tmp,y/out", folder=folder, root=root
+    )
+    assert words[words.index("-plugin") + 1] == "/cache,,x/block_profile.so,out=/tmp,,y/out"
+    assert words[words.index("-L") + 1] == "/arm64"
+
+
 def test_without_a_board_no_cache_is_simulated() -> None:
     target = replace(load_target("pi5"), board=None)
     words = BlockProfiler(folder=Path("cache")).command(target, ["mpe"], {}, "out")
