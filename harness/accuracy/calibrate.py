@@ -31,6 +31,7 @@ from harness.runtimes.engine import EngineOptions, HostEngine
 Floats = npt.NDArray[np.float32]
 
 _INPUT = -1  # the layer index of the network's input
+_PREPARED = 8  # pictures at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,23 +148,13 @@ def calibrate(
     )
 
 
-def write_pictures(
-    engine: HostEngine,
-    *,
-    cfg: Path,
-    weights: Path,
-    dataset: Path,
-    limit: int | None,
-    resize: str | None,
-    out: Path,
-) -> None:
+def write_pictures(model: Model, *, dataset: Path, limit: int | None, resize: str | None, out: Path) -> None:
     """Writes the pictures that `calibrate` would run, as .npy: float32 [n, channels, height, width]."""
-    model = load_model(engine, cfg, weights)
     paths = read_pictures(dataset, split="train")[:limit]
     shape = (len(paths), *model.input)
     written = np.lib.format.open_memmap(out, mode="w+", dtype=np.float32, shape=shape)
-    chunk, place = engine.images_per_chunk(cfg), 0
-    for samples in prepare_chunks(paths, model.input, model.pictures(resize), chunk):
+    place = 0
+    for samples in prepare_chunks(paths, model.input, model.pictures(resize), _PREPARED):
         for sample in samples:
             written[place] = sample.tensor
             place += 1

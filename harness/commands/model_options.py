@@ -174,7 +174,7 @@ def with_policy(
         read = read_policy(policy)
         if read.tflite and not tflite:
             raise ConfigurationError(
-                f"--policy {policy}: the engine runs no TensorFlow Lite files",
+                f"--policy {policy}: it makes a TensorFlow Lite file, and this command uses none",
                 hint="`harness run` measures this policy in the runtime litert, and `harness export --format "
                 "tflite` writes the file.",
             )
@@ -208,9 +208,9 @@ def _check_ranges(arguments: argparse.Namespace, network: DarknetCfg) -> None:
         )
 
 
-def add_dataset(parser: argparse.ArgumentParser, *, what: str, split: str) -> None:
+def add_dataset(parser: argparse._ActionsContainer, *, what: str, split: str, required: bool = True) -> None:
     """--dataset and --split."""
-    parser.add_argument("--dataset", type=Path, required=True, metavar="D", help=what)
+    parser.add_argument("--dataset", type=Path, required=required, metavar="D", help=what)
     parser.add_argument(
         "--split", choices=("train", "val", "test"), help=f"use this split of a data.yaml ({split})"
     )

@@ -24,3 +24,11 @@ def _in_float(operator: FlatOperator, model: FlatModel) -> bool:
     made = [model.tensors[place].type for place in operator.outputs]
     integer = any(each in _INTEGERS for each in given)
     return operator.name not in _CONVERSIONS and "float32" in made and not integer
+
+
+def float_share(model: FlatModel) -> str:
+    """The same as text, the most frequent first: everything, nothing, or `11 LEAKY_RELU, 1 CONV_2D`."""
+    found = float_operators(model)
+    if found and found.total() == sum(operator.name not in _CONVERSIONS for operator in model.operators):
+        return "everything"
+    return ", ".join(f"{count} {name}" for name, count in found.most_common()) or "nothing"

@@ -84,6 +84,18 @@ def plan_precisions(network: Network, calibration: Calibration) -> tuple[LayerFo
     return _Planner(network, calibration).plan()
 
 
+def converted_precisions(network: Network) -> tuple[LayerFormat, ...]:
+    """The format of every layer where a converter makes it as the cfg asks.
+
+    Activations are integers where the converter records their ranges, and float32 elsewhere.
+    """
+    needing = [layer.precision for layer in network.layers if layer.needs_range]
+    stored = TensorFormat(precision=needing[0] if needing else "fp32")
+    return tuple(
+        LayerFormat(executed=layer.precision or stored.precision, output=stored) for layer in network.layers
+    )
+
+
 class _Planner:
     def __init__(self, network: Network, calibration: Calibration) -> None:
         self.network = network

@@ -61,7 +61,7 @@ def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
     (content,) = _converted(model, flavour).values()
     if flavour == _INTEGER_ONLY and (left := float_operators(parse_flat_model(content, model.network.file))):
         raise ConfigurationError(
-            f"{model.network.file}: TensorFlow's converter has no int8 for {', '.join(sorted(left))}",
+            f"{model.stem}: TensorFlow's converter has no int8 for {', '.join(sorted(left))}",
             hint="Use the quantisation integer-with-float-fallback.",
         )
     return {f"{model.stem}.tflite": content, **metadata_file(model.stem, model.metadata)}
@@ -69,12 +69,13 @@ def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
 
 def _without_pictures(model: ExportedModel) -> ConfigurationError:
     reason = "TensorFlow's converter records ranges of its own, and has no pictures"
-    sweeps = "A sweep has pictures if its model has a dataset and no calibration file."
-    if model.tflite:
-        return ConfigurationError(f"{model.network.file}: for {model.tflite}, {reason}", hint=sweeps)
-    return _weighted(model)[0].error(
-        f"is int8 with quantize=0: {reason}", key="int8", hint=f"Use quantize=1. {sweeps}"
+    hint = (
+        "Give `harness export` some with --dataset. A sweep has them if its model has a dataset and no "
+        "calibration file."
     )
+    if model.tflite:
+        return ConfigurationError(f"{model.stem}: for {model.tflite}, {reason}", hint=hint)
+    return _weighted(model)[0].error(f"is int8 with quantize=0: {reason}", key="int8", hint=hint)
 
 
 def _flavour(model: ExportedModel) -> str:

@@ -46,12 +46,11 @@ def write_calibration_pictures(engine: HostEngine, model: Model, settings: Calib
     """Writes the pictures on which `record_ranges` records, as .npy: float32 [n, channels, height, width]."""
     from harness.accuracy.calibrate import write_pictures
     from harness.accuracy.dataset import with_split_in_use
+    from harness.accuracy.model import load_model
 
     assert model.calibration_dataset is not None
     write_pictures(
-        engine,
-        cfg=model.cfg,
-        weights=model.weights,
+        load_model(engine, model.cfg, model.weights),
         dataset=with_split_in_use(model.calibration_dataset, "train"),
         limit=settings.images,
         resize=model.resize,

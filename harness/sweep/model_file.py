@@ -16,11 +16,13 @@ from harness.config.export_formats import CHANNELS_LAST
 from harness.config.file_kind import kind_of
 from harness.errors import ConfigurationError
 from harness.exporting.calibration import Calibration, read_calibration
+from harness.exporting.float_operators import float_share
 from harness.exporting.formats import ExportedModel, export_model
 from harness.exporting.network import read_network
 from harness.exporting.outputs import Output, outputs_of
 from harness.exporting.precision_plan import plan_precisions
 from harness.file_digest import file_digest
+from harness.importing.tflite_file import read_flat_model
 from harness.runtimes.base import ModelFile, Runtime
 from harness.sdk.packages import add_file
 from harness.temporary import fresh_folder
@@ -107,7 +109,10 @@ def _export(
         tflite=variant.tflite,
     )
     with fresh_folder(folder) as made:
-        export_model(exported, format_name, made)
+        files = export_model(exported, format_name, made)
+        if variant.tflite:
+            name = printable(f"{variant.model.name} {variant.policy}")
+            console.log(f"{name}: computed in float: {printable(float_share(read_flat_model(files[0])))}")
         _pack(made)
 
 

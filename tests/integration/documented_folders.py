@@ -130,6 +130,7 @@ def export(folder: PageFolder) -> None:
     for suffix in ("cfg", "weights"):
         shutil.copy(DIGITS / f"digits.{suffix}", folder.path / f"yolo.{suffix}")
     shutil.copy(DIGITS / "digits.calibration.json", folder.path / "ranges.json")
+    folder.pictures("pictures")
 
 
 def github_actions(folder: PageFolder) -> None:

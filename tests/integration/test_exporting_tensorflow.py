@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported_models import exported, run, write_random
+from PIL import Image
 from test_exporting_onnx import ACTIVATIONS, NET, SECTIONS, named
 
 from harness import cli
@@ -64,19 +65,26 @@ def test_a_section_computes_in_tensorflow_what_it_does_in_onnx(name: str, tmp_pa
     np.testing.assert_allclose(found, expected, atol=1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("policy", ["fp32", "fp16", "{default: int8, quantize: 1}"])
-def test_a_file_has_names_and_computes_what_onnx_does(policy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["fp32", "fp16", "{tflite: full-integer}"])
+def test_a_file_has_names_and_computes_what_onnx_does(
+    policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cfg, weights = write_random(tmp_path, NETWORK)
+    x = np.random.default_rng(2).random((1, 3, 32, 32), np.float32)
+    pixels = np.round(255 * x[0].transpose(1, 2, 0)).astype(np.uint8)
+    (tmp_path / "pictures").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "pictures" / "1.png")
     words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", policy, "--format", "tflite"]
-    assert cli.main(["export", *words, "--out", str(tmp_path)]) == 0
+    words += ["--dataset", str(tmp_path / "pictures"), "--limit", "1", "--resize", "stretch"]
+    assert cli.main(["export", *words, "--out", str(tmp_path), "--json"]) == 0
+    left = json.loads(capsys.readouterr().out)["float_operators"]
+    every = {"CONV_2D": 3, "LEAKY_RELU": 3, "PAD": 3, "MAX_POOL_2D": 1}
+    assert left == ({} if policy == "{tflite: full-integer}" else every)
     interpreter = tensorflow.lite.Interpreter(str(tmp_path / "net.tflite"))
     interpreter.allocate_tensors()
     (given,), (output,) = interpreter.get_input_details(), interpreter.get_output_details()
     assert (given["name"], output["name"]) == ("input", "head_3")
-    x = np.random.default_rng(2).random((1, 3, 32, 32), np.float32)
-    interpreter.set_tensor(given["index"], last(x))
-    interpreter.invoke()
-    found = interpreter.get_tensor(output["index"]).transpose(0, 3, 1, 2)
+    found = in_tensorflow_lite((tmp_path / "net.tflite").read_bytes(), last(x)).transpose(0, 3, 1, 2)
     expected = run(exported(cfg, weights)[0], x)["head_3"]
     tolerance = {"fp32": 1e-5, "fp16": 2e-3}.get(policy, 0.05)
     np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))

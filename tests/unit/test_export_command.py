@@ -16,6 +16,9 @@ from harness import cli
 YOLO = DETECTOR.replace("fp16 = 1\n", "").replace("int8=1\nquantize=1\n", "").replace("mask=", "num=3\nmask=")
 
 
+LITE = ["--format", "tflite"]
+
+
 def export(capsys: pytest.CaptureFixture[str], folder: Path, *words: str | Path) -> tuple[int, str, str]:
     status = cli.main(["export", "--format", "onnx", "--out", str(folder / "out"), *map(str, words)])
     return status, *capsys.readouterr()
@@ -89,9 +92,14 @@ def test_an_imported_model_keeps_names_and_shapes(tmp_path: Path, capsys: pytest
     [
         (["--policy", "int8"], "layer 0 (convolutional) and 1 more: int8 needs", "harness calibrate"),
         (["--calibration", "net.cfg"], "net.cfg: not a calibration file", "harness calibrate"),
+        ([*LITE, "--policy", "int8"], "layer 0 (convolutional) is int8 with quantize=0", "--dataset"),
+        ([*LITE, "--policy", "{tflite: 16x8}"], "net: for 16x8, TensorFlow's converter", "--dataset"),
+        ([*LITE, "--policy", "{tflite: 16x8}", "--dataset", "gone"], "gone: the data set does not exist", ""),
+        (["--policy", "{tflite: 16x8}"], "makes a TensorFlow Lite file", "--format tflite"),
+        (["--dataset", "."], "--dataset applies to --format tflite", "--calibration"),
     ],
 )
-def test_int8_without_ranges_is_refused(
+def test_what_lacks_ranges_or_pictures_is_refused(
     words: list[str], message: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cfg, weights = write_random(tmp_path, CLASSIFIER)
@@ -102,6 +110,18 @@ def test_int8_without_ranges_is_refused(
     assert message in error["message"]
     assert hint in error["hint"]
     assert not (tmp_path / "out").exists()
+
+
+def test_pictures_are_refused_for_a_network_with_several_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "[net]\nchannels=3\nheight=8\nwidth=8\n[convolutional]\nname=a\nfilters=2\n"
+    text += "[input]\nname=b\nchannels=2\nheight=8\nwidth=8\n[add]\nfrom=a,b\n"
+    cfg, weights = write_random(tmp_path, text)
+    words = [*LITE, "--policy", "{tflite: 16x8}", "--dataset", str(tmp_path)]
+    status, _, errors = export(capsys, tmp_path, "--cfg", cfg, "--weights", weights, *words)
+    assert status == 2
+    assert "net.cfg: the network has several inputs, and pictures fit networks with one" in errors
 
 
 def test_nothing_is_left_of_an_export_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

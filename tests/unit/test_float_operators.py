@@ -12,7 +12,7 @@ from flat_models import FlatOperator, FlatTensor, flat_model
 
 from harness.errors import ConfigurationError
 from harness.exporting import tensorflow_files
-from harness.exporting.float_operators import float_operators
+from harness.exporting.float_operators import float_operators, float_share
 from harness.exporting.formats import ExportedModel
 from harness.exporting.network import read_network
 from harness.exporting.precision_plan import LayerFormat
@@ -54,14 +54,18 @@ def model(first: int, weights: int) -> bytes:
 def test_operators_without_quantised_inputs_compute_in_float(
     first: int, weights: int, found: dict[str, int]
 ) -> None:
-    assert float_operators(parse_flat_model(model(first, weights), "net.tflite")) == found
+    read = parse_flat_model(model(first, weights), "net.tflite")
+    assert float_operators(read) == found
+    assert float_share(read) == ("1 ELU" if len(found) == 1 else "everything")
 
 
 def test_weights_in_float16_are_expanded_by_no_computing_operator() -> None:
     half = FlatTensor(name="w", shape=(2, 2), data=bytes(8), type=FLOAT16)
     operators = [FlatOperator(code=DEQUANTIZE, inputs=[1], outputs=[2])]
     content = flat_model([FlatTensor(name="x"), half, FlatTensor(name="y")], operators, outputs=(2,))
-    assert not float_operators(parse_flat_model(content, "net.tflite"))
+    read = parse_flat_model(content, "net.tflite")
+    assert not float_operators(read)
+    assert float_share(read) == "nothing"
 
 
 def test_full_integer_is_refused_where_an_operator_is_in_float(
@@ -73,7 +77,7 @@ def test_full_integer_is_refused_where_an_operator_is_in_float(
     exported = ExportedModel(
         stem="net", network=network, formats=[LayerFormat()], outputs=(), metadata={}, tflite="full-integer"
     )
-    with pytest.raises(ConfigurationError, match=r"net\.cfg: for full-integer, .* has no pictures"):
+    with pytest.raises(ConfigurationError, match=r"net: for full-integer, .* has no pictures"):
         tensorflow_files.tflite_files(exported)
     monkeypatch.setattr(tensorflow_files, "_converted", lambda *_: {"model.tflite": model(INT8, INT8)})
     given = replace(exported, pictures=lambda _: None)

@@ -53,7 +53,7 @@ def test_the_engine_refuses_a_policy_that_makes_a_tensorflow_lite_file(tmp_path:
     cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\n")
     weights.write_bytes(bytes(20 + 4 * 4))
     arguments = parsed("--cfg", str(cfg), "--weights", str(weights), "--policy", "{tflite: float16}")
-    with pytest.raises(ConfigurationError, match="the engine runs no TensorFlow Lite files"):
+    with pytest.raises(ConfigurationError, match="makes a TensorFlow Lite file, and this command"):
         chosen_cfg(arguments).__enter__()
     with with_policy(arguments, arguments.policy, tflite=True) as made:
         assert "fp16=1" in made.read_text()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flat_models import FlatOperator, FlatTensor, flat_model
 from networks import write_sweep
 
 from harness import cli
@@ -17,6 +18,7 @@ from harness.config.sweep import Model, Variant
 from harness.config.sweep_file import read_sweep
 from harness.errors import ConfigurationError
 from harness.exporting.formats import ExportedModel
+from harness.importing.tflite_file import read_flat_model
 from harness.runtimes.base import ModelFile, Program, Runtime, find_runtime
 from harness.runtimes.engine_runtime import EngineRuntime
 from harness.store.store import Store
@@ -181,20 +183,25 @@ def test_an_export_says_whether_channels_are_last(tmp_path: Path, monkeypatch: p
 
 
 def test_each_quantisation_of_tensorflow_lite_is_an_export_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cfg = tmp_path / "net.cfg"
     cfg.write_text("[net]\nwidth=8\nheight=8\nchannels=3\n[convolutional]\nfilters=1\nactivation=relu\n")
     cfg.with_suffix(".weights").write_bytes(struct.pack("<iiiQ4f", 0, 2, 0, 0, 0.5, 1, 1, 1))
     made = variant("net", "fp32", source=None, cfg=cfg)
 
-    def write(exported: ExportedModel, _name: str, folder: Path) -> None:
-        (folder / "net.tflite").write_text(exported.tflite)
+    def write(exported: ExportedModel, _name: str, folder: Path) -> list[Path]:
+        tensors = [FlatTensor(name=exported.tflite), FlatTensor(name="y")]
+        elu = FlatOperator(code=111, inputs=[0], outputs=[1])
+        (folder / "net.tflite").write_bytes(flat_model(tensors, [elu]))
+        return [folder / "net.tflite"]
 
     monkeypatch.setattr(model_file, "export_model", write)
-    for tflite in ("", "full-integer", "integer-with-float-fallback"):
+    for tflite in ("", "full-integer", "16x8"):
         found = exported_file("tflite", replace(made, tflite=tflite), cfg, None, tmp_path / "exports")
-        assert found.path.read_text() == tflite
+        assert read_flat_model(found.path).tensors[0].name == tflite
+    said = [line for line in capsys.readouterr().err.splitlines() if "float" in line]
+    assert said == ["net fp32: computed in float: everything"] * 2
 
 
 def test_a_policy_is_exported_once(tmp_path: Path) -> None:
