@@ -1,6 +1,8 @@
 """Pins the wheels of a runtime in toolchains/runtimes/: those of the newest version, or of a given one.
 
 python -m tools.runtime_pins onnxruntime [VERSION]
+
+TensorFlow's library is pinned in toolchains/tensorflow/, and its version there; its wheels are NumPy's alone.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.config.targets import load_target
 from harness.file_digest import file_digest
 from harness.sdk.packages import packages_file
+from harness.sdk.pin import read_pin
 from harness.temporary import temporary_folder
 
 PACKAGES = {
@@ -21,6 +25,7 @@ PACKAGES = {
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
 }
+NUMPY_ALONE = ("tensorflow",)
 CONVERTERS = {"ncnn": "pnnx"}  # the newest, where the package has none
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
@@ -51,19 +56,27 @@ def pin(package: str, version: str, python: str, machine: str) -> tuple[str, str
 
 def main(runtime: str, version: str = "") -> None:
     """Rewrites the file of a runtime."""
+    if runtime not in (*PACKAGES, *NUMPY_ALONE):
+        sys.exit(f"{runtime}: no such runtime; known are {', '.join(sorted((*PACKAGES, *NUMPY_ALONE)))}")
+    if runtime in NUMPY_ALONE:
+        pinned = read_pin(load_target("host")).version
+        if version not in ("", pinned):
+            sys.exit(f"{runtime} {version}: toolchains/tensorflow/ pins {pinned} for this machine")
+        version = pinned
     path: Path = packages_file(runtime)
     lines, converter = [], []
     for python in PYTHONS:
         for machine in MACHINES:
-            found = pin(PACKAGES[runtime], version, python, machine)
+            own = PACKAGES.get(runtime)
+            found = pin(own, version, python, machine) if own else (version, "")
             numpy = pin("numpy", "", python, machine) if found else None
             if found and numpy:
                 version = version or found[0]
                 lines += [found[1], numpy[1]]
-                if (name := CONVERTERS.get(runtime)) and (own := pin(name, "", python, machine)):
-                    converter.append(own[1])
+                if (name := CONVERTERS.get(runtime)) and (made := pin(name, "", python, machine)):
+                    converter.append(made[1])
     if not lines:
-        sys.exit(f"{PACKAGES[runtime]} {version}: no wheels")
+        sys.exit(f"{runtime} {version}: no wheels")
     head = path.read_text(encoding="utf-8").partition("version:")[0]
     tail = f"converter:\n{''.join(converter)}" if converter else ""
     path.write_text(f'{head}version: "{version}"\nwheels:\n{"".join(lines)}{tail}', encoding="utf-8")
