@@ -55,7 +55,7 @@ def test_another_runtime_has_wheels_of_its_own_beside_numpys(file: Path) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("tensorflow", "1.15.0"), r"tensorflow 1.15.0: toolchains/tensorflow/ pins [0-9.]+ for this machine"),
+        (("tensorflow", "1.15.0"), r"tensorflow 1.15.0: toolchains/tensorflow/ pins .* for this machine"),
         (("armnn",), "armnn: no such runtime; known are litert, .*, tensorflow"),
     ],
 )
