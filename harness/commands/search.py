@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +20,12 @@ from harness.commands.model_options import (
 )
 from harness.commands.run import duration
 from harness.config.preprocessing import RESIZES
-from harness.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from harness.config.targets import Target
     from harness.runtimes.engine import HostEngine
-    from harness.search.evaluator import Evaluator
-    from harness.search.layer_timer import LayerTimer, Model
-    from harness.search.point import Limits
 
 _PAGE = "search.html"
-_FEWEST = 4  # pictures: half of them for the search
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,12 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.config.targets import load_target
+    from harness.search.board_search import check_solver
 
-    if find_spec("scipy") is None:
-        raise ConfigurationError(
-            "the Python package scipy is not installed",
-            hint="Install it with `pip install 'harness[search]'`.",
-        )
+    check_solver()
     target = load_target(arguments.target)
     with model_files(arguments), with_policy(arguments, None, ranges=False) as cfg:
         document, interrupted = _search(arguments, cfg, target)
@@ -90,71 +81,43 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[dict[str, Any], bool]:
     """What was found, and whether the user ended the search before."""
-    from harness.config.darknet_cfg import read_cfg
-    from harness.exporting.calibration import read_calibration
-    from harness.exporting.network import read_network
-    from harness.runtimes.engine import EngineOptions, host_engine
-    from harness.search.evaluator import Evaluator
+    from harness import console
+    from harness.accuracy.truth import warning_of_unlabelled
+    from harness.runtimes.engine import host_engine
+    from harness.search.board_search import Request, pictures_of, search_board
     from harness.search.found import search_document, write_policies
-    from harness.search.layer_costs import probed_costs
-    from harness.search.layer_timer import Model
-    from harness.search.precision_graph import WIDTH, precision_graph
-    from harness.search.search import Search
-    from harness.search.verification import Verified, verify
+    from harness.search.point import Limits
 
     dataset = dataset_of(arguments)
-    half = _half(arguments, cfg, dataset)
+    data = pictures_of(cfg, dataset, arguments.labels, arguments.limit)
+    if warning := warning_of_unlabelled(dataset, data.unlabelled, len(data.pictures)):
+        console.warn(warning)
     engine = host_engine()
     calibration = _ranges(arguments, cfg, dataset, engine)
-    network = read_network(cfg, arguments.weights)
-    ranges = read_calibration(calibration, network)
-    if any(tensor.published for tensor in ranges.tensors.values()):
-        raise ConfigurationError(
-            f"{network.file}: the model was published in int8, so there is nothing to search",
-            hint="Search with the fp32 model from which it was made.",
-        )
-    model = Model(network=read_cfg(cfg), weights=arguments.weights, calibration=calibration)
-    timer = _timer(target, engine, model, arguments.threads)
-    latency, memory = probed_costs(network, precision_graph(network, ranges), timer)
-
-    def evaluator(skip: int) -> Evaluator:
-        return Evaluator(
-            engine,
-            cfg=cfg,
-            weights=arguments.weights,
-            dataset=dataset,
-            calibration=calibration,
-            labels=arguments.labels,
-            resize=arguments.resize,
-            skip=skip,
-            limit=half,
-            options=EngineOptions(threads=arguments.jobs or os.cpu_count() or 1),
-        )
-
-    interrupted = False
-    with evaluator(skip=0) as seen:
-        limits = _limits(arguments, labelled=seen.metric is not None)
-        search = Search(
-            evaluator=seen,
-            latency=latency,
-            memory=memory,
-            limits=limits,
-            needed=lambda assignment: timer.time([assignment])[0].memory_bytes,
-            seconds=arguments.budget or math.inf,
-        )
-        try:
-            search.run()
-        except KeyboardInterrupt:
-            if len(search.points) < len(WIDTH):
-                raise
-            interrupted = True
-    front = search.front
-    verified: list[Verified] = []
-    if not interrupted:
-        with evaluator(skip=half) as unseen:
-            verified = verify(front, unseen, timer)
-    written = write_policies(arguments.out, model, front) if arguments.out else []
-    document = search_document(search, seen, verified, written, timer, arguments.target, model.network)
+    request = Request(
+        cfg=cfg,
+        weights=arguments.weights,
+        calibration=calibration,
+        dataset=dataset,
+        target=target,
+        limits=Limits(
+            max_drop=arguments.max_drop,
+            min_agreement=arguments.min_agreement,
+            max_ms=1e3 / arguments.min_fps if arguments.min_fps else None,
+            max_memory=memory_of(arguments),
+        ),
+        labels=arguments.labels,
+        resize=arguments.resize,
+        limit=arguments.limit,
+        threads=arguments.threads,
+        jobs=arguments.jobs,
+        seconds=arguments.budget or math.inf,
+    )
+    found = search_board(request, engine)
+    written = write_policies(arguments.out, found.model, found.search.front) if arguments.out else []
+    document = search_document(
+        found.search, found.seen, found.verified, written, found.timer, arguments.target, found.model.network
+    )
     document |= {"calibration": str(calibration), "page": None}
     if arguments.out:
         from harness.files import write_atomically
@@ -164,25 +127,7 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
         name = (arguments.model or arguments.cfg).stem
         write_atomically(path, search_page(document, name).encode())
         document["page"] = str(path)
-    return document, interrupted
-
-
-def _half(arguments: argparse.Namespace, cfg: Path, dataset: Path) -> int:
-    """The number of pictures of the search; as many others verify what it found."""
-    from harness import console
-    from harness.accuracy.evaluate import check_dataset
-    from harness.accuracy.truth import warning_of_unlabelled
-
-    data = check_dataset(cfg, dataset, arguments.labels, agreement=True).first(arguments.limit)
-    if len(data.pictures) < _FEWEST:
-        raise ConfigurationError(
-            f"{dataset}: {len(data.pictures)} pictures are too few: half of them are for the search, the "
-            "others verify what it found",
-            hint=f"Use at least {_FEWEST}, better a hundred.",
-        )
-    if warning := warning_of_unlabelled(dataset, data.unlabelled, len(data.pictures)):
-        console.warn(warning)
-    return len(data.pictures) // 2
+    return document, found.interrupted
 
 
 def _ranges(arguments: argparse.Namespace, cfg: Path, dataset: Path, engine: HostEngine) -> Path:
@@ -201,24 +146,4 @@ def _ranges(arguments: argparse.Namespace, cfg: Path, dataset: Path, engine: Hos
         resize=arguments.resize,
         options=EngineOptions(threads=os.cpu_count() or 1),
         folder=default_folder(),
-    )
-
-
-def _timer(target: Target, engine: HostEngine, model: Model, threads: int) -> LayerTimer:
-    from harness.prediction.predictor import find_predictor
-    from harness.search.layer_timer import MeasuredTimer, PredictedTimer
-
-    if target.is_host:
-        return MeasuredTimer(model=model, engine=engine, threads=threads)
-    return PredictedTimer(model=model, target=target, predictor=find_predictor(target), threads=threads)
-
-
-def _limits(arguments: argparse.Namespace, *, labelled: bool) -> Limits:
-    from harness.search.point import Limits
-
-    return Limits(
-        max_drop=arguments.max_drop if labelled else None,
-        min_agreement=arguments.min_agreement,
-        max_ms=1e3 / arguments.min_fps if arguments.min_fps else None,
-        max_memory=memory_of(arguments),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.search.assignment import Assignment
 from harness.search.evaluation import Evaluation
@@ -16,6 +16,10 @@ class Limits:
     min_agreement: float | None = None  # with fp32's own results, as a fraction
     max_ms: float | None = None
     max_memory: float | None = None  # bytes
+
+    def without_accuracy(self) -> Limits:
+        """The same for pictures without labels."""
+        return replace(self, max_drop=None)
 
     def met(self, point: Point, fp32: Evaluation) -> bool:
         """Whether a point meets all."""
