@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from harness import console
 from harness.commands.limit_options import add_limits, limits_of
 from harness.commands.model_options import import_to_cache
+from harness.config.duration import seconds_of
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.report.data import data, write_report
     from harness.report.read import read_report
     from harness.report.terminal import print_report
+    from harness.search.sweep_search import search_variant
     from harness.store.store import Store
     from harness.sweep.run import run_sweep
 
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         fresh=arguments.fresh,
         debug=arguments.debug,
         watch=watch,
+        searcher=search_variant,
     )
     with Store(folder) as store:
         limits = limits_of(arguments)
@@ -147,13 +149,10 @@ def _raise_for_cells(report: Report, not_repeated: int) -> None:
 
 def duration(text: str) -> float:
     """Seconds, from 90s, 30m or 2h."""
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h)", text)
-    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0
-    if not 1 <= seconds <= 7 * 86_400:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time from 1s to 168h, for example 90s, 30m or 2h"
-        )
-    return seconds
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def default_folder(sweep: Sweep) -> Path:

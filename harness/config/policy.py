@@ -127,6 +127,34 @@ TFLITE = {
     "full-integer": Setting(precision="int8"),
     "16x8": Setting(precision="int16"),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """The limits of a search, as `harness search` has them. None: no limit."""
+
+    target: str = ""  # its board; "": the sweep's only one
+    threads: int = 1
+    max_drop: float = 0.5  # points of accuracy
+    min_agreement: float = 98.0  # percent
+    min_fps: float | None = None
+    max_memory: float | None = None  # MiB
+    budget: float | None = None  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A policy that a search finds for each network."""
+
+    name: str
+    search: SearchSettings
+    rules: tuple[Rule, ...] = ()
+
+    def policies(self, cfg: DarknetCfg) -> tuple[Policy, ...]:  # noqa: ARG002
+        """All int8 until it is known: the search needs recorded ranges, as int8 does."""
+        return (Policy(name=self.name, default=Setting(precision="int8")),)
+
+
 BUILT_IN = {name: Policy(name=name, default=Setting(precision=name)) for name in (*PRECISIONS, AS_IS)}
 
 

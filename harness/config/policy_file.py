@@ -6,6 +6,7 @@ as-is                                 the cfg's own keys
 {each: int8, default: fp32}           one policy per layer: this one in int8, the others in fp32
 {each: int8, layers: 100-129}         the same for some of the layers
 {tflite: 16x8}                        a file of TensorFlow Lite, as its converter quantises it
+{search: {max_drop: 0.3}}             what `harness search` finds within these limits
 
 The option --policy of other commands takes the forms that give one policy.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from harness.config.darknet_cfg import PRECISIONS
 from harness.config.document import Node, parse_document, read_document
+from harness.config.duration import DURATION, seconds_of
 from harness.config.policy import (
     AS_IS,
     BUILT_IN,
@@ -28,6 +30,8 @@ from harness.config.policy import (
     Policy,
     PolicyEntry,
     Rule,
+    Searched,
+    SearchSettings,
     Setting,
 )
 from harness.config.validation import (
@@ -38,10 +42,12 @@ from harness.config.validation import (
     Integer,
     ListOf,
     MappingOf,
+    Number,
     Record,
     Schema,
     Text,
     Then,
+    from_dataclass,
 )
 
 _PRECISION = Choice(what="precision", names=lambda: PRECISIONS)
@@ -206,8 +212,72 @@ _TFLITE: Record[PolicyEntry] = Record(
     },
     make=_make_tflite,
 )
+_A_TIME = "a time, for example 90s, 20m or 1h"
+
+
+def _make_seconds(node: Node, text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise node.error(str(error)) from None
+
+
+_PERCENT = Number(least=0, most=100)
+_SEARCH = Record(
+    what="a search",
+    defaults=SearchSettings,
+    fields={
+        "target": Field(
+            shape=Text(expected="the name of a target of the sweep"),
+            help="target of the sweep for whose board to search; needed if there are several",
+            example="pi4",
+        ),
+        "threads": Field(
+            shape=Integer(least=1, most=256), help="threads of an inference of the search", example=4
+        ),
+        "max_drop": Field(
+            shape=_PERCENT, help="points of accuracy to lose at most against fp32", example=0.3
+        ),
+        "min_agreement": Field(
+            shape=_PERCENT, help="percent of fp32's own results that the policy gives as well", example=99
+        ),
+        "min_fps": Field(
+            shape=Number(least=1e-3, most=1e6), help="frames per second to reach at least", example=10
+        ),
+        "max_memory": Field(
+            shape=Number(least=1e-3, most=1e6), help="memory to use at most, in MiB", example=8
+        ),
+        "budget": Field(
+            shape=Then(shape=Text(expected=_A_TIME, pattern=DURATION), make=_make_seconds),
+            help="time after which the search ends, as 90s, 20m or 1h",
+            example="10m",
+        ),
+    },
+    make=from_dataclass(SearchSettings),
+)
+
+
+def _make_searched(node: Node, search: SearchSettings, name: str = "searched") -> Searched:
+    if name in BUILT_IN:
+        raise node.entries["name"].error(f"the name {name} is taken by the policy that comes with harness")
+    return Searched(name=name, search=search)
+
+
+_SEARCHED: Record[PolicyEntry] = Record(
+    what="a searched policy",
+    fields={
+        "name": Field(shape=_NAME, help="name in reports", default="searched", example="within-0.3"),
+        "search": Field(
+            shape=_SEARCH,
+            help="limits within which to search the fastest precisions of each model; {} for the defaults",
+            required=True,
+            example={"max_drop": 0.3, "budget": "10m"},
+        ),
+    },
+    make=_make_searched,
+)
 # Kinds of entry that are mappings, by the key that tells them apart.
-_KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH, "tflite": _TFLITE}
+_KINDS: dict[str, Record[PolicyEntry]] = {"each": _EACH, "tflite": _TFLITE, "search": _SEARCHED}
 
 _NAMED = Record(
     what="a policy",
@@ -270,6 +340,12 @@ def read_policy(text: str) -> Policy:
     if kind is None:
         return _GIVEN.read(node)
     entry = _KINDS[kind].read(node)
+    if isinstance(entry, Searched):
+        raise node.error(
+            "search is for sweeps, and this option takes a known policy",
+            hint="Run `harness search --out DIR`, and give --policy @DIR/policy-1.yaml.",
+            key=kind,
+        )
     if not isinstance(entry, Policy):
         raise node.error(
             f"{kind} gives several policies, and this option takes one",

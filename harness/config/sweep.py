@@ -9,7 +9,17 @@ from pathlib import Path
 from harness.config.darknet_cfg import DarknetCfg, read_cfg
 from harness.config.data_set_path import split_of
 from harness.config.import_options import ImportOptions
-from harness.config.policy import Int8Use, Policy, PolicyEntry, applied, check_kinds, expand, int8_use
+from harness.config.policy import (
+    Int8Use,
+    Policy,
+    PolicyEntry,
+    Searched,
+    SearchSettings,
+    applied,
+    check_kinds,
+    expand,
+    int8_use,
+)
 from harness.config.targets import Target
 from harness.errors import ConfigurationError
 
@@ -177,6 +187,7 @@ class Variant:
     policy: str
     cfg: DarknetCfg
     tflite: str = ""  # as in a Policy
+    search: SearchSettings | None = None  # finds the policy; until then the cfg is all int8
 
     @cached_property
     def int8(self) -> Int8Use:
@@ -190,9 +201,21 @@ def variants(sweep: Sweep) -> tuple[Variant, ...]:
     recorded ranges but the model has neither a calibration file nor a data set to record them on.
     """
     check_kinds(sweep.policies, [model.network for model in sweep.models])
+    searches = {entry.name: entry.search for entry in sweep.policies if isinstance(entry, Searched)}
     return tuple(
-        _variant(model, policy) for model in sweep.models for policy in expand(sweep.policies, model.network)
+        replace(_variant(model, policy), search=_checked(searches.get(policy.name), model, policy.name))
+        for model in sweep.models
+        for policy in expand(sweep.policies, model.network)
     )
+
+
+def _checked(search: SearchSettings | None, model: Model, policy: str) -> SearchSettings | None:
+    if search is not None and model.dataset is None:
+        raise ConfigurationError(
+            f"{model.place}: policy {policy} is searched on pictures, and model {model.name} has no dataset",
+            hint="Give it a dataset, or leave the policy out.",
+        )
+    return search
 
 
 def _variant(model: Model, policy: Policy) -> Variant:

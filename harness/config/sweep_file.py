@@ -25,13 +25,14 @@ Instead of threads and options, steps compare sets of them one after the other:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.config.core_list import parse_cores
 from harness.config.document import Node, read_document
+from harness.config.policy import Searched
 from harness.config.policy_file import PolicyShape
 from harness.config.runtimes import RUNTIMES
 from harness.config.sweep import (
@@ -44,7 +45,7 @@ from harness.config.sweep import (
     variants,
 )
 from harness.config.sweep_models import MODEL, PLAIN_NAME, Importer, imported
-from harness.config.targets import TargetShape
+from harness.config.targets import Target, TargetShape
 from harness.config.validation import (
     Boolean,
     Choice,
@@ -78,10 +79,31 @@ def _make_sweep(node: Node, **values: Any) -> Sweep:
             if entry.name in names:
                 raise item.error(f"the name {entry.name} is given to two of the {key}")
             names.add(entry.name)
+    policies = tuple(
+        _with_target(entry, sweep.targets, item) if isinstance(entry, Searched) else entry
+        for entry, item in zip(sweep.policies, node.entries["policies"].items, strict=True)
+    )
+    sweep = replace(sweep, policies=policies)
     for key in ("threads", "options"):
         if sweep.steps and key in node.entries:
             raise node.error(f"a sweep with steps has no {key}: each step names its own", key=key)
     return sweep
+
+
+def _with_target(entry: Searched, targets: Sequence[Target], node: Node) -> Searched:
+    """The entry with the name of the target for whose board it searches."""
+    names = [target.name for target in targets]
+    name = entry.search.target
+    if name and name not in names:
+        raise node.entries["search"].error(
+            f"the sweep has no target {name}", hint=f"Name one of {', '.join(names)}.", key="target"
+        )
+    if not name and len(names) > 1:
+        raise node.entries["search"].error(
+            "a search is for one target, and the sweep has several",
+            hint=f"Name one of them: {{search: {{target: {names[0]}}}}}.",
+        )
+    return replace(entry, search=replace(entry.search, target=name or names[0]))
 
 
 _TOOLCHAIN = Choice(what="toolchain", names=lambda: TOOLCHAINS)

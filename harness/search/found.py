@@ -35,7 +35,7 @@ def search_document(
     best, nearest = search.best, search.nearest
     alike = {precision: search.points[evaluator.uniform(precision)] for precision in WIDTH}
     front = [
-        _row(point, search, verified[place] if verified else None)
+        row_of(point, search, verified[place] if verified else None)
         | {
             "best": point is best,
             "nearest": point is nearest,
@@ -58,7 +58,7 @@ def search_document(
             "max_ms": limits.max_ms,
             "max_memory_bytes": limits.max_memory,
         },
-        "uniform": [{"precision": name, **_row(point, search, None)} for name, point in alike.items()],
+        "uniform": [{"precision": name, **row_of(point, search, None)} for name, point in alike.items()],
         "front": front,
         "best": next((row for row in front if row["best"]), None),
         "nearest": next((row for row in front if row["nearest"]), None),
@@ -85,7 +85,8 @@ def _layers(point: Point, search: Search, network: DarknetCfg) -> list[dict[str,
     ]
 
 
-def _row(point: Point, search: Search, verified: Verified | None) -> dict[str, Any]:
+def row_of(point: Point, search: Search, verified: Verified | None) -> dict[str, Any]:
+    """A point's policy and figures, in JSON."""
     counts = Counter(point.assignment.values())
     return {
         "policy": _policy(point.assignment),

@@ -194,7 +194,7 @@ class SweepInputs:
             self._warn_of_overlap(model, result)
             return EvaluationOutcome(status="done", values=result)
 
-        key = self._key(
+        key = self.key(
             "accuracy",
             variant,
             options,
@@ -239,7 +239,7 @@ class SweepInputs:
         return Job(
             name=f"digests of {variant.model.name} {variant.policy}",
             table="evaluations",
-            key=self._key("digests", variant, options, samples=self.samples_hash(variant.model)),
+            key=self.key("digests", variant, options, samples=self.samples_hash(variant.model)),
             kind="digests",
             perform=at_once(perform),
         )
@@ -277,7 +277,8 @@ class SweepInputs:
             return ""
         return self.file_hash(path) if path else ""
 
-    def _key(self, kind: str, variant: Variant, options: Options, **more: object) -> str:
+    def key(self, kind: str, variant: Variant, options: Options, **more: object) -> str:
+        """The key of a computation on this machine; `more` is what it depends on beside these."""
         return fingerprint.of_values(
             {
                 "kind": kind,

@@ -11,6 +11,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
@@ -38,6 +39,7 @@ from harness.sweep.plan import Keyed, cells, interleave
 from harness.sweep.preflight import check_files
 from harness.sweep.preparation import OWN, Boards, Programs, prepare_programs
 from harness.sweep.schedule import Schedule, Task
+from harness.sweep.searches import Searcher, Searches
 from harness.sweep.worker import Job, Worker
 
 if TYPE_CHECKING:
@@ -64,11 +66,13 @@ def run_sweep(
     fresh: bool = False,
     debug: bool = False,
     watch: Watch | None = None,
+    searcher: Searcher | None = None,
 ) -> Finished:
     """Measures the missing cells of a sweep and stores the results in `folder`.
 
     `only`: words as for `chosen_cells`; other cells are planned, but not measured. With `fresh` all
-    cells count as missing. `watch` makes the view of all boards that is shown meanwhile.
+    cells count as missing. `watch` makes the view of all boards that is shown meanwhile. `searcher` finds the
+    policies that the sweep leaves to a search.
     Raises HarnessError if nothing can be measured at all. If a cell fails, its error is stored and the sweep
     continues.
     """
@@ -79,7 +83,9 @@ def run_sweep(
         worker = Worker(store, run, debug=debug)
         with Boards(worker, fleet.open) as boards:
             try:
-                execution = _Execution(sweep, store, run, worker, boards, fleet, chosen, watch=watch)
+                execution = _Execution(
+                    sweep, store, run, worker, boards, fleet, chosen, watch=watch, searcher=searcher
+                )
                 execution.run_all()
             finally:
                 worker.stop.set()
@@ -112,6 +118,7 @@ class _Execution:
         chosen: Sequence[int],
         *,
         watch: Watch | None,
+        searcher: Searcher | None,
     ) -> None:
         self.sweep = sweep
         self.store = store
@@ -120,9 +127,11 @@ class _Execution:
         self.boards = boards
         self.fleet = fleet
         self.watch = watch
-        self.cells = cells(sweep, fleet.is_emulated)
+        self.searcher = searcher
+        self.cells: Sequence[Cell] = cells(sweep, fleet.is_emulated)
         self.chosen = chosen
         self.keys: Sequence[str] = ()  # of all cells
+        self.unfound: dict[Cell, HarnessError] = {}  # why there is no policy for these
 
     def run_all(self) -> None:
         check_files(self.sweep)
@@ -138,9 +147,13 @@ class _Execution:
         for model in self.sweep.models:
             self.inputs.check(model)
         self._calibrate()
+        self._search()
         keys = self.keys = [self._key(cell, programs) for cell in self.cells]
         accuracies = [
-            self.inputs.accuracy_job(cell.variant, cell.options, cell.runtime) for cell in self.cells
+            None
+            if cell in self.unfound
+            else self.inputs.accuracy_job(cell.variant, cell.options, cell.runtime)
+            for cell in self.cells
         ]
         self._plan(keys, accuracies)
         self._note_artifacts(programs)
@@ -195,7 +208,23 @@ class _Execution:
         models = {cell.model.name: cell.model for cell in self.cells if cell.variant.int8.static}.values()
         self._settle(job for job in map(self.inputs.calibration_job, models) if job)
 
+    def _search(self) -> None:
+        """Searches the policies of cells that are to be measured, and gives all cells what was found."""
+        searches = Searches(self.inputs, self.searcher, _prediction)
+        chosen = {self.cells[place].variant for place in self.chosen}
+        self._settle([searches.job(variant) for variant in chosen if variant.search])
+        found = list(self.cells)
+        for place, cell in enumerate(self.cells):
+            if cell.variant.search:
+                try:
+                    found[place] = replace(cell, variant=searches.found(cell.variant))
+                except HarnessError as error:
+                    self.unfound[cell] = error
+        self.cells = found
+
     def _key(self, cell: Cell, programs: Programs) -> str:
+        if cell in self.unfound:  # not the key of what its variant is until then
+            return cell_key(cell, Inputs(engine="", weights="", calibration=cell.policy))
         program = programs.get((cell.runtime, cell.target.name, cell.build))
         return cell_key(
             cell,
@@ -253,6 +282,8 @@ class _Execution:
 
     def _why_not(self, cell: Cell, programs: Programs) -> HarnessError | None:
         """Why a cell cannot be run on any board: its runtime lacks the program, an option or the file."""
+        if cell in self.unfound:
+            return self.unfound[cell]
         program = programs.get((cell.runtime, cell.target.name, cell.build))
         if isinstance(program, HarnessError):
             return program

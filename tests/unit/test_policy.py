@@ -327,6 +327,7 @@ def test_a_quantisation_of_tensorflow_lite_has_the_nearest_precision(tflite: str
         ("{defalt: int8}", r"^--policy:1: unknown key defalt in a policy\n  Did you mean default\?"),
         ("{default: int8", r"^--policy:1: "),
         ("{each: int8}", r"^--policy:1: each gives several policies, and this option takes one"),
+        ("{search: {}}", r"^--policy:1: search is for sweeps, and this option takes a known policy"),
         ("[int8]", r"^--policy:1: expected a policy: one of"),
         ("", r"^--policy:1: expected a policy: one of"),
         ("@gone.yaml", r"^gone\.yaml: no such file"),

@@ -16,6 +16,7 @@ from harness.build.toolchain import TOOLCHAINS
 from harness.config import sweep_file as schema
 from harness.config.darknet_cfg import sections_of
 from harness.config.import_options import ImportOptions
+from harness.config.policy import SearchSettings
 from harness.config.sweep import Build, Calibration, EmulatedProtocol, Options, Protocol, Step, variants
 from harness.config.sweep_file import json_schema, read_sweep
 from harness.errors import ConfigurationError
@@ -403,6 +404,28 @@ def test_a_data_set_may_be_a_split_of_a_data_yaml(tmp_path: Path) -> None:
             2,
             "quantize belongs to int8",
         ),
+        (MODEL + "policies: [{search: {max_drop: 101}}]\ntargets: [host]\n", 2, "a number from 0 to 100"),
+        (MODEL + "policies: [{search: {max_dorp: 1}}]\ntargets: [host]\n", 2, "Did you mean max_drop?"),
+        (MODEL + "policies: [{search: {budget: 10}}]\ntargets: [host]\n", 2, "expected a time, for example"),
+        (MODEL + "policies: [{search: {budget: 999h}}]\ntargets: [host]\n", 2, "from 1s to 168h"),
+        (MODEL + "policies: [{name: int8, search: {}}]\ntargets: [host]\n", 2, "the name int8 is taken"),
+        (MODEL + "policies: [{search: {}},\n {search: {min_fps: 9}}]\ntargets: [host]\n", 3, "given to two"),
+        (
+            MODEL + "policies: [{search: {}}]\ntargets: [host, pi4]\n",
+            2,
+            "Name one of them: {search: {target:",
+        ),
+        (
+            MODEL + "policies: [{search: {target: pi5}}]\ntargets: [host, pi4]\n",
+            2,
+            "the sweep has no target pi5\n  Name one of host, pi4",
+        ),
+        (
+            MODEL.replace("dataset: data", "calibration: net.cfg")
+            + "policies: [{search: {}}]\ntargets: [host]\n",
+            1,
+            "policy searched is searched on pictures, and model net has no dataset",
+        ),
         (
             "models: [{name: n, cfg: net.cfg, weights: net.weights}]\npolicies: [int8]\ntargets: [host]\n",
             1,
@@ -450,6 +473,15 @@ def test_a_quantisation_of_tensorflow_lite_has_cells_where_its_file_runs(tmp_pat
     alone = read_sweep(write_sweep(tmp_path, text + "runtimes: [engine, onnxruntime]\n"))
     with pytest.raises(ConfigurationError, match=r"policy tflite-16x8 .* no runtime .*: engine, onnxruntime"):
         cells(alone, lambda _: False)
+
+
+def test_a_policy_may_be_left_to_a_search(tmp_path: Path) -> None:
+    entries = "[fp32, {search: {}}, {name: small, search: {target: pi4, max_memory: 2, budget: 10m}}]"
+    sweep = read_sweep(write_sweep(tmp_path, MODEL + f"policies: {entries}\ntargets: [pi4]\n"))
+    _, searched, small = variants(sweep)
+    assert (searched.policy, small.policy) == ("searched", "small")
+    assert searched.search == SearchSettings(target="pi4", max_drop=0.5, min_agreement=98)
+    assert small.search == SearchSettings(target="pi4", max_memory=2, budget=600)
 
 
 def test_the_schema_comes_from_the_same_definition() -> None:
