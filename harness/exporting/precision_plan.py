@@ -90,9 +90,13 @@ def converted_precisions(network: Network) -> tuple[LayerFormat, ...]:
     Activations are integers where the converter records their ranges, and float32 elsewhere.
     """
     needing = [layer.precision for layer in network.layers if layer.needs_range]
-    stored = TensorFormat(precision=needing[0] if needing else "fp32")
+    activations = needing[0] if needing else "fp32"
     return tuple(
-        LayerFormat(executed=layer.precision or stored.precision, output=stored) for layer in network.layers
+        LayerFormat(
+            executed=layer.precision or activations,
+            output=TensorFormat(precision="fp32" if layer.precision == "fp32" else activations),
+        )
+        for layer in network.layers
     )
 
 

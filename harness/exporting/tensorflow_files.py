@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,12 +23,12 @@ from harness.temporary import temporary_folder
 
 _PROGRAM = Path(__file__).with_name("tensorflow_program.py")
 _LARGEST_REASON = 1 << 20  # bytes
-_FLOAT = "float"
+_FLOAT, _INT8 = "float", "integer-with-float-fallback"
 _QUANTISATIONS = {  # of TensorFlow Lite's converter, by the precision of all layers with weights
     "fp32": _FLOAT,
     "fp16": "float16",
     "int8 with quantize=1": "dynamic-range",
-    "int8": "integer-with-float-fallback",
+    "int8": _INT8,
 }
 _INTEGER_ONLY = "full-integer"
 _WITHOUT_PICTURES = (_FLOAT, "float16", "dynamic-range")
@@ -55,10 +56,10 @@ def tflite_files(model: ExportedModel) -> Mapping[str, bytes]:
 
     Raises as `saved_model_files`, and if operators of a file in integers alone would compute in float.
     """
-    flavour = model.tflite or _flavour(model)
+    flavour, in_float = (model.tflite, ()) if model.tflite else _flavour(model)
     if flavour not in _WITHOUT_PICTURES and model.pictures is None:
         raise _without_pictures(model)
-    (content,) = _converted(model, flavour).values()
+    (content,) = _converted(model, flavour, in_float).values()
     if flavour == _INTEGER_ONLY and (left := float_operators(parse_flat_model(content, model.network.file))):
         raise ConfigurationError(
             f"{model.stem}: TensorFlow's converter has no int8 for {', '.join(sorted(left))}",
@@ -75,12 +76,16 @@ def _without_pictures(model: ExportedModel) -> ConfigurationError:
     )
     if model.tflite:
         return ConfigurationError(f"{model.stem}: for {model.tflite}, {reason}", hint=hint)
-    return _weighted(model)[0].error(f"is int8 with quantize=0: {reason}", key="int8", hint=hint)
+    first = next(layer for layer in _weighted(model) if _precision(model, layer) == "int8")
+    return first.error(f"is int8 with quantize=0: {reason}", key="int8", hint=hint)
 
 
-def _flavour(model: ExportedModel) -> str:
-    """What the converter does to the whole model: it has one choice for all layers."""
+def _flavour(model: ExportedModel) -> tuple[str, Sequence[NetworkLayer]]:
+    """What the converter does to the whole model, and the layers that it leaves in float beside int8."""
     first, flavour = None, _FLOAT
+    asked = {_QUANTISATIONS.get(_precision(model, layer)) for layer in _weighted(model)}
+    if asked == {_FLOAT, _INT8}:
+        return _INT8, [layer for layer in _weighted(model) if _precision(model, layer) == "fp32"]
     for layer in _weighted(model):
         precision = _precision(model, layer)
         if precision not in _QUANTISATIONS:
@@ -94,10 +99,10 @@ def _flavour(model: ExportedModel) -> str:
         elif _QUANTISATIONS[precision] != flavour:
             raise layer.error(
                 f"is {precision} and layer {first.index} is {_precision(model, first)}: "
-                "TensorFlow's converter has one precision for all layers",
+                "TensorFlow's converter mixes none but fp32 and int8 with quantize=0",
                 hint="Use a policy with one precision. ONNX takes several.",
             )
-    return flavour
+    return flavour, ()
 
 
 def _weighted(model: ExportedModel) -> list[NetworkLayer]:
@@ -110,7 +115,7 @@ def _precision(model: ExportedModel, layer: NetworkLayer) -> str:
     return executed + (" with quantize=1" if executed == "int8" and layer.quantize else "")
 
 
-def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
+def _converted(model: ExportedModel, kind: str, in_float: Sequence[NetworkLayer] = ()) -> Mapping[str, bytes]:
     """The files that the program writes, by their paths."""
     if find_spec("tensorflow") is None:
         raise ConfigurationError(
@@ -127,6 +132,10 @@ def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
             pictures = folder / "pictures.npy"
             model.pictures(pictures)
             words.append(str(pictures))
+            if in_float:
+                left = folder / "float.json"
+                left.write_text(json.dumps(_nodes_of(in_float, model, source)), encoding="utf-8")
+                words.append(str(left))
         done = run_tensorflow(_PROGRAM, *words)
         refused = made / "refused.json"
         if refused.exists():
@@ -140,6 +149,15 @@ def _converted(model: ExportedModel, kind: str) -> Mapping[str, bytes]:
             for path in sorted(root.rglob("*"))
             if path.is_file()
         }
+
+
+def _nodes_of(layers: Sequence[NetworkLayer], model: ExportedModel, source: Path) -> list[str]:
+    """The names of the nodes that were written for some layers."""
+    import onnx
+
+    wanted = {layer.index for layer in layers}
+    nodes = onnx.load(str(source), load_external_data=False).graph.node
+    return [node.name for node in nodes if _layer_of(model, node.name).index in wanted]
 
 
 def _layer_of(model: ExportedModel, node: str) -> NetworkLayer:

@@ -2,10 +2,11 @@
 
 A program of its own, which imports nothing of harness: TensorFlow takes seconds, memory, and prints much.
 
-    tensorflow_program.py KIND MODEL FOLDER [PICTURES]
+    tensorflow_program.py KIND MODEL FOLDER [PICTURES [FLOAT]]
 
 KIND is saved-model, float, or a quantisation as policies name it (TFLITE in harness/config/policy.py).
 PICTURES, .npy: float32 [n, channels, height, width], are those on which the converter records ranges.
+FLOAT, .json: the names of the graph's operators that stay in float beside others in int8.
 It writes FOLDER/model, a folder, whose assets.extra/signature.json names the graph's tensors, or
 FOLDER/model.tflite. If it cannot express an operator, it writes FOLDER/refused.json with `message` and
 `node`, the operator's name. Everything else that goes wrong ends it with an exception.
@@ -14,7 +15,10 @@ FOLDER/model.tflite. If it cannot express an operator, it writes FOLDER/refused.
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Collection
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +29,18 @@ import tensorflow as tf
 sys.path.append(str(Path(__file__).parent))  # last: modules of this folder hide no others
 from tensorflow_operators import OPERATORS, Operator, RefusedError
 
+_IN_FLOAT = "in_float"  # the scope of operators; TensorFlow numbers further ones
+_SCOPED = re.compile(rf"(^|;){_IN_FLOAT}(_\d+)?/")
 
-def main(kind: str, model: Path, folder: Path, pictures: Path | None = None) -> int:
+
+def main(
+    kind: str, model: Path, folder: Path, pictures: Path | None = None, in_float: Path | None = None
+) -> int:
     """Returns the exit status."""
     graph = onnx.load(str(model)).graph
+    left = frozenset(json.loads(in_float.read_text(encoding="utf-8"))) if in_float else frozenset()
     try:
-        function = _function(graph).get_concrete_function()
+        function = _function(graph, left).get_concrete_function()
     except RefusedError as refusal:
         (folder / "refused.json").write_text(json.dumps(refusal.reason), encoding="utf-8")
         return 1
@@ -42,7 +52,7 @@ def main(kind: str, model: Path, folder: Path, pictures: Path | None = None) -> 
         extra.mkdir()
         (extra / "signature.json").write_text(json.dumps(_signature(folder / "model")), encoding="utf-8")
     else:
-        (folder / "model.tflite").write_bytes(_lite(kind, graph, function, pictures))
+        (folder / "model.tflite").write_bytes(_lite(kind, graph, function, pictures, left))
     return 0
 
 
@@ -61,8 +71,9 @@ def _signature(model: Path) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _function(graph: Any) -> Any:
-    """Of tensors by name, all of them float32; maps have their channels last."""
+def _function(graph: Any, in_float: Collection[str] = ()) -> Any:
+    """Of tensors by name, all of them float32; maps have their channels last. The operators that are to stay
+    in float have a scope of that name."""
     constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
     specs = [tf.TensorSpec(_last(_sizes(each)), tf.float32, name=each.name) for each in graph.input]
 
@@ -70,7 +81,8 @@ def _function(graph: Any) -> Any:
         tensors: dict[str, Any] = dict(zip((each.name for each in graph.input), given, strict=True))
         for node in graph.node:
             operator = Operator(node=node, tensors=tensors, constants=constants)
-            tensors[node.output[0]] = _applied(operator)
+            with tf.name_scope(_IN_FLOAT) if node.name in in_float else nullcontext():
+                tensors[node.output[0]] = _applied(operator)
         return {each.name: tensors[each.name] for each in graph.output}
 
     return tf.function(computed, input_signature=specs)
@@ -88,7 +100,9 @@ def _applied(operator: Operator) -> Any:
         ) from None
 
 
-def _lite(kind: str, graph: Any, function: Any, pictures: Path | None) -> bytes:
+def _lite(
+    kind: str, graph: Any, function: Any, pictures: Path | None, in_float: Collection[str] = ()
+) -> bytes:
     """The content of a TensorFlow Lite file, whose inputs and outputs have the names of the graph's."""
     from tensorflow.lite.tools import flatbuffer_utils
 
@@ -108,7 +122,8 @@ def _lite(kind: str, graph: Any, function: Any, pictures: Path | None) -> bytes:
     if pictures is not None:
         images = np.load(pictures, mmap_mode="r", allow_pickle=False)
         converter.representative_dataset = lambda: ([_picture(image)] for image in images)
-    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(converter.convert()))
+    written = _selective(converter, graph, function, in_float) if in_float else converter.convert()
+    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(written))
     main_graph = model.subgraphs[0]
     # TensorFlow sorts the keys of dictionaries.
     names = sorted(each.name for each in graph.output)
@@ -119,6 +134,35 @@ def _lite(kind: str, graph: Any, function: Any, pictures: Path | None) -> bytes:
     order = [names.index(each.name) for each in graph.output]
     main_graph.outputs = np.array([main_graph.outputs[place] for place in order], np.int32)
     return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+
+
+def _selective(converter: Any, graph: Any, function: Any, in_float: Collection[str]) -> bytes:
+    """Quantised but for some operators, as TensorFlow's guide to its quantisation debugger does it."""
+    debugging = tf.lite.experimental
+    options = debugging.QuantizationDebugOptions(denylisted_nodes=_scoped(graph, function, in_float))
+    pictures = converter.representative_dataset
+    debugger = debugging.QuantizationDebugger(
+        converter=converter, debug_dataset=pictures, debug_options=options
+    )
+    return bytes(debugger.get_nondebug_quantized_model())
+
+
+def _scoped(graph: Any, function: Any, in_float: Collection[str]) -> list[str]:
+    """The outputs of operators in the scope, as the converter names them. Those of the graph have lost it."""
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    written = tf.lite.TFLiteConverter.from_concrete_functions([function]).convert()
+    main_graph = flatbuffer_utils.convert_bytearray_to_object(bytearray(written)).subgraphs[0]
+    left = {node.output[0] for node in graph.node if node.name in in_float}
+    ends = zip(main_graph.outputs, sorted(each.name for each in graph.output), strict=True)
+    places = {int(place) for place, name in ends if name in left}
+    names = [tensor.name.decode() for tensor in main_graph.tensors]
+    return [
+        names[place]
+        for operator in main_graph.operators
+        for place in operator.outputs
+        if place in places or _SCOPED.search(names[place])
+    ]
 
 
 def _picture(image: Any) -> Any:

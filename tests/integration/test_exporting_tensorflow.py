@@ -128,6 +128,32 @@ def test_a_quantisation_has_the_types_of_its_name(
     np.testing.assert_allclose(found, expected, atol=tolerance * float(np.abs(expected).max()))
 
 
+@pytest.mark.filterwarnings("ignore:Statistics for quantized inputs were expected:UserWarning")
+def test_layers_in_fp32_stay_in_float_beside_others_in_int8(tmp_path: Path) -> None:
+    """The outputs of the graph have lost the name by which others are known: the last layer is one."""
+    from harness.exporting.tensorflow_program import _function, _lite
+
+    model = exported(*write_random(tmp_path, NETWORK))[0]
+    graph = onnx.load_from_string(model).graph
+    pictures = np.random.default_rng(2).random((8, 3, 32, 32), np.float32)
+    np.save(tmp_path / "pictures.npy", pictures)
+    left = [
+        node.name for node in graph.node if node.name.startswith(("convolutional_0/", "convolutional_3/"))
+    ]
+    function = _function(graph, left).get_concrete_function()
+    kind = "integer-with-float-fallback"
+    written = _lite(kind, graph, function, tmp_path / "pictures.npy", left)
+    flat = parse_flat_model(written, "net.tflite")
+    convolutions = [operator for operator in flat.operators if operator.name == "CONV_2D"]
+    types = [[flat.tensors[place].type for place in each.inputs[:2]] for each in convolutions]
+    assert types == [["float32", "float32"], ["int8", "int8"], ["float32", "float32"]]
+    assert {"CONV_2D": 2, "LEAKY_RELU": 2}.items() <= float_operators(flat).items()
+    assert [flat.tensors[place].name for place in flat.outputs] == ["head_3"]
+    found = in_tensorflow_lite(written, last(pictures[:1])).transpose(0, 3, 1, 2)
+    expected = run(model, pictures[:1])["head_3"]
+    np.testing.assert_allclose(found, expected, atol=0.1 * float(np.abs(expected).max()))
+
+
 def left_in_int8(model: FlatModel) -> int:
     """Convolutions with int8 weights."""
     return sum(
