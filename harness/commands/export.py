@@ -33,7 +33,10 @@ _LARGEST_DESCRIPTION = 64 << 20  # bytes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
+    add_model(
+        parser,
+        policy_help="use these precisions instead of the cfg's, or a quantisation as '{tflite: 16x8}'",
+    )
     add_calibration(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), required=True, help="write this format")
     parser.add_argument(
@@ -63,6 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"--dataset applies to --format {_RECORDS}",
             hint="Other formats take the ranges of `harness calibrate` with --calibration.",
         )
+    if arguments.dataset is None and (arguments.split or arguments.resize):
+        raise ConfigurationError(
+            "--split and --resize apply to --dataset", hint="Give --dataset with pictures."
+        )
     with (
         model_files(arguments),
         with_policy(arguments, arguments.policy, ranges=not tflite, tflite=tflite) as cfg,
@@ -73,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         files = export_model(model, arguments.format, arguments.out)
         lite = _lite(files)
         bar.advance()
+    if arguments.dataset is not None and not any(layer.needs_range for layer in model.network.layers):
+        console.warn("--dataset has no effect: no range is recorded for these precisions")
     for layer in model.network.needed():
         executed = model.formats[layer.index].executed
         if layer.weighted and layer.precision != executed:

@@ -77,7 +77,9 @@ def test_a_file_has_names_and_computes_what_onnx_does(
     words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", policy, "--format", "tflite"]
     words += ["--dataset", str(tmp_path / "pictures"), "--limit", "1", "--resize", "stretch"]
     assert cli.main(["export", *words, "--out", str(tmp_path), "--json"]) == 0
-    left = json.loads(capsys.readouterr().out)["float_operators"]
+    output, errors = capsys.readouterr()
+    left = json.loads(output)["float_operators"]
+    assert ("--dataset has no effect" in errors) is (policy != "{tflite: full-integer}")
     every = {"CONV_2D": 3, "LEAKY_RELU": 3, "PAD": 3, "MAX_POOL_2D": 1}
     assert left == ({} if policy == "{tflite: full-integer}" else every)
     interpreter = tensorflow.lite.Interpreter(str(tmp_path / "net.tflite"))
