@@ -89,16 +89,16 @@ def test_the_front_for_a_board_is_verified_and_written(
 
 def test_the_best_policy_fits_into_the_memory_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--target", "host", "--min-agreement", "50", "--max-drop", "50"]
-    fp32, _, int8 = search(capsys, *words, "--budget", "1s")["uniform"]
+    none = search(capsys, *words, "--max-memory", "0.5", "--budget", "1s")
+    assert none["best"] is None
+    assert none["nearest"]["memory_bytes"] == min(row["memory_bytes"] for row in none["front"])
+    assert unmet(none).startswith("No policy fits into 0.50 MiB")
+    fp32, _, int8 = none["uniform"]
     limit = (fp32["memory_bytes"] + int8["memory_bytes"]) / 2
     found = search(capsys, *words, "--max-memory", str(limit / MIB))
     assert found["best"]["memory_bytes"] <= limit < fp32["memory_bytes"]
     assert found["best"]["verified"]["memory_bytes"] == pytest.approx(found["best"]["memory_bytes"], rel=0.1)
     assert found["nearest"] is None
-    none = search(capsys, *words, "--max-memory", "0.5", "--budget", "1s")
-    assert none["best"] is None
-    assert none["nearest"]["memory_bytes"] == min(row["memory_bytes"] for row in none["front"])
-    assert unmet(none).startswith("No policy fits into 0.50 MiB")
 
 
 def test_the_model_of_memory_is_that_of_the_engine(host_engine: HostEngine) -> None:

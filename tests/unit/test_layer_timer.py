@@ -28,10 +28,11 @@ class Halving:
     runs = 0
 
     def bench(self, _cfg: Path, _weights: Path, options: EngineOptions, **_: object) -> dict[str, Any]:
-        layer = 1e6 / options.threads
+        # Other programs disturb the first rounds.
+        layer = (1e6 + (1e5 if self.runs < 6 else 0)) / options.threads
         rows = [{"index": index, "ns": layer, "algorithm": "gemm", "bytes": 10 + index} for index in range(5)]
         self.runs += 1
-        return {"median_ns": 5 * layer, "peak_rss_bytes": 1000 + self.runs, "layers": rows}
+        return {"min_ns": 5 * layer, "peak_rss_bytes": 1000 + self.runs, "layers": rows}
 
     def predict(self, profile: float, threads: int) -> Any:
         return SimpleNamespace(milliseconds=profile / threads, layers={0: profile / threads})
@@ -41,7 +42,7 @@ class Halving:
 def test_this_machine_is_measured_with_so_many_threads(threads: int) -> None:
     timer = MeasuredTimer(model=MODEL, engine=cast("HostEngine", Halving()), threads=threads)
     first, last = timer.time(ASSIGNMENTS)
-    assert (first.memory_bytes, last.memory_bytes) == (1009, 1010)  # the most of five rounds
+    assert (first.memory_bytes, last.memory_bytes) == (1015, 1016)  # the most of eight rounds
     for timed in (first, last):
         assert timed.moved == [10, 11, 12, 13, 14]
         assert timed.algorithms == ["gemm"] * 5
