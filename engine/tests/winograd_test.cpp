@@ -1,5 +1,6 @@
 // Winograd's sums where they are formed in half: what could overflow does not, and small values
 // lose nothing by that.
+#include <cfenv>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -67,6 +68,110 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
                         "error " + std::to_string(error) + ": " + std::string(set.name) + " " +
                             algorithm + ", pattern " + std::to_string(pattern) + ", " +
                             described(problem));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Inputs as large as halves can be, by weights so small that every sum of magnitudes fits into a
+// half: the transforms of the input multiply by up to 32, and its sums are made for 256.
+TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
+  Random random(34);
+  mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
+  for (const int depth : {1, 24}) {
+    for (const float largest : {4000.0F, 65504.0F}) {
+      for (int pattern = 0; pattern < 4; ++pattern) {
+        Problem problem;
+        ConvolutionRequest& request = problem.request;
+        request.shape.in = request.shape.out = {depth, 10, 21};
+        request.shape.out.channels = 11;
+        request.shape.kernel_y = request.shape.kernel_x = 3;
+        request.shape.padding_y = request.shape.padding_x = 1;
+        request.precision = request.output_precision = Precision::kFp16;
+        request.activation = pattern == 2 ? Activation::kRelu : Activation::kSwish;
+        const auto terms = static_cast<std::size_t>(request.shape.depth());
+        const float share = 0.9F / static_cast<float>(terms);
+        for (std::size_t i = 0; i < 11 * terms; ++i) {
+          problem.weights.push_back(pattern == 0 ? share : random.real(-share, share));
+        }
+        problem.bias.assign(11, 1.0F);
+        request.weights = problem.weights;
+        request.bias = problem.bias;
+        for (std::int64_t i = 0; i < request.shape.in.elements(); ++i) {
+          // Of one sign, of signs that turn from pixel to pixel, of any, or in one place alone.
+          const bool negative = pattern == 1 ? i % 2 == 1 : pattern == 2 && random.chance(50);
+          const bool small = pattern == 3 && i % request.shape.in.plane() != 45;
+          const mpe::Half half = mpe::half_from_float(small      ? random.real(-1.0F, 1.0F)
+                                                      : negative ? -largest
+                                                                 : largest);
+          const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+          problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+        }
+        const auto expected = run(*mpe::make_reference_convolution(request), problem, pools[0]);
+        for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+          if (!set.supported || set.name == "reference") continue;
+          for (const char* algorithm : {"winograd2", "winograd4"}) {
+            const auto convolution =
+                mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
+            CHECK_EQUAL(convolution->algorithm(), algorithm);
+            for (mpe::ThreadPool& pool : pools) {
+              const auto actual = run(*convolution, problem, pool);
+              const double error =
+                  relative_error(actual, expected, Precision::kFp16, double{largest});
+              if (!(error < 2e-2)) {
+                check::fail(__FILE__, __LINE__,
+                            "error " + std::to_string(error) + ": " + std::string(set.name) + " " +
+                                algorithm + ", inputs of " + std::to_string(largest) +
+                                ", pattern " + std::to_string(pattern) + ", " + described(problem));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// What overflows is computed twice, which nothing that is in range must cause: not the activations
+// either, on the way to outputs that are finite.
+TEST(winograds_halves_are_not_taken_for_an_overflow) {
+  mpe::ThreadPool pool(1);
+  for (const Activation activation : kActivations) {
+    for (const float largest : {1.0F, 256.0F}) {
+      Random random(35);
+      Problem problem;
+      make_problem(random, problem, Form::kThree, Precision::kFp16);
+      ConvolutionRequest& request = problem.request;
+      request.activation = activation;
+      request.shape.in = {8, 13, 13};
+      request.shape.out = {16, 13, 13};
+      request.shape.padding_y = request.shape.padding_x = 1;
+      problem.weights.clear();
+      for (int i = 0; i < 16 * request.shape.depth(); ++i) {
+        problem.weights.push_back(random.real(-0.02F, 0.02F));
+      }
+      problem.bias.assign(16, 0.0F);
+      request.weights = problem.weights;
+      request.bias = problem.bias;
+      problem.input.clear();
+      for (std::int64_t i = 0; i < request.shape.in.elements(); ++i) {
+        const mpe::Half half = mpe::half_from_float(random.real(-largest, largest));
+        const auto* bytes = reinterpret_cast<const std::byte*>(&half);
+        problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+      }
+      for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+        if (!set.supported || !set.name.starts_with("neon_")) continue;
+        for (const char* algorithm : {"winograd2", "winograd4"}) {
+          const auto convolution =
+              mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
+          std::feclearexcept(FE_OVERFLOW);
+          run(*convolution, problem, pool);
+          if (std::fetestexcept(FE_OVERFLOW) != 0) {
+            check::fail(__FILE__, __LINE__,
+                        "overflow: " + std::string(set.name) + " " + algorithm + ", inputs up to " +
+                            std::to_string(largest) + ", " + described(problem));
           }
         }
       }

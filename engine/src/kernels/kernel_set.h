@@ -309,6 +309,9 @@ struct WinogradWork {
   std::byte* lines = nullptr;        // scratch: line_width values for every row of a tile, and one
 };
 
+// A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
+inline constexpr float kSmallerInput = 0x1p-8F;
+
 struct WinogradKernel {
   int rows = 0;       // output channels of a register tile
   int lanes = 0;      // tiles of a vector
@@ -320,6 +323,8 @@ struct WinogradKernel {
   WeightFormat weights = WeightFormat::kFloat;
   // For output tiles of 2 x 2 and of 4 x 4.
   void (*transform_input[2])(const WinogradWork&) = {};
+  // Where sums are halves, else null: the same of the input times kSmallerInput.
+  void (*transform_smaller_input[2])(const WinogradWork&) = {};
   void (*multiply)(const WinogradWork&) = nullptr;
   void (*transform_output[2])(const WinogradWork&) = {};
 };

@@ -1,6 +1,8 @@
 #include "kernels/winograd_convolution.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cfenv>
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -80,13 +82,17 @@ double largest_output(const std::vector<double>& totals) {
 }
 
 // The bound: with inputs up to this magnitude, whatever their signs, no transformed input, sum or
-// output before it is unscaled exceeds a half's range. Larger inputs can only where their signs
-// conspire, up to 2,026 for tiles of 4 x 4 (of 32.3 times that the input's transform consists) and
-// 16,376 for 2 x 2. A larger bound would make small values less accurate, because their sums would
-// be subnormal halves: with this one, errors grow where the largest input is below 2^-6.
+// output before it is unscaled exceeds a half's range. A larger bound would make small values less
+// accurate, because their sums would be subnormal halves: with this one, errors grow where the
+// largest input is below 2^-6. Larger inputs can exceed the range; the processor tells when one
+// has. The block of tiles is then computed again with an input times kSmallerInput.
 constexpr double kLargestInput = 256.0;
+static_assert(65504.0 * kSmallerInput <= kLargestInput);
 // Of a half's 65,504, as rounding may add to a sum.
 constexpr double kLargestHalf = 57344.0;
+// A power of two that is a half. Where an output would need a larger one, its sum is below 2, of a
+// sum of magnitudes of half of kLargestHalf or more: nothing but rounding errors.
+constexpr float kLargestUnscale = 0x1p15F;
 
 // By which power of two an output channel's weights are multiplied.
 double scale_of(double largest_output) {
@@ -94,6 +100,23 @@ double scale_of(double largest_output) {
   if (!std::isfinite(room)) return 1.0;
   return std::exp2(std::clamp(std::floor(std::log2(room)), -24.0, 24.0));
 }
+
+// Whether an operation between floating-point numbers of this thread has exceeded its type's range:
+// the processor keeps this flag, so that watching costs nothing. The operations have to be behind a
+// call that the compiler cannot see through, as kernels are.
+class OverflowWatch {
+ public:
+  OverflowWatch() : before_(std::fetestexcept(FE_OVERFLOW)) { std::feclearexcept(FE_OVERFLOW); }
+  ~OverflowWatch() {
+    if (before_ != 0) std::feraiseexcept(FE_OVERFLOW);
+  }
+  OverflowWatch(const OverflowWatch&) = delete;
+  OverflowWatch& operator=(const OverflowWatch&) = delete;
+  bool overflowed() const { return std::fetestexcept(FE_OVERFLOW) != 0; }
+
+ private:
+  const int before_;
+};
 
 class WinogradConvolution final : public Convolution {
  public:
@@ -125,7 +148,8 @@ class WinogradConvolution final : public Convolution {
   std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
   bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override {
-    return weights_.size() + constants_.bytes() + unscales_.size() * sizeof(float);
+    return weights_.size() + constants_.bytes() +
+           (unscales_.size() + unscales_of_smaller_.size()) * sizeof(float);
   }
 
   std::size_t scratch_bytes(int threads) const override {
@@ -137,53 +161,88 @@ class WinogradConvolution final : public Convolution {
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
     const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
     const int threads = pool.threads();
-    const auto work_for = [&](int thread, int block) {
+    const auto work_for = [&](int thread, int block, bool smaller) {
       WinogradWork work = work_of(call, stage, thread, threads);
       work.tile_begin = block * block_tiles_;
       work.tile_count = std::min(block_tiles_, tiles_ - work.tile_begin);
+      if (smaller) work.unscales = unscales_of_smaller_.data();
       return work;
     };
     if (splits_blocks(threads)) {
       pool.parallel_for(block_count(), [&](int thread, int begin, int end) {
         for (int block = begin; block < end; ++block) {
-          const WinogradWork work = work_for(thread, block);
-          kernel_.transform_input[form()](work);
-          for (int first = 0; first < blocks_; first += chunk_blocks_) {
-            const WinogradWork chunk = chunk_of(work, first);
-            kernel_.multiply(chunk);
-            kernel_.transform_output[form()](chunk);
+          if (!may_overflow()) {
+            run_block(work_for(thread, block, false), false);
+            continue;
           }
+          const OverflowWatch watch;
+          run_block(work_for(thread, block, false), false);
+          if (watch.overflowed()) run_block(work_for(thread, block, true), true);
         }
       });
       return;
     }
     for (int block = 0; block < block_count(); ++block) {
-      pool.parallel_for(geometry_->channels, [&](int thread, int begin, int end) {
-        WinogradWork work = work_for(thread, block);
-        work.channel_begin = begin;
-        work.channel_end = end;
-        kernel_.transform_input[form()](work);
-      });
-      for (int first = 0; first < blocks_; first += chunk_blocks_) {
-        const WinogradWork chunk = chunk_of(work_for(0, block), first);
-        pool.parallel_for(chunk.unit_end, [&](int thread, int begin, int end) {
-          WinogradWork work = chunk_of(work_for(thread, block), first);
-          work.unit_begin = begin;
-          work.unit_end = end;
-          kernel_.multiply(work);
-        });
-        pool.parallel_for(chunk.row_end - first * kernel_.rows,
-                          [&](int thread, int begin, int end) {
-                            WinogradWork work = chunk_of(work_for(thread, block), first);
-                            work.row_end = work.row_begin + end;
-                            work.row_begin += begin;
-                            kernel_.transform_output[form()](work);
-                          });
-      }
+      const auto of_thread = [&](bool smaller) {
+        return [&, smaller](int thread) { return work_for(thread, block, smaller); };
+      };
+      if (share_block(of_thread(false), false, pool)) share_block(of_thread(true), true, pool);
     }
   }
 
  private:
+  // `smaller`: with an input times kSmallerInput.
+  void run_block(const WinogradWork& work, bool smaller) const {
+    transform_input(work, smaller);
+    for (int first = 0; first < blocks_; first += chunk_blocks_) {
+      const WinogradWork chunk = chunk_of(work, first);
+      kernel_.multiply(chunk);
+      kernel_.transform_output[form()](chunk);
+    }
+  }
+
+  // The same by all threads together; whether anything has overflowed.
+  template <typename WorkOf>
+  bool share_block(const WorkOf& work_of_thread, bool smaller, ThreadPool& pool) const {
+    std::atomic<bool> overflowed = false;
+    const auto share = [&](int count, const auto& body) {
+      pool.parallel_for(count, [&](int thread, int begin, int end) {
+        if (!may_overflow()) return body(thread, begin, end);
+        const OverflowWatch watch;
+        body(thread, begin, end);
+        if (watch.overflowed()) overflowed = true;
+      });
+    };
+    share(geometry_->channels, [&](int thread, int begin, int end) {
+      WinogradWork work = work_of_thread(thread);
+      work.channel_begin = begin;
+      work.channel_end = end;
+      transform_input(work, smaller);
+    });
+    for (int first = 0; first < blocks_; first += chunk_blocks_) {
+      const WinogradWork chunk = chunk_of(work_of_thread(0), first);
+      share(chunk.unit_end, [&](int thread, int begin, int end) {
+        WinogradWork work = chunk_of(work_of_thread(thread), first);
+        work.unit_begin = begin;
+        work.unit_end = end;
+        kernel_.multiply(work);
+      });
+      share(chunk.row_end - first * kernel_.rows, [&](int thread, int begin, int end) {
+        WinogradWork work = chunk_of(work_of_thread(thread), first);
+        work.row_end = work.row_begin + end;
+        work.row_begin += begin;
+        kernel_.transform_output[form()](work);
+      });
+    }
+    return overflowed;
+  }
+
+  void transform_input(const WinogradWork& work, bool smaller) const {
+    const auto& transforms = smaller ? kernel_.transform_smaller_input : kernel_.transform_input;
+    transforms[form()](work);
+  }
+
+  bool may_overflow() const { return !unscales_.empty(); }
   std::size_t form() const { return tile_ == 2 ? 0 : 1; }
   int block_count() const { return divide_up(tiles_, block_tiles_); }
 
@@ -266,6 +325,7 @@ class WinogradConvolution final : public Convolution {
     }
     const double scale = scale_of(largest_output<kTile>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
+    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
     holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
     return scale;
   }
@@ -288,7 +348,10 @@ class WinogradConvolution final : public Convolution {
   }
 
   void pack_weights(const ConvolutionRequest& request) {
-    if (kernel_.sum_bytes == sizeof(Half)) unscales_.resize(static_cast<std::size_t>(rows_));
+    if (kernel_.sum_bytes == sizeof(Half)) {
+      unscales_.resize(static_cast<std::size_t>(rows_));
+      unscales_of_smaller_.resize(static_cast<std::size_t>(rows_));
+    }
     weights_ =
         AlignedBuffer(static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_) *
                       static_cast<std::size_t>(kernel_.rows) *
@@ -320,6 +383,8 @@ class WinogradConvolution final : public Convolution {
   bool holds_weights_ = true;
   // Where sums are halves: what undoes the scale of each output channel's weights.
   std::vector<float> unscales_;
+  // The same where the input is smaller.
+  std::vector<float> unscales_of_smaller_;
 };
 
 }  // namespace

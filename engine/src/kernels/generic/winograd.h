@@ -54,7 +54,8 @@ inline void for_segments(const WinogradWork& work, int tile_size, Body&& body) {
   }
 }
 
-template <typename K, int kTile>
+// `kSmaller`: transforms the input times kSmallerInput.
+template <typename K, int kTile, bool kSmaller = false>
 class WinogradInput {
  public:
   using Input = typename K::Input;
@@ -137,7 +138,9 @@ class WinogradInput {
     Vector transformed[kVectors][kInput];
     unroll<kInput>([&](auto i) MPE_UNROLLED {
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        values[v.value][i.value] = K::load_input(rows[i.value] + x + v.value * kLanes);
+        Vector& value = values[v.value][i.value];
+        value = K::load_input(rows[i.value] + x + v.value * kLanes);
+        if constexpr (kSmaller) value = value * Vector(kSmallerInput);
       });
     });
     unroll<kVectors>([&](auto v) MPE_UNROLLED {
@@ -421,6 +424,10 @@ constexpr WinogradKernel winograd_kernel() {
   kernel.weights = K::kWeights;
   kernel.transform_input[0] = WinogradInput<K, 2>::run;
   kernel.transform_input[1] = WinogradInput<K, 4>::run;
+  if constexpr (sizeof(typename K::Sums::Value) == 2) {
+    kernel.transform_smaller_input[0] = WinogradInput<K, 2, true>::run;
+    kernel.transform_smaller_input[1] = WinogradInput<K, 4, true>::run;
+  }
   kernel.multiply = WinogradProduct<K>::run;
   kernel.transform_output[0] = WinogradOutput<typename K::Sums, 2>::run;
   kernel.transform_output[1] = WinogradOutput<typename K::Sums, 4>::run;

@@ -6,7 +6,7 @@
 // as well, which adds at most 2^-11 of the output; SiLU adds 3.5 times as much (half_swish.h).
 // Winograd's sums wait in half, so that those of several kHalfTerms are added in half too, and its
 // transforms are computed in half: docs/performance.md has what that adds, and
-// winograd_convolution.cpp scales the weights so that nothing overflows.
+// winograd_convolution.cpp sees to it that nothing overflows.
 
 // The generic code is written over these vectors, so they come first.
 // clang-format off
