@@ -97,7 +97,7 @@ def probed_memory(
         weights=_weights(network, graph, inputs, assignments, probes),
         outputs=outputs,
         inputs=inputs,
-        moments=tuple(_moments(graph, outputs, inputs, ends)),
+        moments=tuple(moments_of(graph, outputs, inputs, ends)),
     )
     missing = np.array([probe.memory_bytes for probe in probes]) - model.bytes(assignments)
     return model.raised(float(np.median(missing)))
@@ -142,12 +142,14 @@ def _tensors(
     return outputs, ends
 
 
-def _moments(
+def moments_of(
     graph: PrecisionGraph,
     outputs: npt.NDArray[np.int64],
     inputs: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> Iterator[Moment]:
+    """All moments of an inference. `outputs` and `inputs` are as in MemoryModel; `ends` are the last layers
+    that need the outputs."""
     for index, node in enumerate(graph.nodes):
         live = [place for place in range(index + 1) if ends[place] >= index and outputs[place]]
         if node.rule is not Rule.ASKED:

@@ -199,10 +199,13 @@ class Search:
         is within both the budget and the limit of memory."""
         limit = self.limits.max_memory
         most_bytes = float("inf") if limit is None else limit
-        found = [
-            fastest(self.latency, self._noise, budget, memory=self.memory, most_bytes=most_bytes)
-            for budget in budgets
-        ]
+        found = []
+        for budget in budgets:
+            if time.monotonic() >= self._end:
+                raise _TimeOver
+            found.append(
+                fastest(self.latency, self._noise, budget, memory=self.memory, most_bytes=most_bytes)
+            )
         assignments = [self._assignment(each.assignment) for each in found if each is not None]
         if not assignments:
             return [None for _ in found]

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.config.darknet_cfg import NETWORK_INPUT
 from harness.exporting.precision_plan import Rule
-from harness.search.memory import MemoryModel, Moment
+from harness.search.memory import MemoryModel, Moment, moments_of
 from harness.search.precision_graph import WIDTH, Node, PrecisionGraph
 
 WEIGHTED = 8
@@ -28,7 +28,7 @@ def random_graph(random: np.random.Generator) -> PrecisionGraph:
     return PrecisionGraph(nodes=tuple(nodes))
 
 
-def random_memory(graph: PrecisionGraph, random: np.random.Generator) -> MemoryModel:
+def any_memory(graph: PrecisionGraph, random: np.random.Generator) -> MemoryModel:
     """Any tensors at any moment, and mostly a layer that reads its input converted or converts it."""
     layers = len(graph.nodes)
     moments = []
@@ -50,4 +50,20 @@ def random_memory(graph: PrecisionGraph, random: np.random.Generator) -> MemoryM
         inputs=random.integers(1, 5000, layers),
         moments=tuple(moments),
         base=float(random.uniform(0, 20000)),
+    )
+
+
+def memory_of_lifetimes(graph: PrecisionGraph, random: np.random.Generator) -> MemoryModel:
+    """Tensors as long as a layer reads them; some have no memory of their own."""
+    layers = len(graph.nodes)
+    outputs = random.integers(1000, 50000, layers)
+    inputs = np.array([outputs[node.inputs[0]] if node.inputs[0] >= 0 else 10000 for node in graph.nodes])
+    ends = np.array([max(readers, default=layers) for readers in graph.consumers])
+    outputs[random.random(layers) < 0.3] = 0
+    return MemoryModel(
+        graph=graph,
+        weights=random.uniform(0, 3000, (layers, 1)) * [4, 2, 1],
+        outputs=outputs,
+        inputs=inputs,
+        moments=tuple(moments_of(graph, outputs, inputs, ends)),
     )

@@ -6,7 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from random_precision_graphs import WEIGHTED, random_graph, random_memory
+from random_precision_graphs import (
+    WEIGHTED,
+    any_memory,
+    memory_of_lifetimes,
+    random_graph,
+)
 
 from harness.search.latency import LatencyModel
 from harness.search.precision_graph import WIDTH
@@ -41,7 +46,7 @@ def test_the_programme_finds_what_trying_everything_finds(seed: int) -> None:
     allowed = lost <= most
     memory, most_bytes = None, np.inf
     if seed % 2:
-        memory = random_memory(model.graph, random)
+        memory = (any_memory if seed % 4 == 1 else memory_of_lifetimes)(model.graph, random)
         needed = memory.bytes(EVERY)
         # Between what the fastest assignment needs and the least of all, or a little less than that.
         fast = needed[allowed][times[allowed].argmin()] if allowed.any() else needed.max()
