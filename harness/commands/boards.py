@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.boards.inventory import BoardEntry
 
 ANSWER_SECONDS = 20.0
+_NOT_EMULATED = "cannot be emulated"
 _HELD = {
     "other": "held",
     "running": "in use here",
@@ -105,7 +106,7 @@ def _this_machine() -> list[dict[str, object]]:
             rows.append(row | {"kind": "host", "status": "answers", "detail": target.description})
         elif target.image:
             detail = missing or [f"{target.qemu_cpu} under QEMU", *profiling_missing()]
-            status = "cannot be emulated" if missing else "can be emulated"
+            status = _NOT_EMULATED if missing else "can be emulated"
             rows.append(row | {"kind": "emulated", "status": status, "detail": "; ".join(detail)})
     return rows
 
@@ -156,14 +157,18 @@ def entries(file: Path | None, names: Sequence[str]) -> list[BoardEntry]:
 def _print(rows: list[dict[str, object]]) -> None:
     from rich.table import Table
 
+    columns = ("name", "target", "kind", "address", "status", "detail")
     table = Table(title="Boards")
-    for column in ("name", "target", "kind", "address", "status", "detail"):
+    for column in columns:
         table.add_column(column, overflow="fold")
+    reasons: dict[str, None] = {}  # the same for all emulated boards: once, below the table
     for row in rows:
-        table.add_row(
-            *(
-                console.text(str(row[column]))
-                for column in ("name", "target", "kind", "address", "status", "detail")
-            )
-        )
-    console.stdout().print(table)
+        texts = {column: str(row[column]) for column in columns}
+        if texts["status"] == _NOT_EMULATED:
+            reasons[texts["detail"]] = None
+            texts["detail"] = ""
+        table.add_row(*(console.text(texts[column]) for column in columns))
+    output = console.stdout()
+    output.print(table)
+    for reason in reasons:
+        output.print(console.text(f"No board can be emulated here: {reason}"), soft_wrap=True)

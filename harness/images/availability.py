@@ -35,7 +35,7 @@ def emulation_missing(target: Target | None = None) -> list[str]:
     try:
         client = docker_engine.connect(timeout=docker_engine.ANSWER_SECONDS)
     except DockerError as error:
-        missing.append(f"{error.message}: {error.hint}")
+        missing.append(f"{error.message}: {error.hint.rstrip('.')}")
     try:
         if not arm64_programs_run():
             missing.append(f"this machine cannot run arm64 programs: {ARM64_HINT}")
