@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +35,15 @@ def output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 @pytest.mark.data
 def test_published_times_are_predicted(
-    capsys: pytest.CaptureFixture[str], shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], shared_data: Path, tmp_path: Path
 ) -> None:
     """Four of the smaller networks on one board; all of them take an hour."""
     networks = ("squeezenet", "shufflenet_v2", "yolo-fastestv2", "FastestDet")
-    whole = published.read_benchmark()
-    board = next(board for board in whole.boards if board.target.name == "pi5")
-
-    def only(times: Any) -> dict[str, float]:
-        return {name: times[name] for name in networks}
-
-    few = replace(board, one_thread_ms=only(board.one_thread_ms), four_threads_ms=only(board.four_threads_ms))
-    inputs = {name: whole.inputs[name] for name in networks}
-    monkeypatch.setattr(published, "read_benchmark", lambda: replace(whole, inputs=inputs, boards=(few,)))
+    boards = published.read_benchmark().only(networks).boards
+    board = next(board for board in boards if board.target.name == "pi5")
     nets = shared_data.parent / "tools" / "boardmodel" / "nets"
     words = ["validate", str(nets), "--profiles", str(tmp_path / "kept"), "--plot", str(tmp_path / "p.svg")]
+    words += ["--target", "pi5", *(word for name in networks for word in ("--network", name))]
     found = output(capsys, *words)
     (row,) = found["boards"]
     assert set(row["one_thread"]["errors"]) == set(networks)
@@ -59,11 +52,20 @@ def test_published_times_are_predicted(
     profiles = sorted(path.name for path in (tmp_path / "kept" / "pi5").iterdir())
     assert profiles == sorted(f"{name}.profile" for name in networks)
     # With the shipped coefficients every prediction is within a third of the published time.
-    predictor = find_predictor(few.target)
+    predictor = find_predictor(board.target)
     for name in networks:
         predicted = predictor.predict(read_profile(tmp_path / "kept" / "pi5" / f"{name}.profile"))
-        assert predicted.milliseconds == pytest.approx(few.one_thread_ms[name], rel=0.33)
+        assert predicted.milliseconds == pytest.approx(board.one_thread_ms[name], rel=0.33)
     assert output(capsys, *words) == found  # from the profiles kept
+
+
+def test_a_network_without_published_times_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["validate", str(tmp_path), "--network", "squeezenet", "--network", "lenet"]) == 2
+    said = capsys.readouterr().err
+    assert "no times are published for the network lenet" in said
+    assert "squeezenet" in said
 
 
 def test_missing_networks_are_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.config.targets import Target, load_target
+from harness.errors import ConfigurationError
 from harness.sdk.wheels import WheelPin
 
 _FILE = Path(__file__).with_name("ncnn.yaml")
@@ -31,6 +32,29 @@ class Benchmark:
 
     inputs: Mapping[str, int]  # width and height of the input in pixels, by network
     boards: tuple[PublishedBoard, ...]
+
+    def only(self, networks: Collection[str]) -> Benchmark:
+        """The benchmark of some of its networks. Raises ConfigurationError for others."""
+        if unknown := [name for name in networks if name not in self.inputs]:
+            raise ConfigurationError(
+                f"no times are published for the network {unknown[0]}",
+                hint=f"Networks with published times: {', '.join(self.inputs)}.",
+            )
+        return Benchmark(
+            inputs={name: size for name, size in self.inputs.items() if name in networks},
+            boards=tuple(
+                replace(
+                    board,
+                    one_thread_ms=_of(board.one_thread_ms, networks),
+                    four_threads_ms=_of(board.four_threads_ms, networks),
+                )
+                for board in self.boards
+            ),
+        )
+
+
+def _of(times: Mapping[str, float], networks: Collection[str]) -> dict[str, float]:
+    return {name: time for name, time in times.items() if name in networks}
 
 
 def read_benchmark() -> Benchmark:

@@ -36,6 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "networks", type=Path, metavar="NETS", help="folder with the .param files of ncnn's benchmark/"
     )
     parser.add_argument(
+        "--network",
+        action="append",
+        default=[],
+        metavar="N",
+        help="only this network of the benchmark, such as squeezenet; can be repeated",
+    )
+    parser.add_argument(
         "--profiles", type=Path, metavar="DIR", help="keep profiles in this folder, and reuse those in it"
     )
     parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw a scatter plot")
@@ -43,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     benchmark = published.read_benchmark()
+    if arguments.network:
+        benchmark = benchmark.only(arguments.network)
     wanted = {load_target(name).name for name in arguments.target}
     boards = [board for board in benchmark.boards if not wanted or board.target.name in wanted]
     if not boards:
