@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from engine_tests import ENGINE, configure_and_build, run
+from documented_commands import REPOSITORY, scripts
+from engine_tests import ENGINE, run
 from random_networks import SANITIZER_OPTIONS, Campaign, Programs
 
 from harness.build.toolchain import build_tool
@@ -16,32 +17,35 @@ from harness.config.targets import load_target
 from harness.sdk.wheel import tensorflow_sdk
 
 pytestmark = pytest.mark.engine
+(BLOCK,) = (block for block in scripts(REPOSITORY / "CONTRIBUTING.md") if "MPE_SANITIZE" in block)
+BUILD, TEST = BLOCK.rsplit("&&", 1)
 FUZZERS = ("cfg", "weights", "npy", "calibration")
 FUZZ_SECONDS = int(os.environ.get("HARNESS_FUZZ_SECONDS", "10"))
 
 
 @pytest.fixture(scope="module")
 def instrumented(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tests, benchmarks and libFuzzer targets with both sanitizers, in one build."""
+    """Tests, benchmarks and libFuzzer targets with both sanitizers, as CONTRIBUTING.md builds them."""
     # GCC takes minutes for the instrumented kernels, and has no libFuzzer.
-    clang = shutil.which("clang++")
-    if clang is None:
+    if shutil.which("clang++") is None:
         pytest.skip("the engine's sanitizer tests need clang: apt-get install clang libclang-rt-dev")
     if not Path("/usr/include/benchmark/benchmark.h").is_file():
         pytest.skip("the engine's benchmarks need Google Benchmark: apt-get install libbenchmark-dev")
     folder = tmp_path_factory.mktemp("instrumented")
-    parts = [f"-DMPE_BUILD_{part}=ON" for part in ("TESTS", "BENCHMARKS", "FUZZERS")]
-    options = [f"-DCMAKE_CXX_COMPILER={clang}", "-DMPE_SANITIZE=address,undefined", *parts]
-    options += ["-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"]  # the checks cost most of what -O3 would gain
-    configure_and_build(folder, options)
-    return folder
+    (folder / "engine").symlink_to(ENGINE)
+    documented(folder, BUILD)
+    return folder / "build"
+
+
+def documented(folder: Path, script: str) -> str:
+    """Runs a part of the block where engine/ is, with the CMake and Ninja of `harness build`."""
+    tools = dict.fromkeys(str(build_tool(name).parent) for name in ("cmake", "ninja"))
+    environment = {"PATH": ":".join([*tools, os.environ["PATH"]])}
+    return run(["bash", "-euo", "pipefail", "-c", script], folder=folder, environment=environment)
 
 
 def test_suite_under_address_and_undefined_behaviour_sanitizers(instrumented: Path) -> None:
-    ctest = build_tool("cmake").with_name("ctest")
-    jobs = ["--parallel", str(os.cpu_count() or 1)]
-    printed = run([ctest, "--test-dir", instrumented, "--output-on-failure", *jobs])
-    assert "100% tests passed" in printed
+    assert "100% tests passed" in documented(instrumented.parent, TEST)
     benchmark = instrumented / "benchmarks" / "layers_benchmark"
     shown = run([benchmark, "--benchmark_list_tests"])
     assert {line.split("/")[1] for line in shown.splitlines()} == {"fp32", "fp16", "int8"}
