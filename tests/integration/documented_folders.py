@@ -6,6 +6,7 @@ Where the page's own example takes minutes or belongs to its reader, a small rea
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -168,7 +169,11 @@ def performance(folder: PageFolder) -> None:
 
 
 def prediction(folder: PageFolder) -> None:
-    folder.link("cfg")
+    for name in ("cfg", "tools"):
+        folder.link(name)
+    (folder.path / "docs").mkdir()
+    data = Path(os.environ.get("HARNESS_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+    (folder.path / "NETS").symlink_to(data.parent / "tools" / "boardmodel" / "nets")
     pi4 = (REPOSITORY / "toolchains" / "targets" / "pi4.yaml").read_text(encoding="utf-8")
     without_coefficients = pi4[: pi4.index("  coefficients:")]
     folder.write("my-board.yaml", re.sub(r"^aliases:.*\n", "", without_coefficients, flags=re.MULTILINE))
@@ -187,22 +192,6 @@ def repair(folder: PageFolder) -> None:
 def sensitivity(folder: PageFolder) -> None:
     folder.detector("FastestDet.onnx")
     folder.pictures("coco-val128")
-
-
-def tutorial(folder: PageFolder) -> None:
-    """After its calibration, which another test makes."""
-    folder.link("cfg")
-    shutil.copy(DIGITS / "digits.calibration.json", folder.path / "digits.json")
-    sweep = yaml.safe_load(folder.yaml_with("policies:"))
-    folder.write("first.yaml", sweep | {"targets": ["host", "pi4"]})
-    address = folder.board().address
-    entry = yaml.safe_load(folder.yaml_with("boards:"))["boards"][0]
-    known = folder.path / "known_hosts"
-    host_key = (folder.board().folder / "host.pub").read_text()
-    known.write_text(f"[{address.host}]:{address.port} {host_key}")
-    entry |= {"host": address.host, "port": address.port, "user": address.user, "key": str(address.key)}
-    entry |= {"known_hosts": str(known), "folder": address.folder}
-    folder.write("boards.yaml", {"boards": [entry]})
 
 
 def viewers(folder: PageFolder) -> None:
@@ -236,6 +225,5 @@ FOLDERS: dict[str, Callable[[PageFolder], None]] = {
     "repair.md": repair,
     "search.md": advise,
     "sensitivity.md": sensitivity,
-    "tutorial.md": tutorial,
     "viewers.md": viewers,
 }
