@@ -6,11 +6,12 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from harness import console
 from harness.build.ablation import needs_ablation
@@ -25,6 +26,7 @@ from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
+    from harness.boards.emulated import EmulatedBoard
     from harness.boards.qemu_user import QemuUserBoard
     from harness.config.targets import Target
     from harness.runtimes.base import BenchResult, Command
@@ -57,26 +59,30 @@ class Inference:
 
 
 Profiled = tuple["Profile", "BenchResult"]
+ProfilingBoard = Union["EmulatedBoard", "QemuUserBoard"]
 
 
 def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
     """Builds the engine and profiles each inference on an emulated board, as many at once as there are cores
     and the longest first: a profile does not depend on this machine's load.
 
+    The boards are those of `harness run`. Where no container can run, the engine is profiled outside of one:
+    it needs the C library alone. Its buffers then lie at other addresses and share other lines of the cache.
+
     Raises BuildError if a target cannot be emulated or profiled on this machine.
     """
-    from harness.boards.qemu_user import qemu_user_missing
     from harness.qemu.profiler import prepare_profiler
 
+    opened: dict[str, Callable[[], ProfilingBoard]] = {}  # by target
     engines = []
     for inference in inferences:
         target = inference.target
-        if missing := qemu_user_missing():
-            raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
+        if target.name not in opened:
+            opened[target.name] = _board_of(target)
         ablation = needs_ablation([inference.options.algorithm])
         engines.append(build_engine(target, ablation=ablation).engine)
     prepare_profiler()
-    boards = _Boards()
+    boards = _Boards(opened)
     places = range(len(inferences))
 
     def profiled(inference: Inference, engine: Path) -> Profiled:
@@ -98,6 +104,21 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
         return [profiles[place] for place in places]
 
 
+def _board_of(target: Target) -> Callable[[], ProfilingBoard]:
+    """Makes boards of a target, in a container if one can run. Raises BuildError if none can be emulated."""
+    from harness.boards.emulated import EmulatedBoard
+    from harness.boards.qemu_user import QemuUserBoard, qemu_user_missing
+    from harness.images.availability import emulation_missing
+    from harness.images.image import build_image
+
+    if missing := qemu_user_missing():
+        raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
+    if emulation_missing(target):
+        return partial(QemuUserBoard, target)
+    build_image(target)
+    return partial(EmulatedBoard, target)
+
+
 def _emulation_cost(inference: Inference) -> float:
     """About how long an inference takes under QEMU, relative to others of the same network."""
     network = read_cfg(inference.files["cfg"])
@@ -108,22 +129,21 @@ def _emulation_cost(inference: Inference) -> float:
 class _Boards:
     """The emulated boards of several threads. A board whose thread has finished is used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Mapping[str, Callable[[], ProfilingBoard]]) -> None:
+        self._opened = opened
         self._lock = threading.Lock()
         self._closed = False
-        self._all: list[QemuUserBoard] = []
-        self._idle: dict[str, list[QemuUserBoard]] = {}  # by target
+        self._all: list[ProfilingBoard] = []
+        self._idle: dict[str, list[ProfilingBoard]] = {}  # by target
 
     @contextlib.contextmanager
-    def one(self, target: Target) -> Iterator[QemuUserBoard]:
+    def one(self, target: Target) -> Iterator[ProfilingBoard]:
         """A board that no other thread uses."""
-        from harness.boards.qemu_user import QemuUserBoard
-
         with self._lock:
             idle = self._idle.setdefault(target.name, [])
             board = idle.pop() if idle else None
         if board is None:
-            board = QemuUserBoard(target).__enter__()
+            board = self._opened[target.name]().__enter__()
             with self._lock:
                 self._all.append(board)
                 closed = self._closed
@@ -155,7 +175,7 @@ def _zero_weights(weights: Path) -> Iterator[Path]:
         yield zeros
 
 
-def _profiled(board: QemuUserBoard, inference: Inference, engine: Path) -> Profiled:
+def _profiled(board: ProfilingBoard, inference: Inference, engine: Path) -> Profiled:
     with _zero_weights(inference.files["weights"]) as weights:
         paths = board.deploy({**inference.files, "weights": weights, "program": engine})
         execution = EngineExecution(
