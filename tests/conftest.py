@@ -32,6 +32,7 @@ _FAILED = pytest.StashKey[bool]()
 # compile on all cores, so that no core idles.
 FIRST = (
     "test_fault_campaign.py",
+    "test_tutorial.py",
     "test_accuracy.py",
     "test_build_targets.py",
     "test_board_lock_contention.py",
@@ -39,6 +40,7 @@ FIRST = (
     "test_hostile_board.py",
     "test_image_failures.py",
     "test_engine_arm_kernels.py",
+    "test_documented_pages.py",
 )
 
 
