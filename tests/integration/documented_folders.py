@@ -6,7 +6,6 @@ Where the page's own example takes minutes or belongs to its reader, a small rea
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -169,11 +168,7 @@ def performance(folder: PageFolder) -> None:
 
 
 def prediction(folder: PageFolder) -> None:
-    for name in ("cfg", "tools"):
-        folder.link(name)
-    (folder.path / "docs").mkdir()
-    data = Path(os.environ.get("HARNESS_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
-    (folder.path / "NETS").symlink_to(data.parent / "tools" / "boardmodel" / "nets")
+    folder.link("cfg")
     pi4 = (REPOSITORY / "toolchains" / "targets" / "pi4.yaml").read_text(encoding="utf-8")
     without_coefficients = pi4[: pi4.index("  coefficients:")]
     folder.write("my-board.yaml", re.sub(r"^aliases:.*\n", "", without_coefficients, flags=re.MULTILINE))

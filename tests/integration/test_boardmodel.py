@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from documented_commands import REPOSITORY, scripts
 
 from harness.boards.qemu_user import qemu_user_missing
 from harness.config.random_weights import SEED, write_random_weights
@@ -42,7 +44,13 @@ def test_published_times_are_predicted(
     boards = published.read_benchmark().only(networks).boards
     board = next(board for board in boards if board.target.name == "pi5")
     nets = shared_data.parent / "tools" / "boardmodel" / "nets"
-    words = ["validate", str(nets), "--profiles", str(tmp_path / "kept"), "--plot", str(tmp_path / "p.svg")]
+    # The line of docs/prediction.md.
+    page = REPOSITORY / "docs" / "prediction.md"
+    (line,) = (script for script in scripts(page) if "tools.boardmodel validate" in script)
+    places = {"NETS": str(nets), "docs/prediction.svg": str(tmp_path / "p.svg")}
+    words = [places.get(word, word) for word in shlex.split(line)[3:]]
+    assert words[0] == "validate"
+    words += ["--profiles", str(tmp_path / "kept")]
     words += ["--target", "pi5", *(word for name in networks for word in ("--network", name))]
     found = output(capsys, *words)
     (row,) = found["boards"]
@@ -66,6 +74,11 @@ def test_a_network_without_published_times_is_an_error(
     said = capsys.readouterr().err
     assert "no times are published for the network lenet" in said
     assert "squeezenet" in said
+
+
+def test_too_few_networks_are_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["validate", str(tmp_path), "--network", "squeezenet", "--network", "alexnet"]) == 2
+    assert "2 networks are too few" in capsys.readouterr().err
 
 
 def test_missing_networks_are_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rich.table import Table
 from harness import console
 from harness.config.targets import load_target
 from harness.errors import ConfigurationError
+from harness.prediction.fit import LEAST_MEASUREMENTS
 from harness.prediction.predictor import find_predictor
 from harness.report.tables import figure
 from harness.temporary import temporary_folder
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="N",
-        help="only this network of the benchmark, such as squeezenet; can be repeated",
+        help="only this network of the benchmark, such as squeezenet; four times or more",
     )
     parser.add_argument(
         "--profiles", type=Path, metavar="DIR", help="keep profiles in this folder, and reuse those in it"
@@ -52,6 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     benchmark = published.read_benchmark()
     if arguments.network:
         benchmark = benchmark.only(arguments.network)
+        if len(benchmark.inputs) < LEAST_MEASUREMENTS:
+            raise ConfigurationError(
+                f"{len(benchmark.inputs)} networks are too few to fit two coefficients",
+                hint=f"Name at least {LEAST_MEASUREMENTS} with --network.",
+            )
     wanted = {load_target(name).name for name in arguments.target}
     boards = [board for board in benchmark.boards if not wanted or board.target.name in wanted]
     if not boards:
