@@ -164,7 +164,8 @@ def performance(folder: PageFolder) -> None:
     folder.small_cfg("performance.yaml", changes)
     folder.tiny({})
     (folder.path / "tiny.weights").rename(folder.path / "yolov3-tiny.weights")
-    folder.link("tools")
+    for name in ("engine", "tools"):
+        folder.link(name)
 
 
 def prediction(folder: PageFolder) -> None:

@@ -39,9 +39,6 @@ EXCEPTIONS = {
     "github-actions.md": {
         "sudo venv/bin/harness doctor --install": "for another machine; test_tutorial.py installs the same",
     },
-    "performance.md": {
-        "-DMPE_BUILD_BENCHMARKS=ON": "minutes of compiling; test_engine_sanitizers.py builds and runs them",
-    },
     "prediction.md": {"tools.boardmodel validate": "an hour; test_boardmodel.py runs it for four networks"},
     "viewers.md": {"pip install ai-edge-model-explorer": "test_tutorial.py, in a clean Debian"},
 }
@@ -85,8 +82,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
+    others = Path(sys.executable).parent  # such as CMake and Ninja
     return os.environ | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{others}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
     }
 
