@@ -10,7 +10,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.measure.result import TimePoint
@@ -94,13 +94,15 @@ def test_a_table_in_markdown_has_the_cells_that_it_has_with_harmless_names(name:
 
 
 @given(name=NAMES)
+@example(name=3 * "\x1b\U0002fa1e" + "\x1b\x85\U0002fa1e")
 def test_a_terminal_shows_names_as_they_are(name: str) -> None:
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         print_report(report(name))
     shown = output.getvalue()
     for place in "mpo":
-        assert one_paragraph(f"{place}{name}") in shown
+        for word in one_paragraph(f"{place}{name}").split():  # a column breaks a long name at its spaces
+            assert word in shown
     assert all(line.isprintable() for line in shown.split("\n"))
 
 
