@@ -110,13 +110,14 @@ def _board_of(target: Target) -> Callable[[], ProfilingBoard]:
     from harness.boards.qemu_user import QemuUserBoard, qemu_user_missing
     from harness.images.availability import emulation_missing
     from harness.images.image import build_image
+    from harness.qemu.profiler import profiling_missing
 
+    if not [*profiling_missing(), *emulation_missing(target)]:
+        build_image(target)
+        return partial(EmulatedBoard, target)
     if missing := qemu_user_missing():
         raise BuildError(f"{target.name} cannot be emulated here: {'; '.join(missing)}")
-    if emulation_missing(target):
-        return partial(QemuUserBoard, target)
-    build_image(target)
-    return partial(EmulatedBoard, target)
+    return partial(QemuUserBoard, target)
 
 
 def _emulation_cost(inference: Inference) -> float:
