@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.exporting.network import Network
     from harness.importing.tflite_file import FlatModel
 
+_PICTURES = 32
 _RECORDS = "tflite"  # the format whose converter records ranges of its own
 _LARGEST_DESCRIPTION = 64 << 20  # bytes
 
@@ -47,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         pictures, what="pictures; labels are not needed", split="default: train, else val", required=False
     )
     pictures.add_argument(
-        "--limit", type=positive_number, default=32, metavar="N", help="use N pictures (default: 32)"
+        "--limit", type=positive_number, metavar="N", help=f"use N pictures (default: {_PICTURES})"
     )
     pictures.add_argument(
         "--resize", choices=RESIZES, help="resize pictures by this method (default: as in eval)"
@@ -66,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"--dataset applies to --format {_RECORDS}",
             hint="Other formats take the ranges of `harness calibrate` with --calibration.",
         )
-    if arguments.dataset is None and (arguments.split or arguments.resize):
+    if arguments.dataset is None and (arguments.split or arguments.resize or arguments.limit):
         raise ConfigurationError(
-            "--split and --resize apply to --dataset", hint="Give --dataset with pictures."
+            "--split, --limit and --resize apply to --dataset", hint="Give --dataset with pictures."
         )
     with (
         model_files(arguments),
@@ -82,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         bar.advance()
     if arguments.dataset is not None and not any(layer.needs_range for layer in model.network.layers):
         console.warn("--dataset has no effect: no range is recorded for these precisions")
+    if arguments.calibration is not None and tflite:
+        console.warn("--calibration has no effect: TensorFlow's converter records ranges of its own")
     for layer in model.network.needed():
         executed = model.formats[layer.index].executed
         if layer.weighted and layer.precision != executed:
@@ -152,7 +155,7 @@ def _pictures(arguments: argparse.Namespace, model: Model, network: Network) -> 
         )
     dataset = with_split_in_use(dataset_of(arguments), "train")
     return lambda out: write_pictures(
-        model, dataset=dataset, limit=arguments.limit, resize=arguments.resize, out=out
+        model, dataset=dataset, limit=arguments.limit or _PICTURES, resize=arguments.resize, out=out
     )
 
 

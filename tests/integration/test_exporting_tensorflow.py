@@ -217,14 +217,18 @@ def write_ranges(path: Path) -> Path:
     return path
 
 
-def test_a_calibration_does_not_change_dynamic_range(tmp_path: Path) -> None:
+def test_a_calibration_does_not_change_dynamic_range(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With one, the engine has int8 between layers, whose input it does not quantise at run time."""
     cfg, weights = write_random(tmp_path, NETWORK)
     ranges = write_ranges(tmp_path / "ranges.json")
     words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", "{default: int8, quantize: 1}"]
     words += ["--format", "tflite"]
     assert cli.main(["export", *words, "--out", str(tmp_path / "a")]) == 0
+    assert "--calibration" not in capsys.readouterr().err
     assert cli.main(["export", *words, "--calibration", str(ranges), "--out", str(tmp_path / "b")]) == 0
+    assert "warning: --calibration has no effect" in capsys.readouterr().err
     assert (tmp_path / "a" / "net.tflite").read_bytes() == (tmp_path / "b" / "net.tflite").read_bytes()
 
 

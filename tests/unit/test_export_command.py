@@ -97,7 +97,8 @@ def test_an_imported_model_keeps_names_and_shapes(tmp_path: Path, capsys: pytest
         ([*LITE, "--policy", "{tflite: 16x8}", "--dataset", "gone"], "gone: the data set does not exist", ""),
         (["--policy", "{tflite: 16x8}"], "makes a TensorFlow Lite file", "--format tflite"),
         (["--dataset", "."], "--dataset applies to --format tflite", "--calibration"),
-        ([*LITE, "--resize", "crop"], "--split and --resize apply to --dataset", "--dataset"),
+        ([*LITE, "--resize", "crop"], "--split, --limit and --resize apply to --dataset", "--dataset"),
+        (["--limit", "8"], "--split, --limit and --resize apply to --dataset", "--dataset"),
     ],
 )
 def test_what_lacks_ranges_or_pictures_is_refused(
