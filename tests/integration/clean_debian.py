@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -29,7 +30,7 @@ from harness.images.process_identity import own_identity
 SUITE = "bookworm"
 # Python and its venv module, as the README asks for; iproute2 gives a board its address.
 PACKAGES = ("ca-certificates", "iproute2", "python3", "python3-venv")
-TAG = f"harness/tests-{SUITE}:1"  # another number after a change of the packages
+TAG = f"harness/tests-{SUITE}:{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:16]}"
 HOME = "/root"
 
 
