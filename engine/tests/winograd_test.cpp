@@ -11,6 +11,25 @@
 #include "convolution_problem.h"
 #include "kernels/kernel_sets.h"
 
+namespace {
+
+// A 3x3 convolution of a map that is 21 wide, to 11 channels.
+void ask_for_halves(ConvolutionRequest& request, int depth, int height) {
+  request.shape.in = request.shape.out = {depth, height, 21};
+  request.shape.out.channels = 11;
+  request.shape.kernel_y = request.shape.kernel_x = 3;
+  request.shape.padding_y = request.shape.padding_x = 1;
+  request.precision = request.output_precision = Precision::kFp16;
+}
+
+void add_half(std::vector<std::byte>& bytes, float value) {
+  const mpe::Half half = mpe::half_from_float(value);
+  const auto* first = reinterpret_cast<const std::byte*>(&half);
+  bytes.insert(bytes.end(), first, first + sizeof(half));
+}
+
+}  // namespace
+
 // Inputs as large as Winograd's sums of halves are made for, by weights of which so many have the
 // same sign that sums over a part of the channels are far beyond a half's range, though no output
 // is: what overflows on the way would make it infinite or no number at all.
@@ -22,11 +41,7 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
     for (int pattern = 0; pattern < 4; ++pattern) {
       Problem problem;
       ConvolutionRequest& request = problem.request;
-      request.shape.in = request.shape.out = {depth, 9, 21};
-      request.shape.out.channels = 11;
-      request.shape.kernel_y = request.shape.kernel_x = 3;
-      request.shape.padding_y = request.shape.padding_x = 1;
-      request.precision = request.output_precision = Precision::kFp16;
+      ask_for_halves(request, depth, 9);
       const auto terms = static_cast<std::size_t>(request.shape.depth());
       // Channels cancel: those of the second half of them repeat the first half's with other signs.
       for (std::size_t i = 0; i < 11 * terms; ++i) {
@@ -37,16 +52,11 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
       problem.bias.assign(11, 1.0F);
       request.weights = problem.weights;
       request.bias = problem.bias;
-      const auto half_of = [&](float value) {
-        const mpe::Half half = mpe::half_from_float(value);
-        const auto* bytes = reinterpret_cast<const std::byte*>(&half);
-        problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
-      };
       const auto half_the_map = static_cast<std::size_t>(request.shape.in.elements()) / 2;
       for (std::size_t i = 0; i < half_the_map; ++i) {
         // Of one sign, of signs that turn from pixel to pixel, or of any.
         const bool negative = pattern % 2 == 1 && (pattern == 1 ? i % 2 == 1 : random.chance(50));
-        half_of(negative ? -kLargest : kLargest);
+        add_half(problem.input, negative ? -kLargest : kLargest);
       }
       const std::vector<std::byte> first = problem.input;
       problem.input.insert(problem.input.end(), first.begin(), first.end());
@@ -85,11 +95,7 @@ TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
       for (int pattern = 0; pattern < 4; ++pattern) {
         Problem problem;
         ConvolutionRequest& request = problem.request;
-        request.shape.in = request.shape.out = {depth, 10, 21};
-        request.shape.out.channels = 11;
-        request.shape.kernel_y = request.shape.kernel_x = 3;
-        request.shape.padding_y = request.shape.padding_x = 1;
-        request.precision = request.output_precision = Precision::kFp16;
+        ask_for_halves(request, depth, 10);
         request.activation = pattern == 2 ? Activation::kRelu : Activation::kSwish;
         const auto terms = static_cast<std::size_t>(request.shape.depth());
         const float share = 0.9F / static_cast<float>(terms);
@@ -103,11 +109,7 @@ TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
           // Of one sign, of signs that turn from pixel to pixel, of any, or in one place alone.
           const bool negative = pattern == 1 ? i % 2 == 1 : pattern == 2 && random.chance(50);
           const bool small = pattern == 3 && i % request.shape.in.plane() != 45;
-          const mpe::Half half = mpe::half_from_float(small      ? random.real(-1.0F, 1.0F)
-                                                      : negative ? -largest
-                                                                 : largest);
-          const auto* bytes = reinterpret_cast<const std::byte*>(&half);
-          problem.input.insert(problem.input.end(), bytes, bytes + sizeof(half));
+          add_half(problem.input, small ? random.real(-1.0F, 1.0F) : negative ? -largest : largest);
         }
         const auto expected = run(*mpe::make_reference_convolution(request), problem, pools[0]);
         for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
