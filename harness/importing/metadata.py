@@ -1,4 +1,5 @@
-"""What a model says about its pictures and classes: Ultralytics' metadata, and files packed into a model."""
+"""What a model says about its pictures and classes: metadata of Ultralytics and of `harness export`, and
+files packed into a model."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from harness.config.import_options import ImportOptions
-from harness.config.preprocessing import Preprocessing
+from harness.config.import_options import IMPORT_KEYS, ImportOptions
+from harness.config.preprocessing import RESIZES, Preprocessing
 from harness.errors import ConfigurationError
 from harness.importing.cfg_text import default_preprocessing
 from harness.importing.model import ImportedModel
@@ -21,6 +24,9 @@ from harness.importing.model import ImportedModel
 _LARGEST = 1 << 20  # bytes of all packed files
 _LARGEST_LITERAL = 1 << 19  # characters: Python needs some hundred times as many bytes to read one
 _MOST_LABELS = 100_000
+_EXPORT_MARKS = {"policy", "precisions", "source"}  # together only `harness export` writes them
+_DECODING = ("anchors", "nms", "detections")  # keys of [net] for the decoder
+_NUMBERS = re.compile(r"[0-9., ]{1,4096}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,7 @@ class Description:
 
     preprocessing: Preprocessing
     decoder: str | None = None
+    decoding: Mapping[str, str] = field(default_factory=dict)  # further keys of [net] for the decoder
     labels: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)  # all that the model says, by key
 
@@ -65,12 +72,35 @@ def describe(model: ImportedModel, options: ImportOptions) -> Description:
             resize="crop" if crop else "letterbox",
             fill=None if crop else 114.0,
         )
+    exported = _exported(said, channels)
     return Description(
-        preprocessing=preparation.replaced(options),
-        decoder=options.decoder,
+        preprocessing=preparation.replaced(exported).replaced(options),
+        decoder=options.decoder or exported.decoder,
+        decoding={
+            key: said[key] for key in _DECODING if exported.decoder and _NUMBERS.fullmatch(said.get(key, ""))
+        },
         labels=names_of(said.get("names", "")) or labels,
         said=said,
     )
+
+
+def _exported(said: Mapping[str, str], channels: int) -> ImportOptions:
+    """What `harness export` wrote under the names of [net]'s keys; no value that does not
+    fit. Other programs' keys may mean something else, such as a mean of values from 0 to 1."""
+    found: dict[str, Any] = {}
+    if not said.keys() >= _EXPORT_MARKS:
+        return ImportOptions()
+    for name, written in said.items():
+        key = IMPORT_KEYS.get(name)
+        if key is None or (key.words and written not in key.words):
+            continue
+        with suppress(ValueError):
+            value = key.read(written)
+            if not isinstance(value, tuple) or len(value) in (1, channels):
+                found[name] = value
+    if said.get("resize") in RESIZES:
+        found["resize"] = said["resize"]
+    return ImportOptions(**found)
 
 
 def names_of(written: str) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ def write_model(model: ImportedModel, folder: Path, said: Description) -> Import
     calibration = calibration_text(model)
     labels = "\n".join(said.labels) + "\n" if said.labels else None
     further = {"decoder": said.decoder} if said.decoder else {}
+    further |= said.decoding
     further |= {"labels": f"{stem}.names"} if labels else {}
     contents: dict[str, bytes] = {f"{stem}.weights": weights_bytes(model)}
     if calibration is not None:

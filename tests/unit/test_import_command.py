@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,68 @@ def test_preprocessing_and_classes_come_from_the_models_metadata(
     assert (net["resize"], net["fill"], net["labels"]) == ("letterbox", "114", "fox.names")
     assert (net["mean"], net["std"], net["colors"]) == ("0", "255", "rgb")
     assert (tmp_path / "fox.names").read_text() == "red fox\nhen\n"
+
+
+EXPORTED = {
+    "mean": "123.675,116.28,103.53",
+    "std": "58.395",
+    "colors": "bgr",
+    "resize": "crop",
+    "fill": "7",
+    "decoder": "yolov5_heads",
+    "anchors": "10,13,16,30",
+    "nms": "0.4",
+    "detections": "50",
+}
+EXPORT_MARKS = {"policy": "fp32", "precisions": "{}", "source": "{}"}
+
+
+def imported_with(
+    metadata: Mapping[str, str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> dict[str, str]:
+    """[net] of a model with such metadata."""
+    said = ModelProto()
+    said.CopyFrom(CLASSIFIER)
+    for key, value in metadata.items():
+        entry = said.metadata_props.add()
+        entry.key, entry.value = key, value
+    run(capsys, written(said, folder / "said.onnx"), "--out", folder)
+    return net_of(folder / "said.cfg")
+
+
+def test_an_export_says_how_pictures_are_prepared_and_outputs_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = imported_with(EXPORTED | EXPORT_MARKS, tmp_path, capsys)
+    assert {key: net[key] for key in EXPORTED} == EXPORTED
+
+
+def test_the_same_keys_of_another_program_are_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not EXPORTED.keys() & imported_with(EXPORTED, tmp_path, capsys).keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mean", "1,2"),
+        ("std", "0"),
+        ("std", "nan"),
+        ("colors", "cmyk"),
+        ("fill", "256"),
+        ("resize", "bend"),
+        ("decoder", "x\n[crop]"),
+        ("anchors", "1\nnms=0.1"),
+        ("nms", "high"),
+    ],
+)
+def test_a_value_in_an_export_that_does_not_fit_is_left_out(
+    key: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = imported_with(EXPORTED | EXPORT_MARKS | {key: value}, tmp_path, capsys)
+    assert key not in net
+    assert "mean" in net or "std" in net
 
 
 def test_files_of_an_earlier_import_are_replaced_and_others_stay(
