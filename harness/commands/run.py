@@ -14,9 +14,10 @@ from harness.config.duration import seconds_of
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from harness.config.sweep import Sweep
+    from harness.measure.cell import Cell
     from harness.report.result import Report
     from harness.sweep.estimate import Estimate, Span
     from harness.sweep.fleet import Fleet
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.emit_json(data(report))
     else:
-        print_report(report)
+        print_report(report.without_unasked(finished.chosen))
         console.log(f"written to {folder}: report.html, report.md, report.json")
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
     console.log(f"{len(report.rows)} cells: {counts}")
@@ -175,7 +176,7 @@ def _dry_run(arguments: argparse.Namespace, sweep: Sweep, fleet: Fleet) -> int:
     else:
         for cell in planned:
             print(cell.name)
-        for line in _estimate_lines(expected, len(planned)):
+        for line in _estimate_lines(expected, planned):
             console.log(line)
     return 0
 
@@ -198,7 +199,7 @@ def _estimate_row(expected: Estimate) -> dict[str, object]:
     return {**seconds(expected.total), "parts": parts}
 
 
-def _estimate_lines(expected: Estimate, cells: int) -> Iterator[str]:
+def _estimate_lines(expected: Estimate, cells: Sequence[Cell]) -> Iterator[str]:
     for part in expected.parts:
         done = f", {part.done} done before" if part.done else ""
         if not part.cells:
@@ -207,7 +208,10 @@ def _estimate_lines(expected: Estimate, cells: int) -> Iterator[str]:
         basis = " and ".join(f"{number} from {how}" for how, number in part.basis.items())
         boards = f" on {part.boards} boards" if part.boards > 1 else ""
         yield f"{part.name}: {part.cells} to do{boards}{done}: {_time(part.span)}; {basis}"
-    yield f"{cells} cells: {_time(expected.total)}, not including compilation and image builds"
+    left_out = "compilation and image builds"
+    if any(cell.variant.search for cell in cells):
+        left_out = "compilation, image builds and the search of policies"
+    yield f"{len(cells)} cells: {_time(expected.total)}, not including {left_out}"
 
 
 def _time(span: Span) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,12 @@ class Report:
         """The number of cells of each status."""
         found = Counter(row.status for row in self.rows)
         return {status: found[status] for status in ("done", "failed", "skipped", "pending")}
+
+    def without_unasked(self, asked: Sequence[int]) -> Report:
+        """The report without pending cells other than those at the positions `asked`."""
+        wanted = set(asked)
+        rows = [row for place, row in enumerate(self.rows) if place in wanted or row.status != "pending"]
+        return replace(self, rows=rows)
 
     @property
     def throttled(self) -> list[Row]:

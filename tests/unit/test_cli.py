@@ -167,7 +167,13 @@ def test_dry_run_lists_cells_and_writes_nothing(
         "pi4 (emulated) net int8 1 thread",
     ]
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--cell", "int8", "--cell", "host"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["host", "host", "pi4"]
+    shown = capsys.readouterr()
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["host", "host", "pi4"]
+    assert "not including compilation and image builds" in shown.err
+    searched = write_sweep(tmp_path, SWEEP.replace("policies: [", "policies: [{search: {target: pi4}}, "))
+    assert cli.main(["run", "--matrix", str(searched), "--dry-run"]) == 0
+    assert "not including compilation, image builds and the search of policies" in capsys.readouterr().err
+    write_sweep(tmp_path, SWEEP)
     assert cli.main(["run", "--matrix", str(sweep), "--cell", "int16"]) == 2
     assert "no cell's name contains 'int16'" in capsys.readouterr().err
     assert cli.main(["run", "--matrix", str(sweep), "--dry-run", "--json"]) == 0

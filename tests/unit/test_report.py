@@ -185,6 +185,16 @@ def test_causes_are_given_once_with_the_cells_they_concern() -> None:
 NASTY = "<script>alert(1)</script>|`*_[x](y)"
 
 
+def test_cells_that_a_run_was_not_to_measure_are_left_out_while_they_are_pending() -> None:
+    waiting = [row(name, status="pending") for name in ("a", "b")]
+    found = report(row("measured before"), *waiting, row("measured now"))
+    assert [one.policy for one in found.without_unasked([2, 3]).rows] == [
+        "measured before",
+        "b",
+        "measured now",
+    ]
+
+
 @pytest.mark.parametrize("render", [html, markdown])
 def test_names_and_errors_in_a_report_are_not_interpreted_as_markup(render: Callable[[Report], str]) -> None:
     text = render(report(row(model=NASTY, status="failed", error=f"cause {NASTY}\nnext"), row(options=NASTY)))
