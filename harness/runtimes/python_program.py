@@ -15,13 +15,17 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Meta
 
-from harness.errors import HarnessError, TargetMismatchError
+from harness import console
+from harness.errors import BoardFaultError, HarnessError, TargetMismatchError
 from harness.files import write_atomically
 from harness.sdk.layout import sdk_directory
-from harness.sdk.packages import Python, add_file
-from harness.text import brief
+from harness.sdk.packages import UNPACKED, Packages, Python, add_file
+from harness.sdk.portable_python import portable_archive, read_portable_python
+from harness.text import brief, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.boards.base import Board
 
 # Neither variables nor packages of the system or the user, and no files with bytecode.
@@ -29,6 +33,14 @@ ISOLATED = ("-I", "-S", "-B")
 
 _FOLDER = Path(__file__).with_name("on_board")
 _PROBE_SECONDS = 60.0
+_UNPACK_SECONDS = 600.0
+# Whole or not at all. Arguments: the archive, the folder, a free path on the same file system.
+_UNPACK = """
+mkdir "$3" && tar -xf "$1" -C "$3" && { test -d "$2" || mv "$3" "$2"; }
+status=$?
+rm -rf "$3"
+exit $status
+"""
 # Also for the oldest Python 3.
 _PROBE = """
 import json, os, platform, struct, sys
@@ -55,13 +67,14 @@ class _Probe:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardPython:
-    """A board's Python."""
+    """A Python on a board."""
 
-    executable: str
+    command: tuple[str, ...]  # that starts it
     python: Python
 
 
 _known: WeakKeyDictionary[Board, BoardPython] = WeakKeyDictionary()
+_portable: WeakKeyDictionary[Board, BoardPython] = WeakKeyDictionary()
 
 
 @cache
@@ -79,16 +92,55 @@ def program_file() -> Path:
     return path
 
 
+def python_for(board: Board, packages: Packages) -> BoardPython:
+    """The Python of a board for these packages: its own, else a portable one, which arm64 boards get.
+
+    Raises TargetMismatchError if neither fits, and BuildError if the portable one cannot be fetched.
+    """
+    try:
+        own = python_of(board)
+        packages.fitting(own.python)
+    except TargetMismatchError as error:
+        portable = read_portable_python()
+        if board.target.is_host or board.target.architecture != portable.python.machine:
+            raise
+        try:
+            packages.fitting(portable.python)
+        except TargetMismatchError:
+            raise error from None
+        if board not in _portable:
+            console.log(f"{printable(error.message)}; it gets a portable Python {portable.version}")
+            _portable[board] = _provided(board)
+        return _portable[board]
+    return own
+
+
+def _provided(board: Board) -> BoardPython:
+    """The portable Python, on the board."""
+    portable = read_portable_python()
+    archive = board.deploy({"python": portable_archive(portable)})["python"]
+    folder = archive + UNPACKED
+    if board.run(["test", "-d", folder], timeout=_PROBE_SECONDS).status != 0:
+        words = ["sh", "-c", _UNPACK, "unpack", archive, folder, board.scratch("python")]
+        with console.progress(f"unpacking Python on {printable(board.name)}", None):
+            completed = board.run(words, timeout=_UNPACK_SECONDS)
+        if completed.status != 0:
+            raise BoardFaultError(
+                f"{board.name}: the portable Python cannot be unpacked: {brief(completed.stderr)}",
+                hint="Check the board's free space (df), and that it has tar.",
+            )
+    return _asked(board, portable.command(archive))
+
+
 def python_of(board: Board) -> BoardPython:
-    """The Python of a board, which is asked once. Raises TargetMismatchError if it has none for wheels."""
+    """A board's own Python, which is asked once. Raises TargetMismatchError if it has none for wheels."""
     if board not in _known:
-        _known[board] = _asked(board)
+        _known[board] = _asked(board, (sys.executable if board.target.is_host else "python3",))
     return _known[board]
 
 
-def _asked(board: Board) -> BoardPython:
-    command = sys.executable if board.target.is_host else "python3"
-    completed = board.run([command, *ISOLATED, "-c", _PROBE], timeout=_PROBE_SECONDS)
+def _asked(board: Board, command: Sequence[str]) -> BoardPython:
+    completed = board.run([*command, *ISOLATED, "-c", _PROBE], timeout=_PROBE_SECONDS)
     if completed.status != 0:
         raise TargetMismatchError(
             f"{board.name} has no Python 3: {brief(completed.stderr) or f'status {completed.status}'}",
@@ -104,6 +156,6 @@ def _asked(board: Board) -> BoardPython:
             "wheels are for CPython with 64"
         )
     return BoardPython(
-        executable=found.executable,
+        command=(*command[:-1], found.executable),
         python=Python(version=found.version, machine=found.machine, glibc=found.libc.removeprefix("glibc ")),
     )

@@ -23,7 +23,7 @@ from harness.resources import cache_directory
 from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
 from harness.runtimes.engine_output import Asked
 from harness.runtimes.python_output import check_outputs, failure, read_bench
-from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_of
+from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_for
 from harness.sdk.packages import UNPACKED, Packages, archive_for, packages_sha256, read_packages
 from harness.temporary import fresh_folder, temporary_folder
 from harness.text import brief, printable
@@ -70,16 +70,16 @@ class PythonRuntime(Runtime):
 
     def deployed_files(self, files: Files, board: Board) -> Mapping[str, Path]:
         assert files.model is not None
-        archive = archive_for(self.packages, python_of(board).python)
+        archive = archive_for(self.packages, python_for(board, self.packages).python)
         return {"program": files.program, "packages": archive, "model": self.executed_file(files.model)}
 
     def execution(
         self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
     ) -> Execution:
-        python = python_of(board)
+        python = python_for(board, self.packages)
         _unpack(board, python, paths)
         return PythonExecution(
-            runtime=self, python=python.executable, board=board, paths=paths, workload=workload
+            runtime=self, python=python.command, board=board, paths=paths, workload=workload
         )
 
     def outputs(
@@ -95,9 +95,9 @@ class PythonRuntime(Runtime):
             words += [f"--output={name}" for name in whole.outputs.values()]
             words += ["--channels-last"] if model.channels_last else []
             words += ["--inputs", str(inputs), "--folder", str(folder)]
-            python = python_of(board)
+            python = python_for(board, self.packages)
             command = f"{self.name} on {board.name}"
-            argv = [python.executable, *ISOLATED, str(program_file()), *words]
+            argv = [*python.command, *ISOLATED, str(program_file()), *words]
             completed = board.run(argv, timeout=_OUTPUTS_SECONDS)
             if completed.status != 0:
                 raise failure(completed.status, completed.stderr, command=command)
@@ -140,13 +140,13 @@ class PythonRuntime(Runtime):
         from harness.boards.host import HostBoard
 
         with HostBoard(load_target("host")) as board:
-            python = python_of(board)
+            python = python_for(board, self.packages)
             words = ["convert", "--session", self.session]
             for packages in self.packages, self.packages.of_converter:
                 if packages:
                     words += ["--packages", str(archive_for(packages, python.python)) + UNPACKED]
             words += ["--model", str(path.resolve()), "--converted", str(converted)]
-            argv = [python.executable, *ISOLATED, str(program_file()), *words]
+            argv = [*python.command, *ISOLATED, str(program_file()), *words]
             completed = board.run(argv, timeout=_CONVERT_SECONDS)
         if completed.status != 0:
             raise failure(
@@ -166,7 +166,7 @@ class PythonRuntime(Runtime):
         from harness.boards.host import HostBoard
 
         with HostBoard(load_target("host")) as board:
-            return archive_for(self.packages, python_of(board).python)
+            return archive_for(self.packages, python_for(board, self.packages).python)
 
     def _host_paths(self, model: Path) -> Mapping[str, str]:
         return {"packages": str(self._host_archive()), "model": str(self.executed_file(model).resolve())}
@@ -178,7 +178,7 @@ def _unpack(board: Board, python: BoardPython, paths: Mapping[str, str]) -> None
     if board.run(["test", "-d", folder], timeout=_UNPACK_SECONDS).status == 0:
         return
     words = ["unpack", paths["packages"], folder, board.scratch("packages")]
-    argv = [python.executable, *ISOLATED, paths["program"], *words]
+    argv = [*python.command, *ISOLATED, paths["program"], *words]
     with console.progress(f"unpacking packages on {printable(board.name)}", None):
         completed = board.run(argv, timeout=_UNPACK_SECONDS)
     if completed.status != 0:
@@ -193,7 +193,7 @@ class PythonExecution(Execution):
     """A model's file that a Python runtime executes on a board."""
 
     runtime: PythonRuntime
-    python: str
+    python: tuple[str, ...]
     board: Board
     paths: Mapping[str, str]
     workload: Workload
@@ -232,7 +232,7 @@ class PythonExecution(Execution):
         return Command(
             name=name,
             argv=[
-                *(self.python, *ISOLATED, self.paths["program"], "bench", *common, *cores),
+                *(*self.python, *ISOLATED, self.paths["program"], "bench", *common, *cores),
                 *("--picture", picture, *words),
             ],
             read=lambda printed, seconds: read_bench(

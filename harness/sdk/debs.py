@@ -21,7 +21,7 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Where Debian has Python packages: they are moved to the archive's root, where Python finds them.
 _PYTHON = "usr/lib/python3/dist-packages/"
 # The licence has to accompany the files.
-_KEPT = (_PYTHON, "usr/lib/", "usr/share/doc/")
+_KEPT = (_PYTHON, "lib/", "usr/lib/", "usr/bin/", "usr/share/doc/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def fetch_deb(pin: DebPin, folder: Path) -> Path:
 
 
 def unpack_deb(deb: Path, folder: Path, is_wanted: Callable[[str], bool]) -> None:
-    """Unpacks the package's Python files, libraries and licence without links. Raises BuildError."""
+    """Unpacks a package's Python files, programs, libraries and licence without links. Raises BuildError."""
     contents = deb.with_suffix(".tar")
     try:
         with contents.open("wb") as target:

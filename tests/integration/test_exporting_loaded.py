@@ -40,7 +40,7 @@ def in_its_runtime(runtime: PythonRuntime, model: Path, picture: Floats, names: 
     with HostBoard(load_target("host")) as board:
         python = python_of(board)
         packages = str(archive_for(runtime.packages, python.python)) + UNPACKED
-        argv = [python.executable, *ISOLATED, str(program_file()), "outputs", "--packages", packages]
+        argv = [*python.command, *ISOLATED, str(program_file()), "outputs", "--packages", packages]
         argv += ["--session", runtime.session, "--model", str(model), "--folder", str(model.parent)]
         argv += ["--inputs", str(model.with_name("inputs.npy")), *(f"--output={name}" for name in names)]
         subprocess.run(argv, check=True, capture_output=True, timeout=60)

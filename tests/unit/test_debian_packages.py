@@ -22,7 +22,7 @@ FILES = {
 }
 
 
-def make_deb(path: Path) -> DebPin:
+def make_deb(path: Path, contents: dict[str, bytes] = FILES) -> DebPin:
     """A package as dpkg-deb reads it: an ar archive with two tar archives."""
 
     def tar(files: dict[str, bytes], links: dict[str, str]) -> bytes:
@@ -42,7 +42,7 @@ def make_deb(path: Path) -> DebPin:
     parts = {
         "debian-binary": b"2.0\n",
         "control.tar.xz": tar({"./control": b"Package: net\nVersion: 1\nArchitecture: arm64\n"}, {}),
-        "data.tar.xz": tar(FILES, links),
+        "data.tar.xz": tar(contents, links),
     }
     content = b"!<arch>\n"
     for name, part in parts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,19 @@ WORKLOAD = Workload(network=NETWORK)
 class FakeRuntime(PythonRuntime):
     name = "fake"
     session = "fake_session"
-    packages = Packages(version="1.2.3", wheels=())
+    packages = Packages(
+        version="1.2.3",
+        wheels=tuple(
+            WheelPin(package="fake", version="1.2.3", python=python, platform=machine, sha256="0" * 64)
+            for python, machine in (
+                (
+                    f"{sys.version_info.major}.{sys.version_info.minor}",
+                    f"manylinux_2_17_{platform.machine()}",
+                ),
+                ("3.11", "manylinux_2_17_aarch64"),
+            )
+        ),
+    )
 
 
 @pytest.fixture(autouse=True)
