@@ -5,7 +5,8 @@
 `cycles` are the cycles of all executed blocks, each as the body of a loop with its data in the L1 cache, plus
 those to fill L1 lines. `bytes` are the lines that the last-level cache fetched and wrote back. `copy` is the
 number of bytes that one core copies per second; a copy reads and writes each byte. Threads divide the cycles
-between them and share the memory bandwidth. docs/prediction.md describes the coefficients and their error.
+between them and share the memory bandwidth. They never beat one thread's time divided by their number.
+docs/prediction.md describes the coefficients and their error.
 """
 
 from __future__ import annotations
@@ -82,13 +83,13 @@ def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
 def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) -> Prediction:
     """Predicts the time on a board with coefficients."""
     works = works_of(profile, costs, len(board.caches))
-    total = _sum(works)
-    coefficients = coefficients_for(board, threads)
-    compute, memory = times(total, board, coefficients, threads)
+    work = total(works)
+    coefficients = coefficients_for(work, board, threads)
+    compute, memory = times(work, board, coefficients, threads)
     layers: dict[int, float] = {}
-    for segment, work in zip(profile.segments, works, strict=True):
+    for segment, share in zip(profile.segments, works, strict=True):
         if segment.layer is not None:
-            part = sum(times(work, board, coefficients, threads))
+            part = sum(times(share, board, coefficients, threads))
             layers[segment.layer] = layers.get(segment.layer, 0.0) + part
     return Prediction(
         milliseconds=compute + memory,
@@ -98,12 +99,26 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         # Predictions between one thread and all cores were not validated.
         validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
         coefficients_of=coefficients.like,
-        work=total,
+        work=work,
         layers=layers,
     )
 
 
-def coefficients_for(board: BoardData, threads: int) -> Coefficients:
+def coefficients_for(work: Work, board: BoardData, threads: int) -> Coefficients:
+    """Coefficients for the whole work of a profile: those for so many threads, scaled where the threads would
+    otherwise beat one thread's time divided by their number.
+
+    Coefficients for one core and for all are fitted separately, which does not exclude that.
+    """
+    found = fitted_coefficients(board, threads)
+    least = sum(times(work, board, fitted_coefficients(board, 1), 1)) / min(threads, board.cores)
+    time = sum(times(work, board, found, threads))
+    if not 0 < time < least:
+        return found
+    return replace(found, compute=found.compute * least / time, memory=found.memory * least / time)
+
+
+def fitted_coefficients(board: BoardData, threads: int) -> Coefficients:
     """Coefficients for one thread or for all cores, interpolated between these."""
     one = board.coefficients
     if one is None:
@@ -128,7 +143,7 @@ def coefficients_for(board: BoardData, threads: int) -> Coefficients:
 
 def work_of(profile: Profile, costs: Costs, levels: int) -> Work:
     """The work of a whole profile, with this number of cache levels."""
-    return _sum(works_of(profile, costs, levels))
+    return total(works_of(profile, costs, levels))
 
 
 def features(work: Work, board: BoardData, threads: int = 1) -> tuple[float, float]:
@@ -146,7 +161,8 @@ def works_of(profile: Profile, costs: Costs, levels: int) -> list[Work]:
     return [_work(segment, lengths, cycles, costs.line_fill, levels) for segment in profile.segments]
 
 
-def _sum(works: Sequence[Work]) -> Work:
+def total(works: Sequence[Work]) -> Work:
+    """The work of all segments."""
     return Work(
         instructions=sum(work.instructions for work in works),
         cycles=sum(work.cycles for work in works),

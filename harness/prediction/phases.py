@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.prediction.instruction import VECTOR_OPERATIONS, Kind, parse_instruction
-from harness.prediction.model import Costs, coefficients_for, times, works_of
+from harness.prediction.model import Costs, coefficients_for, times, total, works_of
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
@@ -111,9 +111,9 @@ def layer_parts(
     tables = {transforms: _table(profile, texts, winograd=transforms) for transforms in (False, True)}
     cycles = np.zeros(len(profile.blocks))
     cycles[list(costs.blocks)] = list(costs.blocks.values())
-    coefficients = coefficients_for(board, threads)
-    found: dict[int, LayerParts] = {}
     works = works_of(profile, costs, len(board.caches))
+    coefficients = coefficients_for(total(works), board, threads)
+    found: dict[int, LayerParts] = {}
     for segment, work in zip(profile.segments, works, strict=True):
         if segment.layer is None:
             continue

@@ -13,8 +13,8 @@ from harness.prediction.model import (
     UNVALIDATED_ERROR,
     Costs,
     Work,
-    coefficients_for,
     features,
+    fitted_coefficients,
     hot_blocks,
     predict,
     work_of,
@@ -100,14 +100,14 @@ def test_threads_share_cycles_and_not_memory() -> None:
 
 def test_coefficients_are_interpolated_between_one_core_and_all() -> None:
     board = replace(BOARD, cores=3)
-    assert coefficients_for(board, 1) == board.coefficients
-    assert coefficients_for(board, 3) == board.coefficients_all_cores
-    between = coefficients_for(board, 2)
+    assert fitted_coefficients(board, 1) == board.coefficients
+    assert fitted_coefficients(board, 3) == board.coefficients_all_cores
+    between = fitted_coefficients(board, 2)
     assert (between.compute, between.memory, between.error_p90) == pytest.approx((1.25, 0.75, 0.2))
 
 
 def test_threads_without_coefficients_of_their_own_are_unvalidated() -> None:
-    found = coefficients_for(replace(BOARD, coefficients_all_cores=None), 2)
+    found = fitted_coefficients(replace(BOARD, coefficients_all_cores=None), 2)
     assert not found.validated
     assert (found.compute, found.memory) == (1.0, 0.5)
 
@@ -118,4 +118,26 @@ def test_a_prediction_with_borrowed_coefficients_says_so(profile: Profile) -> No
     assert (found.coefficients_of, found.validated) == ("pi5", False)
     assert predict(profile, COSTS, BOARD).coefficients_of == ""
     every = replace(BOARD, coefficients_all_cores=Coefficients(compute=1.0, memory=0.5, like="pi4"))
-    assert coefficients_for(every, 2).like == "pi4"
+    assert fitted_coefficients(every, 2).like == "pi4"
+
+
+def test_threads_do_not_beat_one_thread_divided_by_their_number(profile: Profile) -> None:
+    """The all-core coefficients of a board may be smaller than those of one core."""
+    one, every = Coefficients(compute=1.0, memory=0.5), Coefficients(compute=0.7, memory=0.6)
+    board = replace(BOARD, cores=4, coefficients=one, coefficients_all_cores=every)
+    alone, found = predict(profile, COSTS, board), predict(profile, COSTS, board, 4)
+    assert found.milliseconds == pytest.approx(alone.milliseconds / 4)
+    assert found.milliseconds == pytest.approx(found.compute_ms + found.memory_ms)
+    written_back_after = found.memory_ms / 22  # one of the 22 lines, outside layers
+    assert sum(found.layers.values()) == pytest.approx(found.milliseconds - written_back_after)
+
+
+def test_threads_that_share_memory_keep_their_own_coefficients(tmp_path: Path) -> None:
+    """Where the memory takes longer than the cycles, four threads are far from a quarter of the time."""
+    write_profile(tmp_path / "profile", [2 * NOP], [(LAYER_ENDED, 10_000, [(0, 1000)]), (RUN_ENDED, 0, [])])
+    one, every = Coefficients(compute=1.0, memory=0.5), Coefficients(compute=0.7, memory=0.6)
+    board = replace(BOARD, cores=4, coefficients=one, coefficients_all_cores=every)
+    costs = Costs(blocks={0: 2.0}, line_fill=4.0)
+    found = predict(read_profile(tmp_path / "profile"), costs, board, 4)
+    assert found.compute_ms == pytest.approx(0.7 * 1e3 * 2000 / 1e9 / 4)
+    assert found.memory_ms == pytest.approx(0.6 * 1e3 * 64 * 10_000 / 2e9)

@@ -29,6 +29,14 @@ def test_every_network_of_the_list_has_all_figures() -> None:
             assert 0 < row["predicted_low_ms"] < row["predicted_ms"] < row["predicted_high_ms"]
 
 
+def test_threads_do_not_beat_one_thread_divided_by_their_number() -> None:
+    for name, rows in PREDICTED.items():
+        alone = {(row["policy"], row["target"]): row["predicted_ms"] for row in rows if row["threads"] == 1}
+        for row in rows:
+            least = alone[row["policy"], row["target"]] / row["threads"]
+            assert row["predicted_ms"] >= 0.999 * least, name  # the figures are rounded
+
+
 def test_published_networks_have_the_same_input() -> None:
     benchmark = read_benchmark()
     published = [network for network in DOCUMENT["networks"] if "published" in network]
