@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from harness import console
 from harness.errors import explained
 from harness.signals import Ended, ended_by_signals
-from tools.boardmodel import loops_command, validate_command
+from tools.boardmodel import loops_command, validate_command, versions_command
 
 COMMANDS = {
     "validate": ("compare predictions with the times that ncnn publishes", validate_command),
+    "versions": (
+        "compare these times with predictions for their version of ncnn and for the pinned one",
+        versions_command,
+    ),
     "loops": ("compare each inner loop with the core's peak throughput", loops_command),
 }
 

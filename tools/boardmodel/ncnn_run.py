@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from harness.boards.emulated import EmulatedBoard
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.profile import Profile, read_profile
-from harness.sdk.wheels import fetch_wheel
-from harness.temporary import temporary_folder
+from harness.sdk.packages import UNPACKED, Python, archive_for
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 IMAGE, GLIBC = "pi4", "2.36"
 PYTHON = "/usr/bin/python3"
 TIMEOUT = 3600.0
-_UNPACK_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +49,13 @@ class NcnnBoard:
 
 @contextlib.contextmanager
 def ncnn_board(published: PublishedBoard) -> Iterator[NcnnBoard]:
-    """An emulated board with the target's core and the wheel of its times."""
+    """An emulated board with the target's core and the ncnn of its times."""
     target = replace(published.target, image=IMAGE, glibc=GLIBC)
-    with temporary_folder("wheel") as folder, EmulatedBoard(target) as board:
-        wheel = fetch_wheel(published.wheel, folder)
-        script = Path(__file__).with_name("ncnn_inference.py")
-        paths = board.deploy({"wheel": wheel, "script": script})
-        packages = f"{paths['wheel']}.unpacked"
-        unpacked = board.run(
-            [PYTHON, "-m", "zipfile", "-e", paths["wheel"], packages], timeout=_UNPACK_TIMEOUT
-        )
-        if unpacked.status != 0:
-            said = unpacked.stderr.strip()[-300:]
-            raise HarnessError(f"{board.name}: cannot unpack {wheel.name}: {said}")
-        yield NcnnBoard(board=board, script=paths["script"], packages=packages)
+    archive = archive_for(published.packages, Python(version="3.11", machine="aarch64", glibc=GLIBC))
+    with EmulatedBoard(target) as board:
+        # An emulated board sees the unpacked folder beside the archive.
+        paths = board.deploy({"packages": archive, "script": Path(__file__).with_name("ncnn_inference.py")})
+        yield NcnnBoard(board=board, script=paths["script"], packages=paths["packages"] + UNPACKED)
 
 
 def find_params(folder: Path, inputs: Mapping[str, int]) -> dict[str, Path]:

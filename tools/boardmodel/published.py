@@ -11,6 +11,7 @@ import yaml
 
 from harness.config.targets import Target, load_target
 from harness.errors import ConfigurationError
+from harness.sdk.packages import Packages
 from harness.sdk.wheels import WheelPin
 
 _FILE = Path(__file__).with_name("ncnn.yaml")
@@ -21,7 +22,7 @@ class PublishedBoard:
     """Times measured on one kind of board."""
 
     target: Target
-    wheel: WheelPin  # the version of ncnn nearest to the date of the measurement
+    packages: Packages  # the version of ncnn nearest to the date of the measurement
     one_thread_ms: Mapping[str, float]  # by network
     four_threads_ms: Mapping[str, float]
 
@@ -68,9 +69,10 @@ def read_benchmark() -> Benchmark:
 
 def _board(target: str, board: Mapping[str, Any]) -> PublishedBoard:
     times = {network: (float(one), float(four)) for network, (one, four) in board["published_ms"].items()}
+    wheel = WheelPin(**board["wheel"])
     return PublishedBoard(
         target=load_target(target),
-        wheel=WheelPin(**board["wheel"]),
+        packages=Packages(version=wheel.version, wheels=(wheel,)),
         one_thread_ms={network: one for network, (one, _) in times.items()},
         four_threads_ms={network: four for network, (_, four) in times.items()},
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,9 @@ from rich import box
 from rich.table import Table
 
 from harness import console
-from harness.config.targets import load_target
-from harness.errors import ConfigurationError
 from harness.prediction.fit import LEAST_MEASUREMENTS
-from harness.prediction.predictor import find_predictor
 from harness.report.tables import figure
-from harness.temporary import temporary_folder
-from tools.boardmodel import published
-from tools.boardmodel.ncnn_run import find_params
+from tools.boardmodel.benchmark_options import add_benchmark, chosen, profiles_folder
 from tools.boardmodel.scatter import draw
 from tools.boardmodel.validation import (
     CLOSE,
@@ -33,44 +27,15 @@ from tools.boardmodel.validation import (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "networks", type=Path, metavar="NETS", help="folder with the .param files of ncnn's benchmark/"
-    )
-    parser.add_argument(
-        "--network",
-        action="append",
-        default=[],
-        metavar="N",
-        help="only this network of the benchmark, such as squeezenet; four times or more",
-    )
-    parser.add_argument(
-        "--profiles", type=Path, metavar="DIR", help="keep profiles in this folder, and reuse those in it"
-    )
+    add_benchmark(parser, few="four times or more")
     parser.add_argument("--plot", type=Path, metavar="F.svg", help="draw a scatter plot")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    benchmark = published.read_benchmark()
-    if arguments.network:
-        benchmark = benchmark.only(arguments.network)
-        if len(benchmark.inputs) < LEAST_MEASUREMENTS:
-            raise ConfigurationError(
-                f"{len(benchmark.inputs)} networks are too few to fit two coefficients",
-                hint=f"Name at least {LEAST_MEASUREMENTS} with --network.",
-            )
-    wanted = {load_target(name).name for name in arguments.target}
-    boards = [board for board in benchmark.boards if not wanted or board.target.name in wanted]
-    if not boards:
-        known = ", ".join(board.target.name for board in benchmark.boards)
-        raise ConfigurationError(
-            "no times are published for these targets", hint=f"Targets with published times: {known}."
-        )
-    params = find_params(arguments.networks, benchmark.inputs)
-    for board in boards:
-        find_predictor(board.target, fitted=False)  # fails before the profiling, which takes half an hour
-    with _profiles_folder(arguments.profiles) as profiles:
-        profile_networks(boards, params, benchmark.inputs, profiles)
-        validations = validate(boards, profiles)
+    selected = chosen(arguments, least=LEAST_MEASUREMENTS, fitted=False)
+    with profiles_folder(arguments.profiles) as profiles:
+        profile_networks(selected.boards, selected.params, selected.inputs, profiles)
+        validations = validate(selected.boards, profiles)
     if arguments.plot:
         draw(validations, arguments.plot)
     if arguments.json:
@@ -80,16 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(validations, share_close(validations))
     return 0
-
-
-@contextlib.contextmanager
-def _profiles_folder(folder: Path | None) -> Iterator[Path]:
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-        return
-    with temporary_folder("profiles") as fresh:
-        yield fresh
 
 
 def _data(board: BoardValidation) -> dict[str, Any]:

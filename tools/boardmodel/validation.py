@@ -81,7 +81,7 @@ def _profile_board(
     target = published.target.name
     missing = []
     for network in published.one_thread_ms:
-        if _path(kept, target, network).is_file():
+        if profile_path(kept, target, network).is_file():
             advance(f"{network} on {target}")
         else:
             missing.append(network)
@@ -91,7 +91,7 @@ def _profile_board(
         for network in missing:
             fresh = folder / network
             board.profile(params[network], inputs[network], fresh)
-            path = _path(kept, target, network)
+            path = profile_path(kept, target, network)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, fresh.read_bytes())
             advance(f"{network} on {target}")
@@ -105,7 +105,7 @@ def validate(boards: Sequence[PublishedBoard], kept: Path) -> list[BoardValidati
         predictor = find_predictor(board.target, fitted=False)
         data[board.target.name] = predictor.board
         works[board.target.name] = {
-            network: _work(predictor, _path(kept, board.target.name, network))
+            network: _work(predictor, profile_path(kept, board.target.name, network))
             for network in board.one_thread_ms
         }
     return [_validate(board, boards, works, data) for board in boards]
@@ -121,7 +121,7 @@ def _validate(
     mine = _measurements(board.one_thread_ms, works[name])
     floats = [measured for measured in mine if not measured.name.endswith("_int8")]
     integers = [measured for measured in mine if measured.name.endswith("_int8")]
-    wheel = f"{board.wheel.package} {board.wheel.version}"
+    version = f"ncnn {board.packages.version}"
     others = [
         (_measurements(other.one_thread_ms, works[other.target.name]), data[other.target.name])
         for other in boards
@@ -131,12 +131,12 @@ def _validate(
         target=name,
         works=works[name],
         measured=(board.one_thread_ms, board.four_threads_ms),
-        one_thread=fit(mine, data[name], 1, f"{len(mine)} networks of {wheel}, one thread"),
+        one_thread=fit(mine, data[name], 1, f"{len(mine)} networks of {version}, one thread"),
         four_threads=fit(
             _measurements(board.four_threads_ms, works[name]),
             data[name],
             FOUR,
-            f"{len(mine)} networks of {wheel}, four threads",
+            f"{len(mine)} networks of {version}, four threads",
         ),
         other_boards=errors_of(fit_together(others, 1), mine, data[name], 1) if others else {},
         int8=errors_of(fit(floats, data[name], 1, "").coefficients, integers, data[name], 1),
@@ -167,5 +167,6 @@ def _work(predictor: Predictor, path: Path) -> Work:
     return predictor.work(read_profile(path))
 
 
-def _path(kept: Path, target: str, network: str) -> Path:
+def profile_path(kept: Path, target: str, network: str) -> Path:
+    """The file of a profile in the folder of `profile_networks`."""
     return kept / target / f"{network}.profile"
