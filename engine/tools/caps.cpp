@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "error.h"
 #include "io/json_writer.h"
+#include "kernels/cpu.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_sets.h"
 #include "layers/registry.h"
@@ -31,6 +32,9 @@ int run_caps(std::span<char*> arguments) {
   JsonWriter json;
   json.begin_object().field("architecture", kArchitecture);
   json.field("best", best_kernel_set());
+  // With the instruction set, they decide on the layers' algorithms, and so on the bits of fp32.
+  json.key("caches").begin_object().field("resident_bytes", cpu_caches().resident_bytes);
+  json.field("second_bytes", cpu_caches().second_bytes).end_object();
   json.key("algorithms").begin_array();
   for (const std::string_view name : algorithms()) json.value(name);
   json.end_array();

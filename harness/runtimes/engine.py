@@ -12,6 +12,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -132,6 +133,16 @@ class HostEngine:
     def info(self, cfg: Path) -> dict[str, Any]:
         """The output of `mpe info`: the input's shape and a row for each layer."""
         return self._run(info_arguments(str(self.executable), cfg=str(cfg)))
+
+    def arithmetic(self, isa: str | None = None) -> dict[str, Any]:
+        """What decides on the bits of fp32 and fp16 on this machine: the instruction set, and the caches, by
+        whose sizes layers get their algorithms. int8 has the same bits everywhere."""
+        caps = self._caps
+        return {"architecture": caps["architecture"], "isa": isa or caps["best"], "caches": caps["caches"]}
+
+    @cached_property
+    def _caps(self) -> dict[str, Any]:
+        return self._run([str(self.executable), "caps"])
 
     def bench(
         self,

@@ -13,6 +13,8 @@ from harness.accuracy.sqnr import decibels
 from harness.database import connect
 from harness.errors import HarnessError
 from harness.resources import cache_directory
+from harness.store.owners import Owner, is_alive, remove_dead
+from harness.store.store import Claim
 
 FILE_NAME = "evaluations.sqlite"
 
@@ -38,11 +40,14 @@ def default_folder() -> Path:
 
 
 class EvaluationFile:
-    """Evaluations by key, in a SQLite file that several processes and threads share."""
+    """Evaluations by key, in a SQLite file that several processes share. A process claims a key before it
+    evaluates, so that no other one does the same meanwhile. Claims of dead processes are void."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError if the folder cannot be created, HarnessError if the file is of another kind."""
         self.path = folder / FILE_NAME
+        self._owners = folder / "owners"
+        self._owner: Owner | None = None
         folder.mkdir(parents=True, exist_ok=True)
         with self._readable():
             self._database = connect(self.path)
@@ -56,10 +61,11 @@ class EvaluationFile:
         with self._readable():
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")  # only a power failure loses the last ones
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS evaluations "
-                "(key TEXT PRIMARY KEY, figures TEXT NOT NULL) WITHOUT ROWID"
-            )
+            for table in (
+                "evaluations (key TEXT PRIMARY KEY, figures",
+                "claims (key TEXT PRIMARY KEY, owner",
+            ):
+                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} TEXT NOT NULL) WITHOUT ROWID")
 
     def find(self, keys: Sequence[str]) -> dict[str, Evaluation]:
         """The evaluations that are kept, of those with these keys."""
@@ -68,16 +74,53 @@ class EvaluationFile:
             rows = dict(self._database.select_named(select, keys))
         return {key: Evaluation(**json.loads(figures)) for key, figures in rows.items()}
 
+    def claim(self, key: str) -> Claim:
+        """Tries to claim a key, until its evaluation is added or the claim is released."""
+        with self._transaction():
+            if self._database.execute("SELECT 1 FROM evaluations WHERE key = ?", (key,)).fetchone():
+                return Claim.SETTLED
+            if self._owner is None:
+                remove_dead(self._owners)
+                self._owner = Owner(self._owners)
+            row = self._database.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
+            if row and is_alive(self._owners, row[0]):
+                return Claim.BUSY
+            self._database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, self._owner.name))
+            return Claim.MINE
+
+    def release(self) -> None:
+        """Gives up all claims of keys whose evaluations were not added."""
+        if self._owner is not None:
+            with self._transaction():
+                self._database.execute("DELETE FROM claims WHERE owner = ?", (self._owner.name,))
+
     def add(self, key: str, evaluation: Evaluation) -> None:
-        """Keeps an evaluation. For any thread."""
-        with self._readable():
+        """Keeps an evaluation, and ends its claim."""
+        with self._transaction():
             self._database.execute(
                 "INSERT OR REPLACE INTO evaluations VALUES (?, ?)", (key, json.dumps(asdict(evaluation)))
             )
+            self._database.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection. Claims that are left are void from now on."""
+        if self._owner is not None:
+            self._owner.close()
         self._database.close()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._readable():
+            if self._database.in_transaction:  # a signal's exception may have come before the block
+                self._database.execute("ROLLBACK")
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:

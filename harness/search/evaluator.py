@@ -1,15 +1,15 @@
-"""Evaluates assignments of precisions on this machine, each one once.
+"""Evaluates assignments of precisions, each one once.
 
-Results are kept by a hash of everything that determines them, so that a run that was ended repeats nothing.
+Results are kept by a hash of everything that determines them: a run that was ended repeats nothing, nor do
+several runs at the same time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Self
 import numpy as np
 
 from harness import console
-from harness.accuracy.boxes import Floats
 from harness.accuracy.dataset import read_dataset
 from harness.accuracy.model import load_model
 from harness.accuracy.preprocess import prepare_chunks
@@ -32,17 +31,25 @@ from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.search.assignment import Assignment
 from harness.search.comparison import Fitted, Reference, judge_of
 from harness.search.evaluation import Evaluation, EvaluationFile, default_folder
+from harness.search.trial import Network, Trial, as_reference, evaluate
+from harness.store.store import Claim
+from harness.tasks.base import Shared, Task, TaskRunner
+from harness.tasks.local import LocalRunner
 from harness.temporary import temporary_folder
 
 # Changes with the meaning of a figure, so that kept ones are not used any longer.
 _VERSION = 1
+
+POLL_SECONDS = 0.2  # between two looks at what other processes evaluate
+TELL_SECONDS = 2.0  # of waiting for them
 
 
 class Evaluator:
     """The evaluations of one network on some pictures. A context manager, for one thread.
 
     Pictures are prepared, and fp32 is run, once, when the first evaluation is missing. Several evaluations
-    run at once, each on one thread. Precisions that the cfg itself asks for do not matter.
+    run at once, each on one thread. What another process evaluates at the moment is not repeated. Precisions
+    that the cfg itself asks for do not matter.
     """
 
     def __init__(
@@ -59,11 +66,12 @@ class Evaluator:
         limit: int | None = None,
         options: EngineOptions | None = None,
         folder: Path | None = None,
+        runner: TaskRunner | None = None,
     ) -> None:
         """`calibration` has the ranges of int8, without which no layer can be int8. `labels`, `resize` and
-        `limit` are as in `harness eval`, without the first `skip` pictures. `options.threads` is the number
-        of evaluations at once. `folder` keeps the evaluations (default: default_folder()). Raises
-        ConfigurationError on bad input.
+        `limit` are as in `harness eval`, without the first `skip` pictures. `runner` runs the evaluations; by
+        default this process, `options.threads` at once. `folder` keeps the evaluations (default:
+        default_folder()). Raises ConfigurationError on bad input.
         """
         self.model = load_model(engine, cfg, weights)
         self.network: DarknetCfg = read_cfg(cfg)
@@ -82,12 +90,10 @@ class Evaluator:
         self.executed = 0  # evaluations that were not kept already
         self._engine = engine
         self._judge = judge_of(self.model.reading, self.data)
-        self._jobs = options.threads if options else 1
+        self._runner = runner or LocalRunner(options.threads if options else 1)
         self._options = replace(options or EngineOptions(), threads=1)
         self._folder = folder or default_folder()
-        self._reference: Reference | None = None
-        self._batches: list[Path] = []  # of pictures, as the engine reads them
-        self._guard = threading.Lock()
+        self._trial: Shared[Trial] | None = None
         self._resources = ExitStack()
 
     def __enter__(self) -> Self:
@@ -119,103 +125,115 @@ class Evaluator:
         complete are kept. Raises ConfigurationError for int8 without a calibration.
         """
         keys = [self._key(assignment) for assignment in assignments]
-        found = self._kept.find(keys)
-        missing = {
-            key: assignment for key, assignment in zip(keys, assignments, strict=True) if key not in found
-        }
-        if progress:
-            progress.advance(sum(key in found for key in keys))
-        if missing:
-            reference = self._fp32()
-            with ThreadPoolExecutor(self._jobs, thread_name_prefix="evaluation") as pool:
-                waiting = {
-                    pool.submit(self._run, key, assignment, reference): key
-                    for key, assignment in missing.items()
-                }
-                try:
-                    for future in as_completed(waiting):
-                        found[waiting[future]] = future.result()
-                        if progress:
-                            progress.advance(keys.count(waiting[future]))
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
-        return [found[key] for key in keys]
+        missing = dict(zip(keys, assignments, strict=True))
+        found: dict[str, Evaluation] = {}
+
+        def take(key: str, evaluation: Evaluation) -> None:
+            found[key] = evaluation
+            del missing[key]
+            if progress:
+                progress.advance(keys.count(key))
+
+        def keep(key: str, evaluation: Evaluation) -> None:
+            self._kept.add(key, evaluation)
+            self.executed += 1
+            take(key, evaluation)
+
+        with ExitStack() as stack:
+            stack.callback(self._kept.release)
+            begun, told = time.monotonic(), False
+            while True:
+                for key, evaluation in self._kept.find(list(missing)).items():
+                    take(key, evaluation)
+                if not missing:
+                    return [found[key] for key in keys]
+                before = len(missing)
+                self._runner.run(self._claimed(missing), keep)
+                if len(missing) < before:
+                    begun = time.monotonic()
+                elif not told and time.monotonic() - begun >= TELL_SECONDS:
+                    told = True
+                    console.log(f"waiting for another harness, which does {before} of these evaluations")
+                elif missing:
+                    time.sleep(POLL_SECONDS)
 
     def layer_ms(self, assignment: Assignment) -> dict[int, float]:
         """The milliseconds of each layer on this machine, on one thread. Not kept: they vary."""
-        with self._written(assignment) as cfg:
-            options = self._options_of(assignment)
+        with temporary_folder("cfg", within=self._files) as folder:
+            cfg = folder / self.model.cfg.name
+            cfg.write_text(self._text(assignment), encoding="latin-1", newline="")
+            options = self._network.options_for(set(assignment.values()))
             bench = self._engine.bench(cfg, self.model.weights, options, warmup=1, runs=10, profile=True)
         return {row["index"]: row["ns"] / 1e6 for row in bench["layers"]}
 
-    def _run(self, key: str, assignment: Assignment, reference: Reference) -> Evaluation:
-        in_fp32 = assignment == self.uniform("fp32")
-        evaluation = reference.compare(reference.outputs if in_fp32 else self._outputs(assignment))
-        self._kept.add(key, evaluation)
-        with self._guard:
-            self.executed += 1
-        return evaluation
+    def _claimed(self, missing: Mapping[str, Assignment]) -> Iterator[Task]:
+        """The tasks of those that no other process evaluates, each claimed when it is taken."""
+        for key, assignment in list(missing.items()):
+            if self._kept.claim(key) is not Claim.MINE:
+                continue
+            trial = self._common()
+            if assignment == self.uniform("fp32"):
+                yield Task(name=key, function=as_reference, arguments=(trial,))
+            else:
+                arguments = (trial, self._text(assignment), set(assignment.values()))
+                yield Task(name=key, function=evaluate, arguments=arguments)
 
-    def _fp32(self) -> Reference:
+    def _common(self) -> Shared[Trial]:
         """fp32's outputs. Writes the pictures into the temporary folder, as the engine reads them."""
-        if self._reference is None:
+        if self._trial is None:
+            fp32 = self.uniform("fp32")
             with console.progress("fp32", total=len(self.data.pictures)) as bar:
-                reference = Reference(judge=self._judge, fitted=self._prepare())
-                for outputs in self._outputs(self.uniform("fp32")):
+                fitted, batches = self._prepare()
+                network = replace(self._network, batches=batches)
+                reference = Reference(judge=self._judge, fitted=fitted)
+                for outputs in network.outputs(self._text(fp32), {"fp32"}):
                     reference.add(outputs)
                     bar.advance()
-            self._reference = reference
-        return self._reference
+            arithmetic = self._engine.arithmetic(self._options.isa)
+            self._trial = Shared(Trial(network=network, reference=reference, arithmetic=arithmetic))
+        return self._trial
 
-    def _prepare(self) -> list[Fitted]:
-        self._batches.clear()
-        fitted = []
+    @cached_property
+    def _network(self) -> Network:
+        """Without pictures."""
+        return Network(
+            engine=self._engine,
+            model=self.model,
+            options=self._options,
+            calibration=self.calibration,
+            batches=(),
+        )
+
+    def _prepare(self) -> tuple[list[Fitted], tuple[Path, ...]]:
+        fitted, batches = [], []
         pictures = [picture.path for picture in self.data.pictures]
         chunk = self._engine.images_per_chunk(self.model.cfg)
         for samples in prepare_chunks(pictures, self.model.input, self.rules, chunk):
-            batch = self._files / f"{len(self._batches)}.npy"
+            batch = self._files / f"{len(batches)}.npy"
             np.save(batch, np.stack([sample.tensor for sample in samples]), allow_pickle=False)
-            self._batches.append(batch)
+            batches.append(batch)
             fitted += [
                 Fitted(placement=sample.placement, size=(sample.width, sample.height)) for sample in samples
             ]
-        return fitted
+        return fitted, tuple(batches)
 
-    def _outputs(self, assignment: Assignment) -> Iterator[list[Floats]]:
-        """The outputs of each picture."""
-        options = self._options_of(assignment)
-        with self._written(assignment) as cfg:
-            for batch in self._batches:
-                heads = self._engine.forward_file(cfg, self.model.weights, batch, options).heads
-                for number in range(len(next(iter(heads.values())))):
-                    yield self.model.arrays(heads, number)
-
-    @contextmanager
-    def _written(self, assignment: Assignment) -> Iterator[Path]:
-        with temporary_folder("cfg", within=self._files) as folder:
-            cfg = folder / self.model.cfg.name
-            cfg.write_text(assignment.applied(self.network).text, encoding="latin-1", newline="")
-            yield cfg
-
-    def _options_of(self, assignment: Assignment) -> EngineOptions:
-        """With the ranges only where they are used: the others' evaluations do not depend on them."""
-        ranges = self.calibration if "int8" in assignment.values() else None
-        return replace(self._options, calibration=ranges)
+    def _text(self, assignment: Assignment) -> str:
+        return assignment.applied(self.network).text
 
     def _key(self, assignment: Assignment) -> str:
         if set(assignment) != set(self.layers):
             raise ValueError(f"an assignment for {len(assignment)} of {len(self.layers)} layers")
-        options = self._options_of(assignment)
-        if "int8" in assignment.values() and options.calibration is None:
+        precisions = set(assignment.values())
+        ranges = self._network.options_for(precisions).calibration
+        if "int8" in precisions and ranges is None:
             raise ConfigurationError(
                 "int8 needs recorded ranges", hint="Record them with `harness calibrate`."
             )
         return fingerprint.of_values(
             self._inputs
             | {
-                "cfg": fingerprint.of_text(assignment.applied(self.network).text),
-                "calibration": file_digest(Path(options.calibration)) if options.calibration else "",
+                "cfg": fingerprint.of_text(self._text(assignment)),
+                "calibration": file_digest(Path(ranges)) if ranges else "",
             }
         )
 
@@ -230,7 +248,7 @@ class Evaluator:
         return {
             "version": _VERSION,
             "engine": file_digest(self._engine.executable),
-            "isa": self._options.isa,
+            "arithmetic": self._engine.arithmetic(self._options.isa),
             "algorithm": self._options.algorithm,
             "bn_epsilon": self._options.bn_epsilon,
             "weights": file_digest(self.model.weights),

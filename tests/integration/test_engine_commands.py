@@ -221,6 +221,7 @@ def test_int8_without_calibration_names_what_makes_one(model: Model) -> None:
 def test_caps_names_the_best_set_and_its_kernels(model: Model) -> None:
     caps = json.loads(model.command("caps").stdout)
     assert caps["best"] in [entry["isa"] for entry in caps["sets"] if entry["supported"]]
+    assert 0 < caps["caches"]["resident_bytes"] < caps["caches"]["second_bytes"]
     for kind in ("convolutional", "depthwise", "connected"):
         precisions = {row["precision"] for row in caps["kernels"] if row["type"] == kind}
         assert precisions == {"fp32", "fp16", "int8"}

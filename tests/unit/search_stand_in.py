@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from harness.config.darknet_cfg import read_cfg
+from harness.config.darknet_cfg import PRECISIONS, read_cfg
 from harness.runtimes.engine import EngineOptions, Forward, HostEngine
 from harness.search.assignment import Assignment
+from harness.search.evaluator import Evaluator
 
 LAYERS = 3  # with weights: 0, 1 and 2
 BRIGHTNESSES = (51, 102, 153, 204)  # of the pictures: 0.2 to 0.8; class 1 from above 0.5
@@ -23,6 +27,8 @@ CFG = (
     + "".join(f"[convolutional]\nname=layer{index}\nfilters=2\nsize=1\n" for index in range(LAYERS))
     + "[avgpool]\n[softmax]\n"
 )
+
+FILES = {"cfg": "net.cfg", "weights": "net.weights", "dataset": "data", "calibration": "ranges.json"}
 
 Loss = Callable[[Assignment], float]
 
@@ -42,6 +48,10 @@ class LossyEngine(HostEngine):
         self.runs: list[Assignment] = []  # one for each batch
         self.before: Callable[[Assignment], object] = lossless  # is called before each batch
         self._guard = threading.Lock()
+        self.best = "avx2"
+
+    def arithmetic(self, isa: str | None = None) -> dict[str, Any]:
+        return {"isa": isa or self.best}
 
     def info(self, cfg: Path) -> dict[str, Any]:
         layers = read_cfg(cfg).layers
@@ -104,9 +114,24 @@ def write_model(folder: Path) -> dict[str, Any]:
         place = folder / "data" / ("bright" if value > 127 else "a dark one")
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(place / f"{number}.png")
-    return {
-        "cfg": folder / "net.cfg",
-        "weights": folder / "net.weights",
-        "dataset": folder / "data",
-        "calibration": folder / "ranges.json",
-    }
+    return {name: folder / path for name, path in FILES.items()}
+
+
+def evaluate_in_turn(folder: Path, seed: int, held: bool) -> None:
+    """What one of several processes with the same storage does: evaluates all assignments in an order of its
+    own, with a line in `folder`/runs for each batch, and writes the number that it executed to `folder`/SEED.
+    With `held` it stops in the first one."""
+    order = [Assignment(dict(enumerate(each))) for each in itertools.product(PRECISIONS, repeat=LAYERS)]
+    random.Random(seed).shuffle(order)
+    engine = LossyEngine(folder, len)
+
+    def before(assignment: Assignment) -> None:
+        with (folder / "runs").open("a") as runs:
+            runs.write(f"{seed} {'-'.join(assignment.values())}\n")
+        time.sleep(3600 if held and len(set(assignment.values())) > 1 else 0.01)
+
+    engine.before = before
+    model = {name: folder / path for name, path in FILES.items()}
+    with Evaluator(engine, folder=folder / "kept", options=EngineOptions(threads=2), **model) as evaluator:
+        evaluator.evaluate(order)
+    (folder / str(seed)).write_text(str(evaluator.executed))

@@ -130,7 +130,9 @@ def test_several_evaluations_run_at_once(tmp_path: Path, model: dict[str, Any]) 
     assert len(engine.runs) == 2 * (len(ALONE) + 1)
 
 
-@pytest.mark.parametrize("what", ["weights", "picture", "label", "engine", "cfg", "options", "limit"])
+@pytest.mark.parametrize(
+    "what", ["weights", "picture", "label", "engine", "cfg", "options", "limit", "processor"]
+)
 def test_everything_that_determines_an_evaluation_is_in_its_key(
     tmp_path: Path, model: dict[str, Any], what: str
 ) -> None:
@@ -151,7 +153,10 @@ def test_everything_that_determines_an_evaluation_is_in_its_key(
             model["options"] = EngineOptions(bn_epsilon=1e-6)
         case "limit":
             model["limit"] = 3
-    with Evaluator(LossyEngine(tmp_path), **model) as evaluator:
+    engine = LossyEngine(tmp_path)
+    if what == "processor":
+        engine.best = "avx512_vnni"
+    with Evaluator(engine, **model) as evaluator:
         evaluator.evaluate(ALONE)
         assert evaluator.executed == len(ALONE)
 
