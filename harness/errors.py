@@ -83,6 +83,12 @@ class BoardBusyError(BoardUnreachableError):
     """Another harness measures on the board and did not end in time; this is no fault of the board."""
 
 
+class SchedulerUnreachableError(HarnessError):
+    """A Dask scheduler is unreachable, or stopped answering."""
+
+    exit_status = 5
+
+
 class CellsFailedError(HarnessError):
     """Some cells of a sweep failed; the others are in the store."""
 

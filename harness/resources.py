@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parent
 # The entries that harness creates in the cache folder.
 _OWN = {
     *("build", "checks", "costs.sqlite", "costs.sqlite-shm", "costs.sqlite-wal", "cpu", "doctor.log"),
-    *("dockerd.log", "evaluations", "images", "locks", "qemu", "random_weights", "sdk", "zig"),
+    *("dockerd.log", "evaluations", "images", "locks", "qemu", "random_weights", "received", "sdk", "zig"),
 }
 
 

@@ -19,6 +19,7 @@ from harness.commands.model_options import (
     with_policy,
 )
 from harness.commands.run import duration
+from harness.commands.scheduler_option import add_scheduler, task_runner
 from harness.config.preprocessing import RESIZES
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=positive_number, metavar="N", help="run N evaluations at once (default: one per core)"
     )
+    add_scheduler(parser)
     parser.add_argument(
         "--out",
         type=Path,
@@ -113,7 +115,8 @@ def _search(arguments: argparse.Namespace, cfg: Path, target: Target) -> tuple[d
         jobs=arguments.jobs,
         seconds=arguments.budget or math.inf,
     )
-    found = search_board(request, engine)
+    with task_runner(arguments.scheduler, arguments.jobs) as runner:
+        found = search_board(request, engine, runner)
     written = write_policies(arguments.out, found.model, found.search.front) if arguments.out else []
     document = search_document(
         found.search, found.seen, found.verified, written, found.timer, arguments.target, found.model.network

@@ -16,6 +16,7 @@ from harness.commands.model_options import (
     positive_number,
     with_policy,
 )
+from harness.commands.scheduler_option import add_scheduler, task_runner
 from harness.config.preprocessing import RESIZES
 from harness.errors import ConfigurationError
 
@@ -61,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="keep finished evaluations in this folder, from which a run resumes (default: the cache)",
     )
+    add_scheduler(parser)
     add_engine(parser)
 
 
@@ -108,18 +110,22 @@ def _measure(arguments: argparse.Namespace, cfg: Path) -> dict[str, Any]:
             options=options,
             folder=folder,
         )
-    with Evaluator(
-        engine,
-        cfg=cfg,
-        weights=arguments.weights,
-        dataset=dataset,
-        calibration=calibration,
-        labels=arguments.labels,
-        resize=arguments.resize,
-        limit=arguments.limit,
-        options=options,
-        folder=folder,
-    ) as evaluator:
+    with (
+        task_runner(arguments.scheduler) as runner,
+        Evaluator(
+            engine,
+            cfg=cfg,
+            weights=arguments.weights,
+            dataset=dataset,
+            calibration=calibration,
+            labels=arguments.labels,
+            resize=arguments.resize,
+            limit=arguments.limit,
+            options=options,
+            folder=folder,
+            runner=runner,
+        ) as evaluator,
+    ):
         common = _warn(evaluator, dataset)
         found = measure(evaluator, arguments.precision, arguments.steps)
         return _document(evaluator, found) | {"calibration_overlap": common}

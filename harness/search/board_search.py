@@ -25,6 +25,7 @@ from harness.search.point import Limits
 from harness.search.precision_graph import WIDTH, precision_graph
 from harness.search.search import Search
 from harness.search.verification import Verified, verify
+from harness.tasks.base import TaskRunner
 
 _FEWEST = 4  # pictures: half of them for the search
 
@@ -81,8 +82,9 @@ def pictures_of(cfg: Path, dataset: Path, labels: Path | None, limit: int | None
     return data
 
 
-def search_board(request: Request, engine: HostEngine) -> BoardSearch:
-    """Searches and verifies; Ctrl-C ends the search, and what it found until then is returned.
+def search_board(request: Request, engine: HostEngine, runner: TaskRunner | None = None) -> BoardSearch:
+    """Searches and verifies; Ctrl-C ends the search, and what it found until then is returned. `runner` runs
+    the evaluations (default: this process).
 
     Raises ConfigurationError on bad input or without SciPy, BuildError if the target cannot be emulated, and
     KeyboardInterrupt if nothing was found yet.
@@ -113,6 +115,7 @@ def search_board(request: Request, engine: HostEngine) -> BoardSearch:
             skip=skip,
             limit=half,
             options=EngineOptions(threads=request.jobs or os.cpu_count() or 1),
+            runner=runner,
         )
 
     with evaluator(skip=0) as seen:

@@ -61,11 +61,11 @@ class EvaluationFile:
         with self._readable():
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")  # only a power failure loses the last ones
-            for table in (
-                "evaluations (key TEXT PRIMARY KEY, figures",
-                "claims (key TEXT PRIMARY KEY, owner",
-            ):
-                self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} TEXT NOT NULL) WITHOUT ROWID")
+            for table, value in (("evaluations", "figures"), ("claims", "owner")):
+                self._database.execute(
+                    f"CREATE TABLE IF NOT EXISTS {table} "
+                    f"(key TEXT PRIMARY KEY, {value} TEXT NOT NULL) WITHOUT ROWID"
+                )
 
     def find(self, keys: Sequence[str]) -> dict[str, Evaluation]:
         """The evaluations that are kept, of those with these keys."""
