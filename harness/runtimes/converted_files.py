@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from harness.exporting import onnx_files
 from harness.exporting.formats import ExportedModel
+from harness.exporting.layer import NetworkLayer
 from harness.exporting.metadata import metadata_file
 from harness.runtimes.mnn_runtime import MnnRuntime
+from harness.runtimes.ncnn_int8 import int8_table
 from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.runtimes.on_board.ncnn_file import read_graph
 from harness.temporary import temporary_folder
@@ -22,34 +24,49 @@ if TYPE_CHECKING:
 def mnn_files(model: ExportedModel) -> Mapping[str, bytes]:
     """A model, and what else is known of it. Raises ConfigurationError for a layer that cannot be exported,
     HarnessError if the converter fails."""
+    for layer in _int8_layers(model):
+        raise layer.error(
+            "is int8, which MNN's converter does not read",
+            key="int8",
+            hint="Use a policy without int8, or --format onnx.",
+        )
     with _converted(MnnRuntime(), model) as path:
         return {f"{model.stem}.mnn": path.read_bytes(), **metadata_file(model.stem, model.metadata)}
 
 
 def ncnn_files(model: ExportedModel) -> Mapping[str, bytes]:
-    """The graph and the weights, with the names of inputs and outputs. Raises as `mnn_files`."""
+    """The graph and the weights, with the names of inputs and outputs, and the scales if layers are int8.
+    Raises as `mnn_files`."""
+    for layer in _int8_layers(model):
+        if model.formats[layer.index].dynamic:
+            raise layer.error(
+                "is int8 with quantize=1, but ncnn does not measure ranges at run time",
+                key="quantize",
+                hint="Use int8 with quantize=0 and a calibration, or --format onnx.",
+            )
     inputs = [model.network.input, *(each.tensor for each in model.network.layers if each.kind == "input")]
     names = {f"in{place}": name for place, name in enumerate(inputs)}
     names |= {f"out{place}": output.name for place, output in enumerate(model.outputs)}
     with _converted(NcnnRuntime(), model) as path:
-        graph, _, weights = read_graph(str(path))
+        graph, _, end = read_graph(str(path))
+        weights = path.read_bytes()[:end]
+        table = int8_table(graph, weights) if _int8_layers(model) else ""
         return {
             f"{model.stem}.param": _renamed(graph, names).encode(),
-            f"{model.stem}.bin": path.read_bytes()[:weights],
+            f"{model.stem}.bin": weights,
+            **({f"{model.stem}.table": table.encode()} if table else {}),
             **metadata_file(model.stem, model.metadata),
         }
+
+
+def _int8_layers(model: ExportedModel) -> list[NetworkLayer]:
+    needed = model.network.needed()
+    return [layer for layer in needed if layer.weighted and model.formats[layer.index].executed == "int8"]
 
 
 @contextlib.contextmanager
 def _converted(runtime: PythonRuntime, model: ExportedModel) -> Iterator[Path]:
     """What the runtime's converter writes."""
-    for layer in model.network.needed():
-        if model.formats[layer.index].executed == "int8" and layer.weighted:
-            raise layer.error(
-                f"is int8, which {runtime.name}'s converter does not read",
-                key="int8",
-                hint="Use a policy without int8, or --format onnx.",
-            )
     with temporary_folder("converted") as folder:
         source = folder / "model.onnx"
         source.write_bytes(onnx_files.content(model))

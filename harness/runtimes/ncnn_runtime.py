@@ -1,18 +1,24 @@
-"""ncnn, on the CPU. It executes files that pnnx, its converter, makes of ONNX on this machine."""
+"""ncnn, on the CPU. It executes files that pnnx, its converter, makes of ONNX on this machine.
+
+pnnx reads no int8: it gets the model in float, and int8 layers are written behind it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config.file_kind import ONNX
+from harness.file_digest import file_digest
+from harness.runtimes import ncnn_int8, ncnn_network, qdq_onnx
+from harness.runtimes.on_board.ncnn_file import packed, read_graph
 from harness.runtimes.onnx_file import in_single, is_half, output_names, refuse_quantised, with_outputs
 from harness.runtimes.python_runtime import PythonRuntime
 from harness.temporary import temporary_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from harness.runtimes.base import ModelFile
 
 
@@ -24,6 +30,13 @@ class NcnnRuntime(PythonRuntime):
     formats = (ONNX,)
     export = "onnx"
 
+    @property
+    def fingerprint(self) -> str:
+        """With the modules that write int8, which decide what the files compute."""
+        modules = (ncnn_int8, ncnn_network, qdq_onnx)
+        parts = [super().fingerprint, *(file_digest(Path(str(module.__file__))) for module in modules)]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
     def with_outputs(self, model: ModelFile, folder: Path) -> ModelFile:
         """pnnx numbers the outputs."""
         found = with_outputs(model, folder)
@@ -31,11 +44,21 @@ class NcnnRuntime(PythonRuntime):
         return replace(found, outputs={layer: f"out{places[name]}" for layer, name in found.outputs.items()})
 
     def converted_name(self, path: Path) -> str:
-        """The name tells the session to compute in fp16."""
-        refuse_quantised(self.name, path)
+        """The name tells the session to compute in fp16 what is not int8."""
+        refuse_quantised(self.name, path, but=qdq_onnx.CONVERSIONS)
         return f"{path.stem}.fp16.ncnn" if is_half(path) else f"{path.stem}.ncnn"
 
     def convert(self, path: Path, converted: Path) -> None:
         """pnnx makes layers that ncnn does not have of tensors in float16."""
         with temporary_folder("single") as folder:
-            super().convert(in_single(path, folder), converted)
+            plain, layers = qdq_onnx.in_float(path, folder)
+            single = in_single(plain, folder)
+            if not layers:
+                super().convert(single, converted)
+                return
+            whole = folder / f"{path.stem}.ncnn"
+            super().convert(single, whole)
+            graph, shapes, end = read_graph(str(whole))
+            half = is_half(path)
+            graph, content = ncnn_int8.in_int8(graph, whole.read_bytes()[:end], layers, half=half)
+            converted.write_bytes(packed(content, graph, shapes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,15 +40,16 @@ def output_names(path: Path) -> list[str]:
     return [output.name for output in graph.output]
 
 
-def refuse_quantised(runtime: str, path: Path) -> None:
-    """Raises ConfigurationError for an int8 model. MNN's converter makes a model with empty outputs of it."""
+def refuse_quantised(runtime: str, path: Path, but: Collection[str] = ()) -> None:
+    """Raises ConfigurationError for an int8 model, unless it has no such operators but those of `but`. MNN's
+    converter makes a model with empty outputs of it."""
     import onnx
 
     operators = {node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node}
-    if found := operators & _QUANTISING:
+    if found := operators & (_QUANTISING - {*but}):
         raise ConfigurationError(
             f"{runtime}: {path.name} has {min(found)}, which its converter does not read",
-            hint="Use a policy without int8.",
+            hint=f"Use a policy without int8{', or int8 with quantize=0' if but else ''}.",
         )
 
 

@@ -348,6 +348,17 @@ def test_ncnn_numbers_outputs_and_reads_float32(tmp_path: Path) -> None:
     assert [each.attribute[0].i for each in graph.node[::2]] == [TensorProto.FLOAT] * 2
 
 
+def test_ncnn_takes_int8_with_known_ranges(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    runtime = NcnnRuntime()
+    path.write_bytes(model_of([node("DequantizeLinear", "x s", "y")]).SerializeToString())
+    assert runtime.converted_name(path) == "net.ncnn"
+    path.write_bytes(model_of([node("DynamicQuantizeLinear", "x", "y s z")]).SerializeToString())
+    with pytest.raises(ConfigurationError, match="has DynamicQuantizeLinear, which its") as raised:
+        runtime.converted_name(path)
+    assert raised.value.hint == "Use a policy without int8, or int8 with quantize=0."
+
+
 def test_marks_surround_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[object] = []
     monkeypatch.setattr(protocol, "mark", events.append)

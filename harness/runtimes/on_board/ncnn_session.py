@@ -63,6 +63,7 @@ class Session:
         options.num_threads = threads
         half = model.endswith(HALF)
         options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = half
+        options.use_int8_inference = True  # of the layers that have int8 weights
         if self._net.load_param_mem(graph) or self._net.load_model(model):
             raise ValueError("ncnn cannot load the model")
         names = self._net.input_names()
