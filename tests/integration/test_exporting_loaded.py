@@ -22,6 +22,7 @@ from harness.config.targets import load_target
 from harness.resources import resource
 from harness.runtimes.engine import HostEngine
 from harness.runtimes.mnn_runtime import MnnRuntime
+from harness.runtimes.ncnn_network import read_network
 from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.runtimes.on_board.ncnn_file import packed
 from harness.runtimes.python_program import ISOLATED, program_file, python_of
@@ -103,6 +104,29 @@ def test_a_file_computes_the_heads_of_the_engine(
         expected = heads[output["layer"]]
         worst = float(np.abs(found[output["name"]].reshape(expected.shape) - expected).max())
         assert worst <= tolerance * float(np.abs(expected).max()), (output["name"], worst)
+
+
+def test_ncnn_multiplies_integers(tmp_path: Path, host_engine: HostEngine) -> None:
+    """The heads, which have no activation, are whole numbers of steps above the bias."""
+    cfg = resource("cfg", "digits", "digits.cfg")
+    weights, ranges = cfg.with_suffix(".weights"), cfg.with_suffix(".calibration.json")
+    words = ["--cfg", str(cfg), "--weights", str(weights), "--policy", "int8", "--calibration", str(ranges)]
+    assert cli.main(["export", *words, "--format", "ncnn", "--out", str(tmp_path), "--quiet"]) == 0
+    picture = np.random.default_rng(2).random((1, *host_engine.info(cfg)["input"]), np.float32)
+    heads = host_engine.forward(cfg, weights, picture).heads
+    found = in_ncnn(tmp_path, picture, [f"head_{layer}" for layer in heads])
+    operators = read_network((tmp_path / "digits.param").read_text(), (tmp_path / "digits.bin").read_bytes())
+    table = (tmp_path / "digits.table").read_text().splitlines()
+    assert len(table) == 2 * sum(operator.kind == "Convolution" for operator in operators)
+    for layer, expected in heads.items():
+        values = found[f"head_{layer}"].reshape(expected.shape[1:])
+        (operator,) = (each for each in operators if f"head_{layer}" in each.outputs)
+        _, bias, scales, given = operator.numbers
+        steps = (values - bias.reshape(-1, 1, 1)) * scales.reshape(-1, 1, 1) * given
+        assert np.abs(steps - np.rint(steps)).max() < 0.05
+        assert np.abs(steps).max() > 1000
+        error = np.linalg.norm(values - expected[0]) / np.linalg.norm(expected)
+        assert error < 0.15
 
 
 def test_a_tensorflow_lite_file_is_imported_again(tmp_path: Path, host_engine: HostEngine) -> None:

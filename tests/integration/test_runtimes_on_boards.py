@@ -256,7 +256,7 @@ models:
   - {{name: wake, model: {folder}/mlperf-tiny/vww_96_int8.tflite}}
 policies: [as-is]
 targets: [host, pi4]
-runtimes: [engine, onnxruntime, litert, ncnn]
+runtimes: [engine, onnxruntime, litert, mnn]
 protocol: {{warmup: 1, runs: 5, min_seconds: 0, rounds: 1}}
 emulated: {{images: 0}}
 """
@@ -266,10 +266,10 @@ RUN = {
     ("wake", "onnxruntime"),
     ("yunet", "litert"),
     ("wake", "litert"),
-    ("yunet", "ncnn"),
+    ("yunet", "mnn"),
 }
 CAUSES = {
-    "ncnn": "vww_96_int8.onnx has DequantizeLinear, which its converter does not read",
+    "mnn": "vww_96_int8.onnx has DequantizeLinear, which its converter does not read",
 }
 
 

@@ -31,7 +31,10 @@ ConvolutionDepthWise apart 1 1 b d 0=4 1=2 5=0 6=16 7=4
 PReLU slopes 1 1 d e 0=4
 Convolution last 2 1 e c f 0=5 1=1 5=0 6=20
 """
-CONTENT = b"".join([bytes(4), FIRST, SLOPES, bytes(4), APART, SLOPES, bytes(4), LAST])
+CONTENT = b"".join(
+    values if isinstance(values, bytes) else values.tobytes()
+    for values in (bytes(4), FIRST, SLOPES, bytes(4), APART, SLOPES, bytes(4), LAST)
+)
 
 
 def layer(weights: Array, outputs: int, largest: float = 2.0) -> QuantisedLayer:
@@ -153,6 +156,7 @@ def test_a_qdq_model_becomes_float(tmp_path: Path) -> None:
     assert [each.op_type for each in graph.node] == ["Conv", "Identity"]
     assert [each.name for each in graph.initializer] == ["w"]
     x = RANDOM.normal(size=(1, 4, 6, 8)).astype(np.float32)
+    y: Any
     (y,) = ReferenceEvaluator(str(copy)).run(None, {"x": x})
     expected = np.einsum("oi,nihw->nohw", weights[..., 0, 0], x)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
