@@ -209,15 +209,15 @@ def test_a_board_unpacks_the_packages_once_and_keeps_nothing_else(server: Server
 @pytest.mark.data
 @pytest.mark.emulation
 def test_arm_nn_runs_an_int8_model_and_names_its_backends(shared_data: Path) -> None:
-    """On the board's Arm Compute Library, which this machine does not have."""
-    if missing := emulation_missing():
+    """In the Arm Compute Library, which this machine does not have, and in the portable Python."""
+    target = load_target("jetson-nano")
+    if missing := emulation_missing(target):
         pytest.skip("; ".join(missing))
     model = shared_data / "import" / "mlperf-tiny" / "pretrainedResnet_quant.tflite"
     network = parse_cfg(
         "[net]\nwidth=32\nheight=32\nchannels=3\n[convolutional]\nfilters=1\nsize=1\n", "net.cfg"
     )
     runtime = find_runtime("armnn")
-    target = load_target("pi4")
     files = Files(program=runtime.prepare(target, Build()).path, cfg=model, weights=model, model=model)
     with EmulatedBoard(target) as board:
         paths = board.deploy(runtime.deployed_files(files, board))
