@@ -39,7 +39,10 @@ EXCEPTIONS = {
     "github-actions.md": {
         "sudo venv/bin/harness doctor --install": "for another machine; test_tutorial.py installs the same",
     },
-    "prediction.md": {"tools.boardmodel validate": "an hour; test_boardmodel.py runs it for four networks"},
+    "prediction.md": {
+        "tools.boardmodel validate": "an hour; test_boardmodel.py runs it for four networks",
+        "tools.boardmodel versions": "half an hour; test_boardmodel_versions.py runs it with kept profiles",
+    },
     "viewers.md": {"pip install ai-edge-model-explorer": "test_tutorial.py, in a clean Debian"},
 }
 # Lines that may end with another status than 0, by words of theirs.
