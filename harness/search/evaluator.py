@@ -205,7 +205,8 @@ class Evaluator:
         )
 
     def _prepare(self) -> tuple[list[Fitted], tuple[Path, ...]]:
-        fitted, batches = [], []
+        fitted: list[Fitted] = []
+        batches: list[Path] = []
         pictures = [picture.path for picture in self.data.pictures]
         chunk = self._engine.images_per_chunk(self.model.cfg)
         for samples in prepare_chunks(pictures, self.model.input, self.rules, chunk):

@@ -16,11 +16,18 @@ from harness.search.board_search import BoardSearch, Request, search_board
 from harness.search.found import row_of
 from harness.search.point import Limits
 from harness.search.precision_graph import WIDTH
+from harness.tasks.base import TaskRunner
 
 _MIB = 1 << 20
 
 
-def search_variant(engine: HostEngine, variant: Variant, calibration: Path, target: Target) -> dict[str, Any]:
+def search_variant(
+    engine: HostEngine,
+    variant: Variant,
+    calibration: Path,
+    target: Target,
+    runner: TaskRunner | None = None,
+) -> dict[str, Any]:
     """The best policy as JSON values: `layers`, the precision of each layer with weights by its index, and
     `best`, its figures with the keys of `harness search`.
 
@@ -47,7 +54,7 @@ def search_variant(engine: HostEngine, variant: Variant, calibration: Path, targ
         threads=settings.threads,
         seconds=settings.budget or math.inf,
     )
-    found = search_board(request, engine)
+    found = search_board(request, engine, runner)
     if found.interrupted:
         raise KeyboardInterrupt
     return _best(found)

@@ -84,4 +84,4 @@ def as_reference(trial: Shared[Trial]) -> Evaluation:
 
 def _said(arithmetic: dict[str, Any]) -> str:
     caches = " and ".join(f"{size >> 10} KiB" for size in arithmetic.get("caches", {}).values())
-    return arithmetic["isa"] + (f" (caches of {caches})" if caches else "")
+    return f"{arithmetic['isa']} (caches of {caches})" if caches else str(arithmetic["isa"])

@@ -57,7 +57,7 @@ class _Event:
 
 
 class DaskRunner:
-    """Runs tasks on all workers of a scheduler, at most `jobs` at once."""
+    """Runs tasks on all workers of a scheduler, at most `jobs` at once. For any thread."""
 
     def __init__(self, address: str, jobs: int | None = None) -> None:
         """Raises ConfigurationError without Dask, and SchedulerUnreachableError if nothing answers."""
@@ -73,13 +73,16 @@ class DaskRunner:
             stack.callback(self._close_client)
             self._sender = Sender(stack.enter_context(temporary_folder("sent")))
             self._resources = stack.pop_all()
+        self._packing = threading.Lock()
         self._delivering: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by worker
         self._looked, self._threads, self._told = 0.0, 0, False
 
     def _connected(self) -> Any:
         from distributed import Client
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are told here
+        for name in logging.root.manager.loggerDict:
+            if name.startswith("distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are told here
         try:
             asyncio.run(_reach(self._address))  # a Client that cannot connect takes long to end
             return Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False, name="harness")
@@ -109,7 +112,9 @@ class DaskRunner:
                         if task is None:
                             exhausted = True
                         else:
-                            sent = _Sent(task, self._sender.packed((task.function, task.arguments)))
+                            with self._packing:
+                                data = self._sender.packed((task.function, task.arguments))
+                            sent = _Sent(task, data)
                             on_their_way.add(sent)
                             self._submit(sent, run, events)
                     if not on_their_way:

@@ -36,6 +36,10 @@ EXCEPTIONS = {
         "harness doctor --install --tests": "the README's line, which .ci/run runs",
         "-DMPE_BUILD_TESTS=ON": "minutes of compiling; test_engine_sanitizers.py runs this line",
     },
+    "cluster.md": {
+        "dask scheduler": "servers for several machines; test_search_cluster.py starts them",
+        "--scheduler": "needs those servers; test_search_cluster.py runs this command",
+    },
     "github-actions.md": {
         "sudo venv/bin/harness doctor --install": "for another machine; test_tutorial.py installs the same",
     },

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.engine
 DIGITS = Path(__file__).resolve().parents[2] / "cfg" / "digits"
 FILES = {kind: DIGITS / f"digits.{kind}" for kind in ("cfg", "weights", "calibration.json")}
 WORKERS = 3
-EVALUATED = {
+EVALUATED: dict[str, Any] = {
     "cfg": FILES["cfg"],
     "weights": FILES["weights"],
     "calibration": FILES["calibration.json"],

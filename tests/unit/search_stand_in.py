@@ -131,7 +131,7 @@ def evaluate_in_turn(folder: Path, seed: int, held: bool) -> None:
         time.sleep(3600 if held and len(set(assignment.values())) > 1 else 0.01)
 
     engine.before = before
-    model = {name: folder / path for name, path in FILES.items()}
+    model: dict[str, Any] = {name: folder / path for name, path in FILES.items()}
     with Evaluator(engine, folder=folder / "kept", options=EngineOptions(threads=2), **model) as evaluator:
         evaluator.evaluate(order)
     (folder / str(seed)).write_text(str(evaluator.executed))

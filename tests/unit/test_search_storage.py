@@ -87,7 +87,7 @@ def test_what_another_process_evaluates_is_waited_for(
         def give_up(_seconds: float) -> None:
             other.add(key, KEPT)
 
-        monkeypatch.setattr(evaluator.time, "sleep", give_up)
+        monkeypatch.setattr("harness.search.evaluator.time.sleep", give_up)
         assert waits.evaluate([fp32]) == [KEPT]
         assert waits.executed == 0
     other.close()
