@@ -18,6 +18,7 @@ from harness.commands.model_options import (
     model_files,
     positive_number,
 )
+from harness.commands.scheduler_option import add_scheduler, task_runner
 from harness.config.preprocessing import RESIZES
 from harness.config.runtimes import RUNTIMES
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, LimitsNotMetError
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _SWEEP = "sweep.yaml"
 _OF_MEASURING = (
     *("model", "cfg", "weights", "dataset", "split", "results", "boards", "threads", "runtime"),
-    *("limit", "resize", "labels", "calibration"),
+    *("limit", "resize", "labels", "calibration", "scheduler"),
 )
 
 
@@ -96,6 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of the results, from which a run also resumes (default: results/advise-MODEL-TARGET)",
     )
+    add_scheduler(measuring)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -160,7 +162,8 @@ def _measured(arguments: argparse.Namespace) -> Path:
     write_atomically(folder / _SWEEP, text.encode())
     sweep = read_sweep(folder / _SWEEP, importer)
     console.log(f"{folder / _SWEEP}: the sweep to run; `harness run --matrix` runs it again")
-    finished = run_sweep(sweep, folder, Fleet(arguments.boards), debug=arguments.debug)
+    with task_runner(arguments.scheduler) as runner:
+        finished = run_sweep(sweep, folder, Fleet(arguments.boards), debug=arguments.debug, runner=runner)
     with Store(folder) as store:
         write_report(read_report(store, finished.run, sweep.name, details=True))
     return folder

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import console
 from harness.commands.limit_options import add_limits, limits_of
 from harness.commands.model_options import import_to_cache
+from harness.commands.scheduler_option import add_scheduler, task_runner
 from harness.config.duration import seconds_of
 from harness.errors import CellsFailedError, CellsSkippedError, ConfigurationError, ThrottledError
 
@@ -61,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show the work of each board: a table on a terminal, elsewhere a line on stderr for each change "
         "(with --quiet nothing)",
     )
+    add_scheduler(parser)
     add_limits(parser, "limits of the recommended policy")
 
 
@@ -90,16 +93,18 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = arguments.results or default_folder(sweep)
     watch = BoardTable if arguments.watch else None
-    finished = run_sweep(
-        sweep,
-        folder,
-        fleet,
-        only=arguments.cell,
-        fresh=arguments.fresh,
-        debug=arguments.debug,
-        watch=watch,
-        searcher=search_variant,
-    )
+    with task_runner(arguments.scheduler) as runner:
+        finished = run_sweep(
+            sweep,
+            folder,
+            fleet,
+            only=arguments.cell,
+            fresh=arguments.fresh,
+            debug=arguments.debug,
+            watch=watch,
+            searcher=partial(search_variant, runner=runner),
+            runner=runner,
+        )
     with Store(folder) as store:
         limits = limits_of(arguments)
         report = read_report(store, finished.run, sweep.name, details=True, limits=limits)

@@ -134,11 +134,31 @@ class HostEngine:
         """The output of `mpe info`: the input's shape and a row for each layer."""
         return self._run(info_arguments(str(self.executable), cfg=str(cfg)))
 
+    def __reduce__(self) -> tuple[type[HostEngine], tuple[Path]]:
+        return HostEngine, (self.executable,)  # what it knows of this machine does not travel
+
     def arithmetic(self, isa: str | None = None) -> dict[str, Any]:
         """What decides on the bits of fp32 and fp16 on this machine: the instruction set, and the caches, by
         whose sizes layers get their algorithms. int8 has the same bits everywhere."""
         caps = self._caps
         return {"architecture": caps["architecture"], "isa": isa or caps["best"], "caches": caps["caches"]}
+
+    def check_arithmetic(self, expected: Mapping[str, Any], isa: str | None = None) -> None:
+        """Raises TargetMismatchError if fp32 and fp16 may have other bits on this machine than on that of
+        `expected`."""
+        try:
+            here = self.arithmetic(isa)
+        except HarnessError as error:
+            raise TargetMismatchError(
+                f"the engine does not run here: {error.message}",
+                hint="Workers need a processor of the same architecture, and a C library that is not older.",
+            ) from None
+        if here != expected:
+            raise TargetMismatchError(
+                f"the engine computes with {_said(here)} here, but with {_said(expected)} where the command "
+                "runs, so results in fp32 and fp16 may differ",
+                hint="Use workers with the same kind of processor.",
+            )
 
     @cached_property
     def _caps(self) -> dict[str, Any]:
@@ -201,9 +221,9 @@ class HostEngine:
             for start in range(0, len(images), chunk)
         ]
         return Forward(
-            heads=_joined([part.heads for part in parts]),
+            heads=joined([part.heads for part in parts]),
             digests=[digest for part in parts for digest in part.digests],
-            layers=_joined([part.layers for part in parts]),
+            layers=joined([part.layers for part in parts]),
         )
 
     def _forward(
@@ -264,6 +284,11 @@ class HostEngine:
         return data
 
 
+def _said(arithmetic: Mapping[str, Any]) -> str:
+    caches = " and ".join(f"{size >> 10} KiB" for size in arithmetic["caches"].values())
+    return f"{arithmetic['isa']} and caches of {caches}"
+
+
 def failure(status: int, stderr: str, *, command: str) -> HarnessError:
     """The error for an `mpe` process that ended with `status` (negative: minus the signal's number)."""
     messages = [
@@ -300,7 +325,8 @@ def _tensors(folder: Path, prefix: str) -> dict[int, Floats]:
     }
 
 
-def _joined(parts: Sequence[Mapping[int, Floats]]) -> dict[int, Floats]:
+def joined(parts: Sequence[Mapping[int, Floats]]) -> dict[int, Floats]:
+    """The tensors of batches, one behind the other."""
     if len(parts) == 1:
         return dict(parts[0])
     return {index: np.concatenate([part[index] for part in parts]) for index in parts[0]}

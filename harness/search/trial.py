@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.accuracy.boxes import Floats
 from harness.accuracy.model import Model
-from harness.errors import HarnessError, TargetMismatchError
 from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.search.comparison import Reference
 from harness.search.evaluation import Evaluation
@@ -52,36 +51,15 @@ class Trial:
     reference: Reference
     arithmetic: dict[str, Any]  # of the machine that computed the reference
 
-    def check_machine(self) -> None:
-        """Raises TargetMismatchError if fp32 and fp16 may have other bits here than in the reference."""
-        engine, isa = self.network.engine, self.network.options.isa
-        try:
-            here = engine.arithmetic(isa)
-        except HarnessError as error:
-            raise TargetMismatchError(
-                f"the engine does not run here: {error.message}",
-                hint="Workers need a processor of the same architecture, and a C library that is not older.",
-            ) from None
-        if here != self.arithmetic:
-            raise TargetMismatchError(
-                f"the engine computes with {_said(here)} here, but with {_said(self.arithmetic)} where the "
-                "search runs, so results in fp32 and fp16 may differ",
-                hint="Use workers with the same kind of processor.",
-            )
-
 
 def evaluate(trial: Shared[Trial], text: str, precisions: set[str]) -> Evaluation:
     """The evaluation of a cfg with these precisions."""
-    trial.value.check_machine()
-    return trial.value.reference.compare(trial.value.network.outputs(text, precisions))
+    network = trial.value.network
+    network.engine.check_arithmetic(trial.value.arithmetic, network.options.isa)
+    return trial.value.reference.compare(network.outputs(text, precisions))
 
 
 def as_reference(trial: Shared[Trial]) -> Evaluation:
     """The evaluation of fp32, whose outputs are those of the reference."""
     reference = trial.value.reference
     return reference.compare(reference.outputs)
-
-
-def _said(arithmetic: dict[str, Any]) -> str:
-    caches = " and ".join(f"{size >> 10} KiB" for size in arithmetic.get("caches", {}).values())
-    return f"{arithmetic['isa']} (caches of {caches})" if caches else str(arithmetic["isa"])

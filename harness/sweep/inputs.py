@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import console
-from harness.accuracy.executor import FileExecutor
+from harness.accuracy.executor import ClusterExecutor, Executor, FileExecutor
 from harness.config.policy import BUILT_IN, applied
 from harness.config.random_weights import SEED, write_random_weights
 from harness.config.sweep import Calibration, Model, Options, Sweep, Variant
@@ -24,13 +24,16 @@ from harness.store.store import Store
 from harness.sweep import evaluation
 from harness.sweep.model_file import exported_file, own_file
 from harness.sweep.worker import Job, at_once
+from harness.tasks.base import TaskRunner
 
 
 class SweepInputs:
     """Cfgs, calibration files, sample images and host results of one sweep."""
 
-    def __init__(self, sweep: Sweep, store: Store, engine: Program) -> None:
+    def __init__(self, sweep: Sweep, store: Store, engine: Program, runner: TaskRunner | None = None) -> None:
+        """`runner` runs the engine for accuracy (default: this process does)."""
         self.sweep = sweep
+        self.runner = runner
         self.store = store
         self.folder = store.folder
         self.engine = engine
@@ -183,8 +186,10 @@ class SweepInputs:
 
         def perform() -> Outcome:
             file = self.model_file(runtime, variant)
-            executor = None
-            if file:
+            executor: Executor | None = None
+            if file is None and self.runner is not None:
+                executor = ClusterExecutor(runner=self.runner, engine=self.host)
+            elif file is not None:
                 executor = FileExecutor(
                     runtime=find_runtime(runtime), file=file, options=options, engine=self.host
                 )
@@ -202,6 +207,7 @@ class SweepInputs:
             labels=self.file_hash(model.labels) if model.labels else "",
             resize=model.resize,
             limit=model.limit,
+            arithmetic=self.host.arithmetic(),
             **self._runtime_key(runtime, variant, options),
         )
         where = f" {runtime}" if runtime != "engine" else ""

@@ -41,6 +41,7 @@ from harness.sweep.preparation import OWN, Boards, Programs, prepare_programs
 from harness.sweep.schedule import Schedule, Task
 from harness.sweep.searches import Searcher, Searches
 from harness.sweep.worker import Job, Worker
+from harness.tasks.base import TaskRunner, stoppable
 
 if TYPE_CHECKING:
     from harness.boards.base import Board
@@ -67,12 +68,13 @@ def run_sweep(
     debug: bool = False,
     watch: Watch | None = None,
     searcher: Searcher | None = None,
+    runner: TaskRunner | None = None,
 ) -> Finished:
     """Measures the missing cells of a sweep and stores the results in `folder`.
 
     `only`: words as for `chosen_cells`; other cells are planned, but not measured. With `fresh` all
     cells count as missing. `watch` makes the view of all boards that is shown meanwhile. `searcher` finds the
-    policies that the sweep leaves to a search.
+    policies that the sweep leaves to a search. `runner` runs the engine for accuracy (default: this process).
     Raises HarnessError if nothing can be measured at all. If a cell fails, its error is stored and the sweep
     continues.
     """
@@ -84,7 +86,16 @@ def run_sweep(
         with Boards(worker, fleet.open) as boards:
             try:
                 execution = _Execution(
-                    sweep, store, run, worker, boards, fleet, chosen, watch=watch, searcher=searcher
+                    sweep,
+                    store,
+                    run,
+                    worker,
+                    boards,
+                    fleet,
+                    chosen,
+                    watch=watch,
+                    searcher=searcher,
+                    runner=runner,
                 )
                 execution.run_all()
             finally:
@@ -119,6 +130,7 @@ class _Execution:
         *,
         watch: Watch | None,
         searcher: Searcher | None,
+        runner: TaskRunner | None,
     ) -> None:
         self.sweep = sweep
         self.store = store
@@ -128,6 +140,7 @@ class _Execution:
         self.fleet = fleet
         self.watch = watch
         self.searcher = searcher
+        self.runner = runner
         self.cells: Sequence[Cell] = cells(sweep, fleet.is_emulated)
         self.chosen = chosen
         self.keys: Sequence[str] = ()  # of all cells
@@ -143,7 +156,7 @@ class _Execution:
         programs = prepare_programs(wanted_programs, self.worker, self.sweep.algorithms)
         host = programs[OWN]
         assert isinstance(host, Program)
-        self.inputs = SweepInputs(self.sweep, self.store, host)
+        self.inputs = SweepInputs(self.sweep, self.store, host, self.runner)
         for model in self.sweep.models:
             self.inputs.check(model)
         self._calibrate()
@@ -393,7 +406,7 @@ class _Execution:
     def _evaluate(
         self, board_status: BoardStatus, evaluations: Iterable[Job], advance: Callable[[Job], None]
     ) -> None:
-        with console.telling(board_status.tell):
+        with console.telling(board_status.tell), stoppable(self.worker.stop.is_set):
             self.worker.work(map(board_status.watched, evaluations), advance)
         board_status.enter(State.FINISHED)
 

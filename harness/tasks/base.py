@@ -44,8 +44,8 @@ class TaskRunner(Protocol):
         """Runs all tasks. Each is taken from `tasks` when there is room for it, and `done` is called with its
         name and its result when it is complete, both in the thread of the caller.
 
-        An exception of a task, of `tasks` or of `done`, and Ctrl-C, cancel the other tasks. `done` is still
-        called with those that are complete.
+        An exception of a task, of `tasks` or of `done`, Ctrl-C and Stopped cancel the other tasks. `done` is
+        still called with those that are complete.
         """
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class TaskRunner(Protocol):
 
 
 def check_stopped() -> None:
-    """For long tasks: raises Stopped if nobody needs the result any more."""
+    """For long tasks, and what waits for them: raises Stopped if nobody needs the result any more."""
     asked = _asked_to_stop.get()
     if asked is not None and asked():
         raise Stopped

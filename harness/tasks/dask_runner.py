@@ -24,7 +24,7 @@ from typing import Any
 from harness import console
 from harness.errors import ConfigurationError, HarnessError, SchedulerUnreachableError
 from harness.tasks import dask_worker
-from harness.tasks.base import Task
+from harness.tasks.base import Task, check_stopped
 from harness.tasks.travel import Sender
 from harness.temporary import temporary_folder
 
@@ -107,6 +107,7 @@ class DaskRunner:
             try:
                 exhausted = False
                 while True:
+                    check_stopped()
                     while not exhausted and len(on_their_way) < self._room():
                         task = next(waiting, None)
                         if task is None:

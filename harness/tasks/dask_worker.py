@@ -52,7 +52,7 @@ def perform(data: bytes, run: str, expected: str) -> Answer:
     try:
         if versions() != expected:
             raise TargetMismatchError(
-                f"has {versions()}, but the search runs with {expected}",
+                f"has {versions()}, but the command runs with {expected}",
                 hint="Install the same versions on all machines.",
             )
         function, arguments = _receiver().unpacked(data)

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from harness import cli
+from harness.accuracy.evaluate import evaluate
+from harness.accuracy.executor import ClusterExecutor
 from harness.config.darknet_cfg import read_cfg
 from harness.errors import TargetMismatchError
 from harness.exporting.calibration import read_calibration
@@ -30,6 +32,7 @@ from harness.search.point import Limits
 from harness.search.precision_graph import precision_graph
 from harness.search.search import Search
 from harness.tasks import dask_worker
+from harness.tasks.base import Stopped, Task, stoppable
 from harness.tasks.dask_runner import DaskRunner
 
 pytestmark = pytest.mark.engine
@@ -51,6 +54,14 @@ TOLD = """#!/bin/sh
 echo "$PPID $(cksum < "$3" | tr ' ' -)" >> {log}
 sleep 0.1
 exec {engine} "$@"
+"""
+
+# An engine that chooses other kernels on the workers.
+OTHER_PROCESSOR = """#!/bin/sh
+case "$1 $HARNESS_CACHE" in
+caps*worker-*) {engine} caps | sed 's/"best":"[a-z0-9_]*"/"best":"other"/' ;;
+*) exec {engine} "$@" ;;
+esac
 """
 
 
@@ -129,6 +140,19 @@ def test_a_command_evaluates_on_the_cluster_what_it_would_evaluate_here(
     assert sensitivity() == found | {"executed": 0}
 
 
+def test_accuracy_is_the_same_on_the_cluster(runner: DaskRunner, host_engine: HostEngine) -> None:
+    executor = ClusterExecutor(runner=runner, engine=host_engine)
+    common: dict[str, Any] = EVALUATED | {"limit": 20, "cfg": DIGITS / "digits.cfg", "resample": True}
+    found = evaluate(host_engine, executor=executor, **common)
+    assert found == evaluate(host_engine, **common)
+    assert found["images"] == 20
+
+
+def test_a_stopped_sweep_does_not_wait_for_workers(runner: DaskRunner) -> None:
+    with stoppable(lambda: True), pytest.raises(Stopped):
+        runner.run([Task(name="", function=abs, arguments=(-1,))], lambda *_: None)
+
+
 def test_files_are_sent_once_to_each_worker(
     cluster: Cluster, runner: DaskRunner, host_engine: HostEngine, tmp_path: Path
 ) -> None:
@@ -174,8 +198,8 @@ def test_a_worker_with_other_versions_or_other_arithmetic_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refused() -> str:
-        with Evaluator(host_engine, folder=tmp_path, runner=runner, **EVALUATED) as evaluator:
+    def refused(engine: HostEngine) -> str:
+        with Evaluator(engine, folder=tmp_path, runner=runner, **EVALUATED) as evaluator:
             with pytest.raises(TargetMismatchError) as caught:
                 evaluator.evaluate([evaluator.uniform("fp16")])
             assert caught.value.where in caught.value.message
@@ -185,10 +209,14 @@ def test_a_worker_with_other_versions_or_other_arithmetic_is_refused(
     here = dask_worker.versions()
     with monkeypatch.context() as patch:
         patch.setattr(dask_worker, "versions", lambda: "harness 9.9")
-        assert f"has {here}, but the search runs with harness 9.9" in refused()
-    with monkeypatch.context() as patch:
-        patch.setattr(HostEngine, "arithmetic", lambda *_: {"isa": "sse", "caches": {}})
-        assert "but with sse where the search runs" in refused()
+        assert f"has {here}, but the command runs with harness 9.9" in refused(host_engine)
+    best = host_engine.arithmetic()["isa"]
+    other = tmp_path / "mpe"
+    other.write_text(OTHER_PROCESSOR.format(engine=host_engine.executable))
+    other.chmod(0o700)
+    said = refused(HostEngine(other))
+    assert "the engine computes with other and caches of" in said
+    assert f"but with {best} and caches of" in said
 
 
 @dataclass

@@ -51,7 +51,7 @@ class LossyEngine(HostEngine):
         self.best = "avx2"
 
     def arithmetic(self, isa: str | None = None) -> dict[str, Any]:
-        return {"isa": isa or self.best}
+        return {"isa": isa or self.best, "caches": {}}
 
     def info(self, cfg: Path) -> dict[str, Any]:
         layers = read_cfg(cfg).layers
