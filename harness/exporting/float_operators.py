@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from harness.importing.tflite_file import FlatModel, FlatOperator
 
@@ -26,9 +27,19 @@ def _in_float(operator: FlatOperator, model: FlatModel) -> bool:
     return operator.name not in _CONVERSIONS and "float32" in made and not integer
 
 
+def left_in_float(model: FlatModel) -> Counter[str] | None:
+    """The same of a file that computes with integers, too; None if it computes everything in float."""
+    found = float_operators(model)
+    computing = sum(operator.name not in _CONVERSIONS for operator in model.operators)
+    return None if found and found.total() == computing else found
+
+
 def float_share(model: FlatModel) -> str:
     """The same as text, the most frequent first: everything, nothing, or `11 LEAKY_RELU, 1 CONV_2D`."""
-    found = float_operators(model)
-    if found and found.total() == sum(operator.name not in _CONVERSIONS for operator in model.operators):
-        return "everything"
-    return ", ".join(f"{count} {name}" for name, count in found.most_common()) or "nothing"
+    found = left_in_float(model)
+    return "everything" if found is None else listed(found) or "nothing"
+
+
+def listed(operators: Mapping[str, int]) -> str:
+    """Numbers of operators as text, the most frequent first."""
+    return ", ".join(f"{count} {name}" for name, count in Counter(operators).most_common())

@@ -51,6 +51,7 @@ def measure(
     watched = [each.watched for each in rounds if each.watched]
     conditions = conditions_of(watched)
     last = benches[-1]
+    file = find_runtime(cell.runtime).described(files)
     result = CellResult(
         **vars(timing(samples)),
         arena_bytes=last.arena_bytes,
@@ -59,6 +60,8 @@ def measure(
         instructions=last.instructions,
         peak_rss_bytes=max(bench.peak_rss_bytes or 0 for bench in benches) or None,
         interpreter_rss_bytes=last.interpreter_rss_bytes,
+        file_bytes=file.bytes if file else None,
+        float_operators=file.float_operators if file else None,
         conversion_ms=sum(layer.conversion_ns for layer in layers) / 1e6,
         rounds=[len(each.samples) for each in rounds],
         warmup=cell.protocol.warmup,

@@ -50,6 +50,8 @@ class CellResult:
     wall_seconds: float | None = None  # all turns of the cell together
     peak_rss_bytes: int | None = None
     interpreter_rss_bytes: int | None = None  # of these, the interpreter's before it loads the runtime
+    file_bytes: int | None = None  # of the model's file that the runtime executes in place of cfg and weights
+    float_operators: Mapping[str, int] | None = None  # of it beside integers, by name
     arena_bytes: int | None = None
     weight_bytes: int | None = None
     isa: str | None = None

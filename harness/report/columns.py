@@ -54,7 +54,17 @@ def _p99(row: Row) -> str:
 def _peaks(rows: Sequence[Row]) -> list[Column]:
     """The memory of the process; without the interpreter's share, if a runtime needs one."""
     peak, arena = _PEAKS
-    return [peak, *([_ALONE] if any(row.interpreter_rss_bytes for row in rows) else []), arena]
+    return [
+        peak,
+        *([_ALONE] if any(row.interpreter_rss_bytes for row in rows) else []),
+        arena,
+        *_files(rows),
+    ]
+
+
+def _files(rows: Sequence[Row]) -> list[Column]:
+    """The size of the model's file, where a runtime executes one."""
+    return [_FILE] if any(row.file_bytes for row in rows) else []
 
 
 def _alone(row: Row) -> str:
@@ -130,7 +140,7 @@ def measured(rows: Sequence[Row]) -> list[Column]:
 def emulated(rows: Sequence[Row]) -> list[Column]:
     """The columns of emulated cells."""
     first, *others = _EMULATED
-    return [first, *against_fp32(rows)[0], *others, *where_known(rows)]
+    return [first, *against_fp32(rows)[0], *others, *_files(rows), *where_known(rows)]
 
 
 def steps(rows: Sequence[Row]) -> list[Column]:
@@ -223,6 +233,7 @@ _PEAKS = (
     Column(heading="peak MiB", text=lambda row: figure(row.peak_rss_bytes, MIB), spare=4),
     Column(heading="arena MiB", text=lambda row: figure(row.arena_bytes, MIB), spare=8),
 )
+_FILE = Column(heading="file MiB", text=lambda row: figure(row.file_bytes, MIB), spare=8)
 _ALONE = Column(heading="without Python MiB", text=_alone, spare=7)
 _SUSTAINED = (
     Column(heading="minutes", text=lambda row: figure(_over_time(row, "seconds", -1), 60), spare=8),

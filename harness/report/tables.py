@@ -8,6 +8,7 @@ from harness.config.sweep import Build
 from harness.report import columns, table
 from harness.report.backends import backend_notes
 from harness.report.columns import Column
+from harness.report.float_notes import float_notes
 from harness.report.notes import (
     cause_notes,
     comparison_notes,
@@ -60,6 +61,7 @@ def _steps_table(report: Report, rows: Sequence[Row]) -> Table:
             *notes,
             *instruction_notes(rows),
             *backend_notes(rows),
+            *float_notes(rows),
             *general_notes(rows),
             *comparison_notes(rows),
             *cause_notes(rows),
@@ -86,6 +88,7 @@ def _table(report: Report, target: str, emulated: bool) -> Table:
         common=common,
         notes=[
             *backend_notes(rows),
+            *float_notes(rows),
             *general_notes(rows),
             *comparison_notes(rows),
             *percentile_notes(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.config.file_kind import TFLITE
@@ -36,3 +37,9 @@ class ArmNnRuntime(PythonRuntime):
                     hint="Use the policy fp32, or int8 with calibration pictures.",
                 )
         return ""
+
+    def float_operators(self, path: Path) -> Mapping[str, int] | None:
+        from harness.exporting.float_operators import left_in_float
+        from harness.importing.tflite_file import read_flat_model
+
+        return left_in_float(read_flat_model(path))

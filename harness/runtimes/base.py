@@ -96,6 +96,18 @@ class LayerResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExecutedFile:
+    """The file of a model that a runtime executes, as it is sent to boards.
+
+    `float_operators`: of a file with integers, how many operators of each name compute in float; None: it
+    computes everything in float, or its format does not tell.
+    """
+
+    bytes: int
+    float_operators: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchResult:
     """The measurements of one process. None: the runtime does not report it."""
 
@@ -185,6 +197,10 @@ class Runtime(ABC):
         HarnessError if the board cannot execute them."""
         named = {key: path for key, path in vars(files).items() if isinstance(path, Path)}
         return named | {library.name: library for library in files.libraries}
+
+    def described(self, files: Files) -> ExecutedFile | None:
+        """The file that is executed in place of cfg and weights; None if there is none."""
+        return None
 
     @abstractmethod
     def execution(

@@ -5,6 +5,7 @@ ncnn's grids are symmetric: -127 to 127, with zero at zero.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import ConfigurationError
-from harness.runtimes.ncnn_network import Operator, read_network, write_network
+from harness.runtimes.ncnn_network import Operator, read_network, read_operators, write_network
 
 if TYPE_CHECKING:
     from harness.runtimes.qdq_onnx import QuantisedLayer
@@ -22,6 +23,7 @@ Floats = npt.NDArray[np.float32]
 _MOST = 127
 _INT8, _REQUANTISES = 8, 100  # the key, and what is added to it where the output is int8, too
 _BIAS = {"Convolution": 5, "ConvolutionDepthWise": 5, "InnerProduct": 1}  # the key
+_COMPUTING_NOTHING = ("Input", "Split")
 _CONVOLUTIONS = ("Convolution", "ConvolutionDepthWise")
 _BY_GROUP, _BY_CHANNEL = 1, 2
 _FEATURES, _WITHOUT_WINOGRAD = 31, 1 << 6
@@ -61,6 +63,16 @@ def int8_table(graph: str, content: bytes) -> str:
             weights.append(_row(f"{operator.name}_param_0", operator.numbers[first]))
             inputs.append(_row(operator.name, operator.numbers[first + 1]))
     return "".join(f"{row}\n" for row in (*weights, *inputs))
+
+
+def left_in_float(graph: str) -> Counter[str] | None:
+    """How many operators of each kind compute in float beside others in int8; None if none are int8."""
+    kinds = Counter[str]()
+    operators = [each for each in read_operators(graph) if each.kind not in _COMPUTING_NOTHING]
+    for operator in operators:
+        if operator.kind not in _BIAS or not operator.whole(_INT8):
+            kinds[operator.kind] += 1
+    return kinds if kinds.total() < len(operators) else None
 
 
 def _row(name: str, scales: npt.NDArray[np.generic]) -> str:

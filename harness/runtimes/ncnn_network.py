@@ -53,9 +53,14 @@ class _Part:
     marked: bool = False
 
 
+def read_operators(graph: str) -> list[Operator]:
+    """The operators, without their numbers."""
+    return [_operator(line) for line in graph.splitlines()[2:] if line.strip()]
+
+
 def read_network(graph: str, content: bytes) -> list[Operator]:
     """The operators with their numbers. Raises ConfigurationError if both files do not fit together."""
-    operators = [_operator(line) for line in graph.splitlines()[2:] if line.strip()]
+    operators = read_operators(graph)
     place = 0
     try:
         for operator in operators:

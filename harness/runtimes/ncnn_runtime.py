@@ -6,6 +6,7 @@ pnnx reads no int8: it gets the model in float, and int8 layers are written behi
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ class NcnnRuntime(PythonRuntime):
         """The name tells the session to compute in fp16 what is not int8."""
         refuse_quantised(self.name, path, but=qdq_onnx.CONVERSIONS)
         return f"{path.stem}.fp16.ncnn" if is_half(path) else f"{path.stem}.ncnn"
+
+    def float_operators(self, path: Path) -> Mapping[str, int] | None:
+        return ncnn_int8.left_in_float(read_graph(str(path))[0])
 
     def convert(self, path: Path, converted: Path) -> None:
         """pnnx makes layers that ncnn does not have of tensors in float16."""

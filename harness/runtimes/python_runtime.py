@@ -20,7 +20,16 @@ from harness.config.targets import load_target
 from harness.errors import BoardFaultError
 from harness.file_digest import file_digest
 from harness.resources import cache_directory
-from harness.runtimes.base import BenchResult, Command, Execution, ModelFile, Program, Runtime, Workload
+from harness.runtimes.base import (
+    BenchResult,
+    Command,
+    ExecutedFile,
+    Execution,
+    ModelFile,
+    Program,
+    Runtime,
+    Workload,
+)
 from harness.runtimes.engine_output import Asked
 from harness.runtimes.python_output import check_outputs, failure, read_bench
 from harness.runtimes.python_program import ISOLATED, BoardPython, program_file, python_for
@@ -72,6 +81,15 @@ class PythonRuntime(Runtime):
         assert files.model is not None
         archive = archive_for(self.packages, python_for(board, self.packages).python)
         return {"program": files.program, "packages": archive, "model": self.executed_file(files.model)}
+
+    def described(self, files: Files) -> ExecutedFile:
+        assert files.model is not None
+        path = self.executed_file(files.model)
+        return ExecutedFile(bytes=path.stat().st_size, float_operators=self.float_operators(path))
+
+    def float_operators(self, path: Path) -> Mapping[str, int] | None:
+        """Those of an executed file, as an `ExecutedFile` has them."""
+        return None
 
     def execution(
         self, board: Board, paths: Mapping[str, str], environment: Mapping[str, str], workload: Workload
