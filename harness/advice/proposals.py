@@ -9,10 +9,18 @@ from pathlib import Path
 
 from harness.advice.choice import Advice
 from harness.advice.limits import Limits
+from harness.advice.words import row_name
 from harness.config.import_options import IMPORT_KEYS
 from harness.config.policy import AS_IS
 from harness.config.sweep import Model
+from harness.report.comparison import BASELINE
+from harness.report.pareto import MIB
 from harness.text import printable
+
+_QUANTISERS = {  # runtimes that quantise by themselves, and how
+    "litert": "TensorFlow Lite's, also with 16-bit activations",
+    "ncnn": "ncnn's",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,7 @@ def proposals(advice: Advice, model: Model | None, target: str) -> list[Proposal
         search = ["harness", "search", *_model(model), *_of_search(model), "--target", target]
         repair = ["harness", "repair", *_model(model), "--out", "repaired"]
         found = [
+            *_other_quantisers(advice, model, target),
             Proposal(
                 what="mixed precision: find the layers that can stay in int8 or fp16",
                 command=shlex.join([*search, *_limits(advice.limits), "--out", "found"]),
@@ -41,6 +50,23 @@ def proposals(advice: Advice, model: Model | None, target: str) -> list[Proposal
         ]
     train = "training: if this is not enough, train the model further with simulated quantisation in its own "
     return [*found, Proposal(what=f"{train}framework, and measure the quantised file that it exports")]
+
+
+def _other_quantisers(advice: Advice, model: Model | None, target: str) -> Iterator[Proposal]:
+    """The quantisations that no row has yet: they round otherwise, and may lose less."""
+    rows = [*(each.row for each in advice.rows), *advice.without_result]
+    tried = {row.runtime for row in rows if row.policy != BASELINE}
+    names = [name for name in _QUANTISERS if name not in tried]
+    if names:
+        which = " and ".join(_QUANTISERS[name] for name in names)
+        command = ["harness", "advise", *_model(model), *_of_evaluation(model), "--target", target]
+        command += [word for name in names for word in ("--runtime", name)]
+        if advice.limits.max_memory is not None:
+            command += ["--max-memory", f"{advice.limits.max_memory / MIB:g}"]
+        yield Proposal(
+            what=f"other quantisations than {row_name(advice.too_lossy[0].row)}: {which} may lose less",
+            command=shlex.join([*command, *_limits(advice.limits)]),
+        )
 
 
 def _model(model: Model | None) -> Iterator[str]:
@@ -65,6 +91,10 @@ def _of_search(model: Model | None) -> Iterator[str]:
     """What a search needs to evaluate as the sweep did, and a repair does not take."""
     if model and isinstance(model.calibration, Path):
         yield from ("--calibration", _shown(model.calibration))
+    yield from _of_evaluation(model)
+
+
+def _of_evaluation(model: Model | None) -> Iterator[str]:
     if model and model.labels:
         yield from ("--labels", _shown(model.labels))
     if model and model.limit:

@@ -18,6 +18,7 @@ from harness.config.runtimes import RUNTIMES
 from harness.runtimes.base import find_runtime
 
 _DYNAMIC = {"name": "int8-dynamic", "default": "int8", "quantize": 1}
+_TFLITE = [{"tflite": "full-integer"}, {"tflite": "16x8"}]  # that no policy of precisions stands for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,11 @@ def sweep_text(request: Request, network: DarknetCfg) -> str:
     sweep = {
         "name": f"advise-{request.name}",
         "models": [_model(request)],
-        "policies": policies(network, ranges=bool(request.dataset or request.calibration)),
+        "policies": policies(
+            network,
+            ranges=bool(request.dataset or request.calibration),
+            tflite="litert" in request.runtimes and request.dataset is not None and not request.calibration,
+        ),
         "targets": [str(Path(target).absolute()) if target.endswith((".yaml", ".yml")) else target],
         "runtimes": list(request.runtimes or runtimes_for(request.source)),
         "threads": list(request.threads),
@@ -59,12 +64,12 @@ def sweep_text(request: Request, network: DarknetCfg) -> str:
     return comment + yaml.safe_dump(sweep, sort_keys=False, allow_unicode=True)
 
 
-def policies(network: DarknetCfg, *, ranges: bool) -> list[Any]:
-    """As a sweep file has them: float16, dynamic range and, with `ranges`, full integer; those of a model
-    with precisions of its own are left as they are."""
+def policies(network: DarknetCfg, *, ranges: bool, tflite: bool = False) -> list[Any]:
+    """As a sweep file has them: float16, dynamic range, with `ranges` int8, and with `tflite` the others of
+    TensorFlow Lite; those of a model with precisions of its own are left as they are."""
     if any(layer.precision != "fp32" for layer in network.weighted):
         return ["fp32", AS_IS]
-    return ["fp32", "fp16", _DYNAMIC, *(["int8"] if ranges else [])]
+    return ["fp32", "fp16", _DYNAMIC, *(["int8"] if ranges else []), *(_TFLITE if tflite else [])]
 
 
 def runtimes_for(source: Path | None) -> list[str]:

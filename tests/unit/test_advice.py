@@ -299,16 +299,35 @@ def test_a_policy_that_loses_too_much_leads_to_search_repair_and_training() -> N
         import_options=ImportOptions(mean=(1.0, 2.0, 3.0), colors="bgr"),
         dataset=Path("coco"),
     )
-    search, repair, train = proposals(found, model, "pi4")
+    others, search, repair, train = proposals(found, model, "pi4")
+    assert others.what.startswith(
+        "other quantisations than int8 in the engine, 1 thread: TensorFlow Lite's, "
+    )
+    assert others.command == (
+        "harness advise --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr --dataset coco --target pi4 "
+        "--runtime litert --runtime ncnn --max-drop 1 --min-agreement 98 --min-fps 50"
+    )
     assert search.command == (
         "harness search --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr --dataset coco --target pi4 "
         "--max-drop 1 --min-agreement 98 --min-fps 50 --out found"
     )
     assert repair.command.startswith("harness repair --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr")
     assert train.command == ""
-    assert proposals(found, None, "pi4")[0].command.startswith(
+    assert proposals(found, None, "pi4")[1].command.startswith(
         "harness search --model MODEL --dataset DATASET"
     )
+
+
+def test_quantisations_that_were_tried_are_not_proposed_again() -> None:
+    rows = [scored(timed("fp32", 100), 0.9, 0), scored(timed("int8", 300), 0.8, 0)]
+    failed = timed("int8", 1, runtime="ncnn", status="failed")
+    found = advice(Limits(max_memory=64 * MIB), *rows, failed)
+    others = proposals(found, None, "pi4")[0]
+    assert "ncnn" not in others.what
+    assert "--target pi4 --runtime litert --max-memory 64 " in others.command
+    both = scored(timed("tflite-16x8", 10, runtime="litert"), 0.9, 0)
+    first = proposals(advice(Limits(), *rows, failed, both), None, "pi4")[0]
+    assert first.command.startswith("harness search")
 
 
 def test_nothing_is_proposed_where_the_fastest_row_is_taken() -> None:

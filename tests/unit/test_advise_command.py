@@ -157,6 +157,26 @@ def test_the_sweep_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:
     assert target.name == "pi4"
 
 
+@pytest.mark.parametrize(
+    ("calibration", "more"), [(None, ["tflite-full-integer", "tflite-16x8"]), ("digits.calibration.json", [])]
+)
+def test_the_quantisations_of_tensorflow_lite_need_pictures(
+    calibration: str | None, more: list[str], tmp_path: Path
+) -> None:
+    request = Request(
+        cfg=DIGITS / "digits.cfg",
+        weights=DIGITS / "digits.weights",
+        target="host",
+        dataset=DIGITS / "data",
+        calibration=DIGITS / calibration if calibration else None,
+        runtimes=("engine", "litert"),
+    )
+    file = tmp_path / "sweep.yaml"
+    file.write_text(sweep_text(request, read_cfg(request.cfg)))
+    names = [policy.name for policy in read_sweep(file).policies]
+    assert names == ["fp32", "fp16", "int8-dynamic", "int8", *more]
+
+
 def test_without_pictures_there_is_no_int8_that_needs_ranges(tmp_path: Path) -> None:
     request = Request(cfg=DIGITS / "digits.cfg", weights=DIGITS / "digits.weights", target="host")
     file = tmp_path / "sweep.yaml"
