@@ -41,6 +41,7 @@ def evaluate(
     names: Path | None = None,
     agreement: bool = False,
     resample: bool = False,
+    shown: bool = False,
     per_class: bool = False,
     origin: Path | None = None,
     executor: Executor | None = None,
@@ -53,7 +54,8 @@ def evaluate(
     calibration. `names` is the list of WordNet ids for pictures named by id. `agreement` adds the key of that
     name (a second run, in fp32) and needs no labels. `per_class` adds `classes`, and `sizes` of boxes, with
     changes from fp32. `resample` adds `resampled`: the main score of pictures drawn with replacement
-    (resampling.kept). `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. `executor`
+    (resampling.kept). `shown` adds `detections`, which is no JSON value: a PictureDetections for each picture
+    of a detector. `origin` is the user's cfg if `cfg` is a copy with a policy's precisions. `executor`
     computes the outputs in place of the engine, which then only computes fp32's (with `fp32_weights`).
     Raises ConfigurationError on bad input, with file and line.
     """
@@ -82,6 +84,7 @@ def evaluate(
         common = overlap(Path(chosen.calibration), (picture.path for picture in data.pictures))
         if common is not None:
             result["calibration_overlap"] = common
+    named = per_class or (shown and isinstance(model.reading, DarknetBoxes | Boxes))
     run = Run(
         engine=engine,
         executor=executor or engine,
@@ -92,7 +95,8 @@ def evaluate(
         agreement=agreement,
         fp32_weights=fp32_weights,
         per_class=per_class,
-        class_names=_class_names(model.reading, names, origin or cfg, data) if per_class else (),
+        class_names=_class_names(model.reading, names, origin or cfg, data) if named else (),
+        shown=shown,
     )
     scored = _score(run)
     result |= scored.values
@@ -100,6 +104,8 @@ def evaluate(
         drawn = draws(len(data.pictures))
         metric, values = scored.resampled(drawn)
         result["resampled"] = kept(metric, values, drawn, [picture.path.name for picture in data.pictures])
+    if shown:
+        result["detections"] = scored.shown
     return result
 
 

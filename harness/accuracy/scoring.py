@@ -22,6 +22,7 @@ from harness.accuracy.executor import Executor
 from harness.accuracy.mean_ap import coco_scores, darknet_map
 from harness.accuracy.model import Model, in_fp32
 from harness.accuracy.output_agreement import compare_outputs
+from harness.accuracy.picture_detections import PictureDetections, shown_detections
 from harness.accuracy.picture_rules import PictureRules
 from harness.accuracy.reading import BoxReading, Scores
 from harness.accuracy.resampling import Counts, resampled_ap50, resampled_fraction, resampled_mean
@@ -46,7 +47,8 @@ class Run:
     agreement: bool = False  # with fp32
     fp32_weights: Path | None = None  # of the reference, if they are not the model's
     per_class: bool = False  # scores by class and by size, with their changes from fp32
-    class_names: Sequence[str] = ()  # for `per_class`
+    class_names: Sequence[str] = ()  # for `per_class` and `shown`
+    shown: bool = False  # the detections that are shown in each picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,7 @@ class Scored:
 
     values: dict[str, Any]
     resampled: Resample | None = None
+    shown: Sequence[PictureDetections] = ()
 
 
 @contextlib.contextmanager
@@ -95,7 +98,9 @@ def score_boxes(run: Run, reading: BoxReading) -> Scored:
             values |= _box_rows(run, found, expected, truths, sizes)
     if run.agreement:
         values["agreement"] = detection_agreement(found, expected)
-    return Scored(values=values, resampled=resampled)
+    paths = [picture.path for picture in run.data.pictures]
+    shown = shown_detections(paths, found, run.class_names) if run.shown else ()
+    return Scored(values=values, resampled=resampled, shown=shown)
 
 
 def score_classes(run: Run, reading: Scores) -> Scored:

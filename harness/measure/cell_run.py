@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.boards.base import library_path
+from harness.config.multiply_adds import layer_multiply_adds
 from harness.errors import ConfigurationError, HarnessError
 from harness.measure.board_fault import boards_fault
 from harness.measure.cell import Cell
@@ -28,6 +29,7 @@ from harness.runtimes.base import Execution, Files, LayerResult, Workload, find_
 if TYPE_CHECKING:
     from harness.boards.base import Board
     from harness.config.targets import Target
+    from harness.prediction.parts import LayerParts
     from harness.prediction.profile import Profile
 
 
@@ -136,7 +138,9 @@ def _predicted(
         return replace(result, prediction_unavailable_reason=reason), layers
     result = replace(result, instructions=profile.instructions)
     try:
-        prediction = find_predictor(target).predict(profile, cell.threads)
+        predictor = find_predictor(target)
+        prediction = predictor.predict(profile, cell.threads)
+        parts = predictor.layer_parts(profile, layers, cell.threads)
     except PredictionError as error:
         return replace(result, prediction_unavailable_reason=str(error)), layers
     low, high = prediction.interval_ms
@@ -150,11 +154,27 @@ def _predicted(
         prediction_coefficients_of=prediction.coefficients_of or None,
         bytes_moved=prediction.work.bytes_moved,
     )
-    times = prediction.layers
+    counts = layer_multiply_adds(cell.variant.cfg)
     return result, [
-        replace(row, predicted_ns=round(1e6 * times[row.index])) if row.index in times else row
-        for row in layers
+        _with_parts(layer, parts[layer.index], divided=counts[layer.index] > 0)
+        if layer.index in parts
+        else layer
+        for layer in layers
     ]
+
+
+def _with_parts(layer: LayerResult, parts: LayerParts, *, divided: bool) -> LayerResult:
+    """Adds the predicted time and, if it is to be `divided`, its parts."""
+    layer = replace(layer, predicted_ns=round(1e6 * parts.milliseconds))
+    if not divided:
+        return layer
+    return replace(
+        layer,
+        predicted_compute_ns=round(1e6 * parts.compute),
+        predicted_activation_ns=round(1e6 * parts.activation),
+        predicted_conversion_ns=round(1e6 * parts.conversion),
+        predicted_memory_ns=round(1e6 * parts.memory),
+    )
 
 
 def _compared(

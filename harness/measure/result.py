@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.accuracy.picture_detections import PictureDetections
 from harness.boards.sensors.conditions import Conditions
 from harness.boards.sensors.cool_down import Cooling
 from harness.boards.sensors.governor import HeldGovernor
@@ -95,6 +96,7 @@ class EvaluationOutcome(Outcome):
     """How a computation on the host ended; `values` are JSON values."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
+    detections: Sequence[PictureDetections] = ()  # of a detector's accuracy
 
 
 Work = Generator[None, None, Outcome]  # yields when another job may have its turn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.prediction.engine_run import LayerDescription
 
 if TYPE_CHECKING:
-    from harness.prediction.phases import LayerParts
+    from harness.prediction.parts import LayerParts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +36,12 @@ def layer_figures(
 def _figures(layer: LayerDescription, parts: LayerParts | None, peaks: Mapping[str, float]) -> LayerFigures:
     if parts is None:
         return LayerFigures(**asdict(layer), predicted_ms=None)
-    milliseconds = parts.compute + parts.activation + parts.conversion + parts.memory
-    if not (layer.multiply_adds and milliseconds):
-        return LayerFigures(**asdict(layer), predicted_ms=milliseconds)
-    rate = layer.multiply_adds / (1e-3 * milliseconds)
+    if not (layer.multiply_adds and parts.milliseconds):
+        return LayerFigures(**asdict(layer), predicted_ms=parts.milliseconds)
+    rate = layer.multiply_adds / (1e-3 * parts.milliseconds)
     return LayerFigures(
         **asdict(layer),
-        predicted_ms=milliseconds,
+        predicted_ms=parts.milliseconds,
         compute_ms=parts.compute,
         activation_ms=parts.activation,
         conversion_ms=parts.conversion,

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from harness.prediction.instruction import VECTOR_OPERATIONS, Kind, parse_instruction
 from harness.prediction.model import Costs, coefficients_for, times, total, works_of
+from harness.prediction.parts import LayerParts
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
@@ -42,29 +43,6 @@ class Shares:
 
     compute: float = 0.0
     activation: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerParts:
-    """Milliseconds of a layer's prediction; their sum is its time."""
-
-    compute: float = 0.0
-    activation: float = 0.0
-    conversion: float = 0.0
-    memory: float = 0.0  # traffic of the last level of cache; misses of the first one count where they happen
-
-    @property
-    def bound(self) -> str:
-        """The largest part."""
-        return max(("compute", "activation", "conversion", "memory"), key=lambda part: getattr(self, part))
-
-    def __add__(self, other: LayerParts) -> LayerParts:
-        return LayerParts(
-            compute=self.compute + other.compute,
-            activation=self.activation + other.activation,
-            conversion=self.conversion + other.conversion,
-            memory=self.memory + other.memory,
-        )
 
 
 def block_shares(texts: Sequence[str], *, winograd: bool) -> Shares:

@@ -13,7 +13,8 @@ from harness.prediction import llvm as llvm_tools
 from harness.prediction.core_model import PEAK_PRECISIONS, CoreModel, load_core_model
 from harness.prediction.costs import block_cycles
 from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
-from harness.prediction.phases import LayerParts, layer_parts
+from harness.prediction.parts import LayerParts
+from harness.prediction.phases import layer_parts
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from harness.prediction.engine_run import LayerDescription
     from harness.prediction.llvm import Llvm
     from harness.prediction.profile import Profile
+    from harness.runtimes.base import LayerResult
 
 
 class PredictionError(HarnessError):
@@ -42,7 +44,7 @@ class Predictor:
         return predict(profile, self._costs(profile), self.board, threads)
 
     def layer_parts(
-        self, profile: Profile, layers: Sequence[LayerDescription], threads: int = 1
+        self, profile: Profile, layers: Sequence[LayerDescription | LayerResult], threads: int = 1
     ) -> dict[int, LayerParts]:
         """What the time of each layer is spent on, by index."""
         costs = self._costs(profile)

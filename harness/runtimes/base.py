@@ -93,6 +93,10 @@ class LayerResult:
     conversion_ns: Count  # of these, for converting the input between precisions
     bytes: Bytes  # moved
     predicted_ns: int | None = None  # of a real board, where the cell was emulated
+    predicted_compute_ns: int | None = None  # of these, like the next ones; None: without multiply-adds
+    predicted_activation_ns: int | None = None
+    predicted_conversion_ns: int | None = None
+    predicted_memory_ns: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Annotated, TypeVar
 
@@ -33,6 +33,7 @@ _BYTES_PER_SECOND = 5_000_000
 _FIXED_BYTES = 1 << 20
 _LONGEST_OUTPUT = 256 << 20
 _LONGEST_ERROR = 160  # characters
+_PREDICTED = [field.name for field in fields(LayerResult) if field.name.startswith("predicted_")]
 _WORD = r"\A[!-~]{1,64}\Z"  # printable ASCII without spaces
 
 Printed = TypeVar("Printed")
@@ -190,8 +191,9 @@ def _wrong_layers(bench: _Bench, asked: Sequence[AskedLayer] | None) -> str:
             return f"layers[{place}].ns is {layer.ns}, but an inference took at most {longest}"
         if layer.conversion_ns > layer.ns:
             return f"layers[{place}].conversion_ns is {layer.conversion_ns}, but ns is {layer.ns}"
-        if layer.predicted_ns is not None:
-            return f"layers[{place}].predicted_ns: a board does not predict"
+        for name in _PREDICTED:
+            if getattr(layer, name) is not None:
+                return f"layers[{place}].{name}: a board does not predict"
         words = (layer.type, layer.precision, layer.executed, layer.isa, layer.algorithm)
         if wrong := _wrong_words(*words):
             return f"layers[{place}].{wrong}"

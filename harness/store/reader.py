@@ -15,6 +15,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 import msgspec
 
+from harness.accuracy.picture_detections import Detection, PictureDetections
 from harness.database import RetryingConnection
 from harness.errors import ConfigurationError
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, Outcome, Status
@@ -24,6 +25,7 @@ from harness.store.errors import damaged, no_store, store_errors
 from harness.store.records import PlannedCell, StoredRun, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns
 
+_StoredDetection = tuple[str, float, float, float, float, float]  # class, confidence, box
 _KEYS = {"cell": str, "accuracy": str | None}
 
 
@@ -130,6 +132,30 @@ class StoreReader:
             LAYER_COLUMNS,
         )
         return [LayerResult(**dict(zip(LAYER_COLUMNS, row, strict=True))) for row in rows]
+
+    def detections(self, key: str) -> list[PictureDetections]:
+        """What a detector found in each picture of an evaluation; none of others, and of older versions."""
+        columns = ("path", "sha256", "found")
+        rows = self._rows(
+            f"SELECT {', '.join(f'detections.{column}' for column in columns)} FROM detections "
+            "JOIN evaluations USING (revision) WHERE key = ? ORDER BY position",
+            (key,),
+            dict.fromkeys(columns, str),
+        )
+        try:
+            return [
+                PictureDetections(
+                    path=path,
+                    sha256=sha256,
+                    found=[
+                        Detection(name=row[0], confidence=row[1], box=row[2:])
+                        for row in msgspec.json.decode(found, type=list[_StoredDetection])
+                    ],
+                )
+                for path, sha256, found in rows
+            ]
+        except msgspec.DecodeError as error:
+            raise self.damaged(f"the detections in a picture: {error}") from None
 
     def has_results(self, target: str) -> bool:
         """Whether any cell of a target was ever measured."""

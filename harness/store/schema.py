@@ -8,7 +8,7 @@ import sqlite3
 from functools import cache
 
 FILE_NAME = "results.sqlite"
-VERSION = 6
+VERSION = 7
 
 _RUNS = """
 CREATE TABLE runs (
@@ -47,13 +47,21 @@ CREATE TABLE layers (
   revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, "index" INTEGER NOT NULL,
   type TEXT NOT NULL, precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL,
   algorithm TEXT NOT NULL, ns INTEGER NOT NULL, conversion_ns INTEGER NOT NULL, bytes INTEGER NOT NULL,
-  predicted_ns INTEGER, PRIMARY KEY (revision, "index")
+  predicted_ns INTEGER, predicted_compute_ns INTEGER, predicted_activation_ns INTEGER,
+  predicted_conversion_ns INTEGER, predicted_memory_ns INTEGER, PRIMARY KEY (revision, "index")
 ) WITHOUT ROWID;
 -- Results that are computed once on the host: calibrations, accuracies, and digests to compare boards with.
 CREATE TABLE evaluations (
   revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, status TEXT NOT NULL,
   error TEXT NOT NULL, result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
 );
+"""
+# What a detector found in each picture of an evaluation: JSON, [class, confidence, left, top, width, height].
+_DETECTIONS = """
+CREATE TABLE detections (
+  revision INTEGER NOT NULL REFERENCES evaluations(revision) ON DELETE CASCADE, position INTEGER NOT NULL,
+  path TEXT NOT NULL, sha256 TEXT NOT NULL, found TEXT NOT NULL, PRIMARY KEY (revision, position)
+) WITHOUT ROWID;
 """
 _KEPT = ("cells", "samples", "layers", "evaluations")
 # In format 4, samples and layers had the key of their result instead of its revision.
@@ -63,7 +71,9 @@ _FROM_4 = f"""
 INSERT INTO cells SELECT revision, key, status, error, result, run, finished FROM old_cells;
 INSERT INTO samples SELECT revision, position, nanoseconds
   FROM old_samples JOIN old_cells ON key = cell;
-INSERT INTO layers SELECT
+INSERT INTO layers (
+    revision, "index", type, precision, executed, isa, algorithm, ns, conversion_ns, bytes, predicted_ns
+  ) SELECT
     revision, "index", type, precision, executed, isa, algorithm, nanoseconds, conversion_nanoseconds, bytes,
     predicted_nanoseconds
   FROM old_layers JOIN old_cells ON key = cell;
@@ -85,10 +95,19 @@ ALTER TABLE layers RENAME COLUMN conversion_nanoseconds TO conversion_ns;
 ALTER TABLE layers RENAME COLUMN predicted_nanoseconds TO predicted_ns;
 {_RENAME_KEYS}
 """
+# Format 6 had neither detections nor the parts of predicted times.
+_FROM_6 = f"""
+ALTER TABLE layers ADD COLUMN predicted_compute_ns INTEGER;
+ALTER TABLE layers ADD COLUMN predicted_activation_ns INTEGER;
+ALTER TABLE layers ADD COLUMN predicted_conversion_ns INTEGER;
+ALTER TABLE layers ADD COLUMN predicted_memory_ns INTEGER;
+{_DETECTIONS}
+"""
 UPGRADES = {
-    0: _RUNS + _RESULTS,
-    4: f"{_FROM_4};{_RENAME_KEYS}",
-    5: _FROM_5,
+    0: _RUNS + _RESULTS + _DETECTIONS,
+    4: f"{_FROM_4};{_DETECTIONS};{_RENAME_KEYS}",
+    5: f"{_FROM_5};{_FROM_6}",
+    6: _FROM_6,
 }  # by the format that they convert
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from harness import console
+from harness.accuracy.picture_detections import PictureDetections
 from harness.database import connect
 from harness.measure.result import CellOutcome, EvaluationOutcome, Outcome
 from harness.store.errors import StoreError, store_errors
@@ -193,12 +194,23 @@ class Store(StoreReader):
 
     def complete_evaluation(self, run: Run, key: str, kind: str, outcome: Outcome) -> None:
         """The same for a computation on the host; `kind` is the kind of the evaluation."""
-        result = _dump(outcome.values if isinstance(outcome, EvaluationOutcome) else {})
+        if not isinstance(outcome, EvaluationOutcome):
+            outcome = EvaluationOutcome(status=outcome.status, error=outcome.error)
+        result = _dump(outcome.values)
+        detections = [
+            (position, picture.path, picture.sha256, _detections_text(picture))
+            for position, picture in enumerate(outcome.detections)
+        ]
         with self._transaction():
             revision = self._replace("evaluations", key)
             self._database.execute(
                 "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (revision, key, kind, outcome.status, outcome.error, result, run.id, time.time()),
+            )
+            self._insert(
+                "detections",
+                ("revision", "position", "path", "sha256", "found"),
+                [(revision, *values) for values in detections],
             )
 
     def _settled(self, table: Table, key: str, run: Run) -> bool:
@@ -292,6 +304,11 @@ class Store(StoreReader):
                 raise self.damaged(str(error)) from None
         if not views_are_current(self._database):
             make_views(self._database)
+
+
+def _detections_text(picture: PictureDetections) -> str:
+    rows = [[each.name, each.confidence, *each.box] for each in picture.found]
+    return json.dumps(rows, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def _dump(result: Mapping[str, Any]) -> str:

@@ -51,7 +51,11 @@ LEFT JOIN evaluations ON evaluations.key = plan.accuracy""",
 SELECT {_place()},
   layers."index" AS layer, layers.type, layers.precision, layers.executed, layers.isa, layers.algorithm,
   layers.ns / 1e6 AS ms, layers.conversion_ns / 1e6 AS conversion_ms,
-  layers.predicted_ns / 1e6 AS predicted_ms, layers.bytes
+  layers.predicted_ns / 1e6 AS predicted_ms,
+  layers.predicted_compute_ns / 1e6 AS predicted_compute_ms,
+  layers.predicted_activation_ns / 1e6 AS predicted_activation_ms,
+  layers.predicted_conversion_ns / 1e6 AS predicted_conversion_ms,
+  layers.predicted_memory_ns / 1e6 AS predicted_memory_ms, layers.bytes
 FROM plan JOIN cells ON cells.key = plan.cell JOIN layers USING (revision)""",
     "report_samples": f"""
 SELECT {_place()}, samples.position AS sample, samples.nanoseconds / 1e6 AS ms

@@ -67,7 +67,7 @@ def accuracy(
     executor: Executor | None = None,
 ) -> dict[str, Any]:
     """Scores of a model under a policy (`cfg` is the policy's) on the model's data set, with resampled scores
-    for intervals. `executor` computes the outputs in place of the engine."""
+    for intervals, and its `detections` (evaluate). `executor` computes the outputs in place of the engine."""
     from harness.accuracy.evaluate import evaluate
 
     assert model.dataset is not None
@@ -83,6 +83,7 @@ def accuracy(
         limit=model.limit,
         names=model.labels,
         resample=True,
+        shown=True,
         executor=executor,
     )
 

@@ -197,7 +197,8 @@ class SweepInputs:
                 self.host, model, self.cfg(variant), self.calibration(variant), options, executor
             )
             self._warn_of_overlap(model, result)
-            return EvaluationOutcome(status="done", values=result)
+            detections = result.pop("detections")
+            return EvaluationOutcome(status="done", values=result, detections=detections)
 
         key = self.key(
             "accuracy",

@@ -100,3 +100,32 @@ INSERT INTO samples VALUES (3, 0, 5), (3, 1, 3), (3, 2, 4);
 INSERT INTO layers VALUES (3, 3, 'convolutional', 'int8', 'int8', 'avx2', 'gemm', 5, 2, 7, NULL);
 INSERT INTO evaluations VALUES (2, 'e', 'accuracy', 'done', '', '{{"top1": 0.5}}', 1, 1.2);
 """
+
+# Format 6: layers without the parts of their predicted times, and no detections.
+FORMAT_6 = f"""
+{_RUNS}
+CREATE TABLE cells (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, status TEXT NOT NULL, error TEXT NOT NULL,
+  result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+CREATE TABLE samples (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, position INTEGER NOT NULL,
+  nanoseconds INTEGER NOT NULL, PRIMARY KEY (revision, position)
+) WITHOUT ROWID;
+CREATE TABLE layers (
+  revision INTEGER NOT NULL REFERENCES cells(revision) ON DELETE CASCADE, "index" INTEGER NOT NULL,
+  type TEXT NOT NULL, precision TEXT NOT NULL, executed TEXT NOT NULL, isa TEXT NOT NULL,
+  algorithm TEXT NOT NULL, ns INTEGER NOT NULL, conversion_ns INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  predicted_ns INTEGER, PRIMARY KEY (revision, "index")
+) WITHOUT ROWID;
+CREATE TABLE evaluations (
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, status TEXT NOT NULL,
+  error TEXT NOT NULL, result TEXT NOT NULL, run INTEGER NOT NULL REFERENCES runs(id), finished REAL NOT NULL
+);
+{_ABOUT_RUNS}
+PRAGMA user_version = 6;
+INSERT INTO runs VALUES (1, 's', 's.yaml', 1.0, 2.0, 0, 0);
+INSERT INTO cells VALUES (3, 'k', 'done', '', '{{"fps": 2.5}}', 1, 1.5);
+INSERT INTO layers VALUES (3, 3, 'convolutional', 'int8', 'int8', 'avx2', 'gemm', 5, 2, 7, 9);
+INSERT INTO evaluations VALUES (2, 'e', 'accuracy', 'done', '', '{{"map50": 0.5}}', 1, 1.2);
+"""

@@ -125,6 +125,7 @@ def test_as_many_samples_as_the_time_allows() -> None:
         (layered(bytes=1e3), r"layers\[0\]\.bytes: Expected `int`, got `float`"),
         (layered(type=None), r"layers\[0\]\.type: Expected `str`, got `null`"),
         (layered(predicted_ns=5), "a board does not predict"),
+        (layered(predicted_memory_ns=5), r"layers\[0\]\.predicted_memory_ns: a board does not predict"),
         (layered(algorithm="a\x1b[31mb"), r'layers\[0\]\.algorithm is "a.x1b\[31mb": expected a word'),
     ],
 )

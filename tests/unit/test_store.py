@@ -11,14 +11,16 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 from cells_in_store import done, planned, scores
-from old_stores import FORMAT_4, FORMAT_5
+from old_stores import FORMAT_4, FORMAT_5, FORMAT_6
 
+from harness.accuracy.picture_detections import Detection, PictureDetections
 from harness.boards.sensors.cool_down import Cooling
 from harness.boards.sensors.cool_down import Outcome as Cooled
 from harness.boards.sensors.governor import HeldGovernor
@@ -40,6 +42,22 @@ LAYER = LayerResult(
     conversion_ns=2,
     bytes=7,
 )
+DIVIDED = replace(
+    LAYER,
+    predicted_ns=10,
+    predicted_compute_ns=1,
+    predicted_activation_ns=2,
+    predicted_conversion_ns=3,
+    predicted_memory_ns=4,
+)
+PICTURES = [
+    PictureDetections(
+        path="/data/one.png",
+        sha256="ab",
+        found=[Detection(name='a "<b>"', confidence=0.9, box=(0.1, 0.2, 0.3, 0.4))],
+    ),
+    PictureDetections(path="/data/\u00fc.png", sha256="cd", found=[]),
+]
 DONE = done(fps=2.5, samples_ns=[5, 3, 4], layers=[LAYER])
 FAILED = CellOutcome(status="failed", error="because")
 
@@ -112,6 +130,14 @@ def test_a_result_is_kept_with_all_that_belongs_to_it(store: Store) -> None:
     assert store.samples_ns("k") == [5, 3, 4]
     assert store.layers("k") == [LAYER]
     assert store.claim("cells", "k", run) is Claim.SETTLED
+
+
+def test_the_detections_of_an_evaluation_are_kept_until_it_is_replaced(store: Store) -> None:
+    run = begin(store)
+    store.complete_evaluation(run, "e", "accuracy", replace(scores(map50=0.5), detections=PICTURES))
+    assert (store.evaluation("e"), store.detections("e")) == (scores(map50=0.5), PICTURES)
+    store.complete_evaluation(run, "e", "accuracy", FAILED)
+    assert store.detections("e") == []
 
 
 def test_a_new_result_replaces_the_old_one_whole(store: Store) -> None:
@@ -332,6 +358,17 @@ def test_results_of_format_5_have_the_keys_of_today(tmp_path: Path) -> None:
         )
         assert (store.samples_ns("k"), store.layers("k")) == ([5, 3, 4], [LAYER])
         assert store.planned(1) == [planned("k", "e", policy="int8")]
+
+
+def test_results_of_format_6_have_no_parts_of_times_and_no_detections(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        database.executescript(FORMAT_6)
+    with Store(tmp_path) as store:
+        assert store.cell("k") == done(fps=2.5)
+        assert store.layers("k") == [replace(LAYER, predicted_ns=9)]
+        assert (store.evaluation("e"), store.detections("e")) == (scores(map50=0.5), [])
+        store.complete_cell(begin(store), "k", replace(DONE, layers=[DIVIDED]))
+        assert store.layers("k") == [DIVIDED]
 
 
 def test_results_of_format_4_are_kept(tmp_path: Path) -> None:
