@@ -63,18 +63,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="keep finished evaluations in this folder, from which a run resumes (default: the cache)",
     )
     add_scheduler(parser)
+    parser.add_argument(
+        "--format", choices=("table", "html"), help="output format (default: table); not with --json"
+    )
     add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
 
+    if arguments.json and arguments.format is not None:
+        raise ConfigurationError(
+            f"--json and --format {arguments.format} exclude each other", hint="Leave one of them out."
+        )
     if arguments.calibration and "int8" not in arguments.precision:
         raise ConfigurationError("--calibration has no effect without int8", hint="Leave it out.")
     with model_files(arguments), with_policy(arguments, None, ranges=False) as cfg:
         document = _measure(arguments, cfg)
     if arguments.json:
         console.emit_json(document)
+    elif arguments.format == "html":
+        from harness.report.sensitivity_page import sensitivity_page
+
+        print(sensitivity_page(document, (arguments.model or arguments.cfg).stem), end="")
     else:
         from harness.report.sensitivity import show
 

@@ -1,85 +1,114 @@
-"""The tables of `harness sensitivity`."""
+"""The tables of `harness sensitivity`, for terminals and pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich import box
-from rich.bar import Bar
-from rich.table import Table
-
-from harness import console
 from harness.report.columns import NAMES_OF_METRICS
+from harness.report.table import NOTHING
 
 _BAR = 20  # columns
+_LAYER = [("layer", True), ("name", False), ("kind", False), ("in", False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitivityTable:
+    """A table of the command; `headings` with whether the cells below are numbers."""
+
+    title: str
+    headings: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
+    bars: Sequence[float] = ()  # of the rows: the lost similarity, a fraction
+
+
+def sensitivity_tables(document: Mapping[str, Any]) -> list[SensitivityTable]:
+    """The tables of the JSON document: all layers, one layer at a time, and the path if there is one."""
+    metric = metric_of(document)
+    low, high, layers, path = (document[key] for key in ("low", "high", "layers", "path"))
+    tables = [
+        SensitivityTable(
+            title="All layers",
+            headings=[("in", False), *_figure_headings(metric, whole=True)],
+            rows=[[row["precision"], *_figures(row, metric, whole=True)] for row in document["uniform"]],
+        ),
+        SensitivityTable(
+            title="One layer, the others fp32",
+            headings=[
+                *_LAYER,
+                *_figure_headings(metric),
+                ("ms", True),
+                (f"gain in {high},\nothers {low}", True),
+            ],
+            rows=[[*_layer(row), *_figures(row, metric), *_time_and_gain(row)] for row in layers],
+            bars=[1 - row["similarity"] for row in layers],
+        ),
+    ]
+    if path:
+        tables.append(
+            SensitivityTable(
+                title=f"All layers in {low}, raised to {high} one after another",
+                headings=[("step", True), *_LAYER, *_figure_headings(metric)],
+                rows=[
+                    [str(step), *_layer(row), *_figures(row, metric)]
+                    for step, row in enumerate(path, start=1)
+                ],
+            )
+        )
+    return tables
+
+
+def pictures_of(document: Mapping[str, Any]) -> str:
+    """What was evaluated."""
+    return f"{document['images']} images, {document['resize']}"
+
+
+def metric_of(document: Mapping[str, Any]) -> str:
+    """The name of the accuracy; "" without labels."""
+    return NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
 
 
 def show(document: Mapping[str, Any]) -> None:
     """Prints the JSON document of the command as tables."""
+    from harness import console
+
     output = console.stdout()
-    metric = NAMES_OF_METRICS.get(document["accuracy_metric"] or "", "")
-    output.print(f"{document['images']} images, {document['resize']}", soft_wrap=True)
-    output.print(_uniform(document["uniform"], metric))
-    output.print(_layers(document, metric))
-    if document["path"]:
-        output.print(_path(document, metric))
+    output.print(pictures_of(document), soft_wrap=True)
+    for table in sensitivity_tables(document):
+        output.print(_printed(table))
 
 
-def _uniform(rows: Sequence[Mapping[str, Any]], metric: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title="All layers", title_justify="left")
-    table.add_column("in")
-    _add_figures(table, metric, whole=True)
-    for row in rows:
-        table.add_row(row["precision"], *_figures(row, metric, whole=True))
-    return table
+def _printed(table: SensitivityTable) -> Any:
+    """As rich prints it, the bars behind the columns of the layer."""
+    from rich import box
+    from rich.bar import Bar
+    from rich.table import Table
+
+    from harness import console
+
+    shown = Table(box=box.SIMPLE_HEAD, title=table.title, title_justify="left")
+    headings: list[tuple[str, bool]] = list(table.headings)
+    if table.bars:
+        headings.insert(len(_LAYER), ("lost similarity", False))
+    for heading, number in headings:
+        shown.add_column(heading, justify="right" if number else "left")
+    largest = max(table.bars, default=0.0) or 1.0
+    for place, row in enumerate(table.rows):
+        cells: list[Any] = [console.text(cell) for cell in row]
+        if table.bars:
+            cells.insert(len(_LAYER), Bar(size=largest, begin=0, end=table.bars[place], width=_BAR))
+        shown.add_row(*cells)
+    return shown
 
 
-def _layers(document: Mapping[str, Any], metric: str) -> Table:
-    low, high, rows = document["low"], document["high"], document["layers"]
-    table = Table(box=box.SIMPLE_HEAD, title="One layer, the others fp32", title_justify="left")
-    _add_layer(table)
-    table.add_column("lost similarity")
-    _add_figures(table, metric)
-    table.add_column("ms", justify="right")
-    table.add_column(f"gain in {high},\nothers {low}", justify="right")
-    largest = max(1 - row["similarity"] for row in rows) or 1.0
-    for row in rows:
-        table.add_row(
-            *_layer(row),
-            Bar(size=largest, begin=0, end=1 - row["similarity"], width=_BAR),
-            *_figures(row, metric),
-            "-" if row["ms"] is None else f"{row['ms']:.3f}",
-            "" if row["gain"] is None else f"{100 * row['gain']:+.2f}",
-        )
-    return table
+def _layer(row: Mapping[str, Any]) -> list[str]:
+    return [str(row["index"]), row["name"], row["kind"], row["precision"]]
 
 
-def _path(document: Mapping[str, Any], metric: str) -> Table:
-    title = f"All layers in {document['low']}, raised to {document['high']} one after another"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    table.add_column("step", justify="right")
-    _add_layer(table)
-    _add_figures(table, metric)
-    for step, row in enumerate(document["path"], start=1):
-        table.add_row(str(step), *_layer(row), *_figures(row, metric))
-    return table
-
-
-def _add_layer(table: Table) -> None:
-    table.add_column("layer", justify="right")
-    for heading in ("name", "kind", "in"):
-        table.add_column(heading)
-
-
-def _layer(row: Mapping[str, Any]) -> list[Any]:
-    return [str(row["index"]), console.text(row["name"]), row["kind"], row["precision"]]
-
-
-def _add_figures(table: Table, metric: str, *, whole: bool = False) -> None:
+def _figure_headings(metric: str, *, whole: bool = False) -> list[tuple[str, bool]]:
     headings = ["similarity %", "agreement %", "SQNR dB", *([f"{metric} %"] if metric and whole else [])]
-    for heading in [*headings, *([f"Δ {metric}"] if metric else [])]:
-        table.add_column(heading, justify="right")
+    return [(heading, True) for heading in [*headings, *([f"Δ {metric}"] if metric else [])]]
 
 
 def _figures(row: Mapping[str, Any], metric: str, *, whole: bool = False) -> list[str]:
@@ -88,3 +117,10 @@ def _figures(row: Mapping[str, Any], metric: str, *, whole: bool = False) -> lis
     change = [f"{100 * row['accuracy_change']:+.2f}"] if metric else []
     shares = [f"{100 * row[key]:.2f}" for key in ("similarity", "agreement")]
     return [*shares, noise, *accuracy, *change]
+
+
+def _time_and_gain(row: Mapping[str, Any]) -> list[str]:
+    return [
+        NOTHING if row["ms"] is None else f"{row['ms']:.3f}",
+        "" if row["gain"] is None else f"{100 * row['gain']:+.2f}",
+    ]

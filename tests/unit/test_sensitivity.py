@@ -129,6 +129,15 @@ def test_the_tables_of_the_command(words: list[str], capsys: pytest.CaptureFixtu
     assert "lost similarity" in shown
 
 
+def test_the_page_of_the_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*words, "--format", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert '<td class="text">layer1</td>' in page
+    assert cli.main([*words, "--format", "html", "--json"]) == 2
+    assert "--json and --format html exclude each other" in capsys.readouterr().out
+
+
 def test_ranges_are_recorded_once_on_other_pictures(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
