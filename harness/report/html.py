@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from harness.report.box_figure import STYLE as BOXES_STYLE
+from harness.report.box_figure import box_figure
 from harness.report.charts.chart import charts_available
 from harness.report.charts.figure import figure
 from harness.report.charts.section import comparisons, details, fronts, steps
@@ -25,6 +27,9 @@ def html(report: Report) -> str:
     )
     if draws and (charts := comparisons(report.rows)):
         sections += f"<section><h2>Boards and runtimes</h2>\n{''.join(map(figure, charts))}</section>"
+    if report.box_losses:
+        figures = "".join(box_figure(loss, number) for number, loss in enumerate(report.box_losses))
+        sections += f"<section><h2>Boxes under fp32 and under a policy</h2>\n{figures}</section>"
     return page(
         report.sweep,
         "\n".join(map(_verdict, verdicts(report)))
@@ -32,6 +37,7 @@ def html(report: Report) -> str:
         + sections
         + _facts("Machine", report.environment)
         + _facts("Input files (SHA-256)", report.artifacts),
+        style=BOXES_STYLE if report.box_losses else "",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness import console
+from harness.prediction.parts import PARTS, LayerParts
 from harness.report.table import Column, Table, figure
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ def print_report_layers(report: Report) -> None:
 def nanoseconds(row: Row, layer: LayerResult) -> int | None:
     """The predicted time of a layer of an emulated cell, and the measured one of another."""
     return layer.predicted_ns if row.emulated else layer.ns
+
+
+def predicted_parts(layer: LayerResult) -> LayerParts | None:
+    """What a layer's predicted time is spent on; None: unknown, or without multiply-adds."""
+    found = {part: getattr(layer, f"predicted_{part}_ns") for part in PARTS}
+    if any(nanoseconds is None for nanoseconds in found.values()):
+        return None
+    return LayerParts(**{part: nanoseconds / 1e6 for part, nanoseconds in found.items()})
 
 
 def _time(row: Row, layer: LayerResult) -> LayerTime:

@@ -58,14 +58,15 @@ figcaption, summary { color: #555; font-size: 90%; max-width: 60rem; }
 NO_CHARTS = "<p class=\"notes\">For charts, install the extra: pip install 'harness[report]'</p>\n"
 
 
-def page(title: str, body: str) -> str:
-    """A page with this title and this HTML below it. The code that draws charts is in it if there is one."""
+def page(title: str, body: str, *, style: str = "") -> str:
+    """A page with this title and this HTML below it, and `style` beside the style of all pages. The code that
+    draws charts is in it if there is one."""
     shown = text(title)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body><main>\n<h1>{shown}</h1>\n{body}</main>\n"
+        f"<style>{_STYLE}{style}</style></head>\n<body><main>\n<h1>{shown}</h1>\n{body}</main>\n"
         + (f"<script>{script()}</script>\n" if START in body else "")
         + "</body></html>\n"
     )

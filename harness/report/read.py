@@ -12,6 +12,7 @@ from harness.measure.intervals import mean_time, percentile_intervals, speed_int
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome
 from harness.measure.statistics import drift, outliers
 from harness.report.backends import fallback_of
+from harness.report.box_losses import box_losses
 from harness.report.comparison import compared_with_fp32, speed_of
 from harness.report.details import detailed
 from harness.report.limits import UNLIMITED, Limits
@@ -36,7 +37,7 @@ def read_report(
     limits: Limits = UNLIMITED,
 ) -> Report:
     """Reads the rows of a run and marks the Pareto-optimal ones. `layers`: with all layers; `details`: some
-    rows with their details, for charts. `limits` are for the verdicts."""
+    rows with their details, and the boxes that detectors lose, for a page. `limits` are for the verdicts."""
     evaluation = cache(store.evaluation)  # cells share them
     cells = store.planned(run)
     rows = [_row(store, planned, evaluation, layers) for planned in cells]
@@ -53,7 +54,7 @@ def read_report(
     ]
     for index in detailed(rows) if details else ():
         rows[index] = replace(rows[index], details=_details(store, cells[index].key, rows[index]))
-    return Report(
+    report = Report(
         sweep=sweep,
         folder=store.folder,
         environment=store.environment(run),
@@ -62,6 +63,7 @@ def read_report(
         sweep_file=sweep_file,
         artifacts=store.artifacts(run),
     )
+    return replace(report, box_losses=box_losses(store, cells, report)) if details else report
 
 
 def _compared(rows: Sequence[Row]) -> list[Row]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from harness.accuracy.picture_detections import ComparedDetections
 from harness.measure.intervals import MeanTime
 from harness.measure.result import CellResult, Status
 from harness.measure.spec import CellSpec
@@ -87,6 +88,26 @@ class Row(CellResult, CellSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BoxLoss:
+    """What a detector loses under a policy against fp32, and the picture where it loses most."""
+
+    model: str
+    policy: str
+    runtime: str
+    recommended_on: Sequence[
+        str
+    ]  # boards whose verdict recommends it; others have it at the front's fast end
+    pictures: int
+    kept: int  # boxes of all pictures, like the next ones
+    lost: int
+    new: int
+    worst: ComparedDetections | None = None  # None: no box is lost or new
+    jpeg: bytes = b""  # of its picture, smaller; empty: `jpeg_unavailable_reason` says why
+    jpeg_unavailable_reason: str = ""
+    size: tuple[int, int] = (0, 0)  # of the JPEG: width and height
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """All rows of a run, and facts about the run and the machine."""
 
@@ -97,6 +118,7 @@ class Report:
     limits: Limits = UNLIMITED
     sweep_file: str = ""
     artifacts: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of the input files, by their names
+    box_losses: Sequence[BoxLoss] = ()  # only for pages
 
     @property
     def failed(self) -> list[Row]:

@@ -11,6 +11,7 @@ has what it needs. Exit status 1 if a page is larger, or written or drawn more s
 
 from __future__ import annotations
 
+import io
 import math
 import statistics
 import sys
@@ -26,14 +27,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 import figures
 import numpy as np
 from page_browser import DRAWN, chromium, view, wait_until
+from PIL import Image
 from report_rows import emulated, report, row
 
+from harness.accuracy.picture_detections import Detection, PictureDetections, compare_pictures
 from harness.measure.intervals import mean_time, speed_interval
+from harness.report.box_losses import MOST
 from harness.report.comparison import compared_with_fp32
 from harness.report.details import detailed
 from harness.report.html import html
 from harness.report.pareto import pareto_optimal
-from harness.report.result import Details, Report, Row
+from harness.report.result import BoxLoss, Details, Report, Row
 from harness.runtimes.base import LayerResult
 
 BOARDS = {"pi4": False, "jetson-nano": False, "pi5": True, "pi3": True}  # whether they are emulated
@@ -74,7 +78,43 @@ def cells(models: int, count: int) -> Report:
     rows = [replace(each, pareto_optimal=index in optimal) for index, each in enumerate(rows)]
     for index in detailed(rows):
         rows[index] = _detailed(generator, rows[index])
-    return report(*rows)
+    losses = [_loss(generator, f"model-{number}") for number in range(MOST)]
+    return replace(report(*rows), box_losses=losses)
+
+
+def _loss(generator: np.random.Generator, model: str) -> BoxLoss:
+    """As large as one can be: most boxes are lost, and the picture is noise."""
+    sides = [
+        PictureDetections(
+            path=f"/data/{model}.jpg",
+            sha256="",
+            found=[
+                Detection(
+                    name="traffic light", confidence=0.5, box=tuple(generator.uniform(0, 0.5, 4).tolist())
+                )
+                for _ in range(100)
+            ],
+        )
+        for _ in range(2)
+    ]
+    (worst,) = compare_pictures(sides[:1], sides[1:])
+    encoded = io.BytesIO()
+    Image.fromarray(generator.integers(0, 256, (180, 240, 3), np.uint8)).save(
+        encoded, format="JPEG", quality=70
+    )
+    return BoxLoss(
+        model=model,
+        policy="mixed-1",
+        runtime="engine",
+        recommended_on=list(BOARDS),
+        pictures=1,
+        kept=worst.kept,
+        lost=worst.lost,
+        new=worst.new,
+        worst=worst,
+        jpeg=encoded.getvalue(),
+        size=(240, 180),
+    )
 
 
 def _cell(generator: np.random.Generator, model: str, target: str, is_emulated: bool, number: int) -> Row:
@@ -109,9 +149,14 @@ def _detailed(generator: np.random.Generator, each: Row) -> Row:
             ns=int(generator.integers(10_000, 1_000_000)),
             conversion_ns=1000 * (index % 2),
             bytes=1,
-            predicted_ns=int(generator.integers(10_000, 1_000_000)),
+            predicted_ns=sum(parts),
+            predicted_compute_ns=parts[0],
+            predicted_activation_ns=parts[1],
+            predicted_conversion_ns=parts[2],
+            predicted_memory_ns=parts[3],
         )
         for index in range(LAYERS)
+        for parts in [generator.integers(10_000, 250_000, 4).tolist()]
     ]
     rounds = [] if each.emulated else generator.integers(5_000_000, 9_000_000, (ROUNDS, SAMPLES)).tolist()
     return replace(each, details=Details(layers=layers, rounds=rounds))

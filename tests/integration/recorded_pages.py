@@ -23,7 +23,7 @@ from report_page import cells
 
 from harness.report.html import html
 from harness.report.read import read_report
-from harness.report.result import Report, Row
+from harness.report.result import BoxLoss, Report, Row
 from harness.report.search_page import search_page
 from harness.store.read_only import stored_results
 
@@ -53,7 +53,14 @@ def record(name: str, folder: Path) -> None:
     rows = [_small(row, name) for row in report.rows]
     sweep = f"cfg/sweeps/{name}.yaml"
     artifacts = {"/".join(Path(path).parts[-2:]): digest for path, digest in report.artifacts.items()}
-    report = replace(report, rows=rows, artifacts=artifacts, folder=Path("results") / name, sweep_file=sweep)
+    report = replace(
+        report,
+        rows=rows,
+        artifacts=artifacts,
+        folder=Path("results") / name,
+        sweep_file=sweep,
+        box_losses=[_of_named_pictures(loss) for loss in report.box_losses],
+    )
     content = msgspec.json.encode(report, enc_hook=str)
     PAGES.mkdir(exist_ok=True)
     shown = content.replace(f"{folder.resolve()}/".encode(), f"results/{name}/".encode())
@@ -66,6 +73,16 @@ def _small(row: Row, name: str) -> Row:
     command = f"{before}{matrix}cfg/sweeps/{name}.yaml" if matrix else row.rerun_command
     details = row.details and replace(row.details, rounds=[_thinned(each) for each in row.details.rounds])
     return replace(row, mean_time=None, resampled=None, rerun_command=command, details=details)
+
+
+def _of_named_pictures(loss: BoxLoss) -> BoxLoss:
+    """Without the pictures' folder on the machine that recorded it."""
+    if loss.worst is None:
+        return loss
+    found, reference = (
+        replace(picture, path=Path(picture.path).name) for picture in (loss.worst.found, loss.worst.reference)
+    )
+    return replace(loss, worst=replace(loss.worst, found=found, reference=reference))
 
 
 def _thinned(samples: Any) -> list[int]:

@@ -1,13 +1,15 @@
-"""Pages of reports and searches in a browser: charts, tooltips, keyboard, accessibility, no request."""
+"""Pages of reports and sensitivities in a browser: charts, tooltips, keyboard, accessibility, no request."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from found_search import found_search
+from found_sensitivity import found_sensitivity
 from page_browser import (
     DRAWN,
     SCHEMES,
@@ -19,20 +21,23 @@ from page_browser import (
     view,
     wait_until,
 )
+from PIL import Image
 from report_rows import emulated, report, row
 
+from harness.accuracy.picture_detections import Detection, PictureDetections, compare_pictures
 from harness.measure.result import TimePoint
 from harness.report.comparison import compared_with_fp32
 from harness.report.html import html
-from harness.report.result import Details, Report, Row
-from harness.report.search_page import search_page
+from harness.report.result import BoxLoss, Details, Report, Row
+from harness.report.sensitivity_page import sensitivity_page
 from harness.runtimes.base import LayerResult
 
 _POINTS = [TimePoint(seconds=30.0 * n, fps=20.0 - n, celsius=50.0 + n, clock=1.0) for n in range(1, 9)]
 _HOSTILE = "mixed</script><img src=x onerror=alert(1)>"
-# The report: fronts, maps and layers of both boards; latency, three figures over time, and a comparison.
-# The search: agreement, accuracy, and the layers of the best policy.
-CHARTS = {"report": 12, "search": 3}
+# The report: fronts, maps and layers of both boards, of the emulated one a drawing for each cell; latency,
+# three figures over time, and a comparison.
+# The sensitivities: bars of the layers, and the path. test_recorded_pages.py has the page of a search.
+CHARTS = {"report": 13, "sensitivity": 2}
 _IDLE = f"const done = arguments[0]; requestIdleCallback(() => setTimeout(() => done({DRAWN}), 300))"
 
 
@@ -50,6 +55,10 @@ def page() -> Report:
             conversion_ns=100_000 * (index % 2),
             bytes=1,
             predicted_ns=2_000_000,
+            predicted_compute_ns=1_000_000 + 100_000 * index,
+            predicted_activation_ns=200_000,
+            predicted_conversion_ns=300_000,
+            predicted_memory_ns=500_000 - 100_000 * index,
         )
         for index in range(6)
     ]
@@ -63,7 +72,35 @@ def page() -> Report:
         rows.append(
             emulated(policy, predicted_ms=1e3 / fps, predicted_fps=fps, details=emulated_details, **known)
         )
-    return report(*compared_with_fp32(rows))
+    return replace(report(*compared_with_fp32(rows)), box_losses=_losses())
+
+
+def _losses() -> list[BoxLoss]:
+    """Of two policies, one with a picture and one whose picture is gone."""
+    cat, other, dog = (0.1, 0.2, 0.5, 0.6), (0.3, 0.05, 0.65, 0.4), (0.9, 0.9, 0.3, 0.3)
+    fp32, policy = (
+        PictureDetections(
+            path=f"/{_HOSTILE}.png",
+            sha256="ab",
+            found=[Detection(name=name, confidence=0.7, box=box) for name, box in found.items()],
+        )
+        for found in ({"cat": cat, _HOSTILE: other, "dog": dog}, {"cat": cat, "bird": other, "dog": dog})
+    )
+    encoded = io.BytesIO()
+    Image.linear_gradient("L").save(encoded, format="JPEG")
+    gone = BoxLoss(
+        model=_HOSTILE,
+        policy=_HOSTILE,
+        runtime=_HOSTILE,
+        recommended_on=[_HOSTILE],
+        pictures=1,
+        kept=2,
+        lost=1,
+        new=1,
+        worst=compare_pictures([policy], [fp32])[0],
+        jpeg_unavailable_reason=_HOSTILE,
+    )
+    return [replace(gone, jpeg=encoded.getvalue(), size=(256, 256)), gone]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +108,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     folder = tmp_path_factory.mktemp("page")
-    pages = {"report": html(page()), "search": search_page(found_search(_HOSTILE), _HOSTILE)}
+    pages = {"report": html(page()), "sensitivity": sensitivity_page(found_sensitivity(_HOSTILE), _HOSTILE)}
     for kind, content in pages.items():
         (folder / f"{kind}.html").write_text(content, encoding="utf-8")
     return {kind: folder / f"{kind}.html" for kind in pages}
@@ -114,8 +151,9 @@ def test_charts_out_of_view_are_drawn_when_they_are_reached_or_printed(browser: 
     # Twice: once for charts that are being drawn, once for an idle page.
     counts = [browser.execute_async_script(_IDLE) for _ in range(2)]
     assert 0 < counts[0] == counts[1] < CHARTS["report"]
-    browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
-    wait_until(browser, "document.querySelector('section:last-of-type .drawing:last-of-type svg.marks')")
+    last = "[...document.querySelectorAll('.drawing')].at(-1)"
+    browser.execute_script(f"{last}.scrollIntoView()")
+    wait_until(browser, f"{last}.querySelector('svg.marks')")
     assert browser.execute_script(f"return {DRAWN}") < CHARTS["report"]
     browser.execute_script(f"addEventListener('afterprint', () => window.printed = {DRAWN})")
     browser.execute_cdp_cmd("Page.printToPDF", {})

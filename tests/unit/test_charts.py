@@ -19,6 +19,7 @@ from harness.report.charts.section import comparisons, details, fronts, steps
 from harness.report.details import detailed
 from harness.report.html import html
 from harness.report.result import Details, Report
+from harness.report.table import NOTHING
 from harness.runtimes.base import LayerResult
 from harness.text import one_paragraph
 
@@ -123,6 +124,39 @@ def test_layers_are_as_wide_as_their_measured_or_predicted_time() -> None:
         assert ("predicted" in charts[0].caption.lower()) == cell.emulated
     (latency,) = [each for each in details([row(details=shown)]) if "round by round" in each.caption]
     assert latency.rows == [["fp32", "1", "1.10", "1.50", "2.00", "2.50", "2.90", "3"]]
+
+
+@pytest.mark.usefixtures("_drawing")
+def test_the_layers_of_predictions_are_drawn_with_what_bounds_them() -> None:
+    parts = {
+        "predicted_compute_ns": 3_000_000,
+        "predicted_activation_ns": 1_000_000,
+        "predicted_conversion_ns": 0,
+        "predicted_memory_ns": 500_000,
+    }
+    pooling = layer(1, ns=1, predicted_ns=250_000, type="maxpool")
+    shown = Details(layers=[layer(0, ns=1, predicted_ns=4_500_000, **parts), pooling], rounds=[])
+    policies = {"fp32": 20.0, "int8": 30.0}
+    chart = details([emulated(each, predicted_fps=fps, details=shown) for each, fps in policies.items()])[1]
+    assert [each["title"] for each in chart.specifications] == ["fp32", "int8"]
+    assert "The largest part bounds the layer." in chart.caption
+    first, second = chart.specifications[0]["datasets"]["values"]
+    assert (first["bound"], first["compute"], first["conversion"]) == ("compute", 3.0, 0.0)
+    assert (second["undivided"], "bound" in second) == (0.25, False)
+    assert chart.headings == ["layer", "type", "fp32: ms", "fp32: bound", "int8: ms", "int8: bound"]
+    assert chart.rows == [
+        ["0", "convolutional", *["4.50 int8", "compute, 67 %"] * 2],
+        ["1", "maxpool", *["0.25 int8", NOTHING] * 2],
+    ]
+    # Neither measured layers nor older predictions have parts.
+    older = replace(shown, layers=[replace(pooling, index=0), pooling])
+    for cells in (
+        [row(each, fps=fps, details=shown) for each, fps in policies.items()],
+        [emulated(each, predicted_fps=fps, details=older) for each, fps in policies.items()],
+    ):
+        (drawing,) = (chart := details(cells)[1]).specifications
+        assert "transform" not in drawing
+        assert "bound" not in f"{chart.caption} {chart.headings}"
 
 
 def layer(index: int, **more: Any) -> LayerResult:

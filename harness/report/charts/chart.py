@@ -60,11 +60,12 @@ def precision_colour(title: str, field: str = "precision") -> Any:
     return alt.Color(f"{field}:N", scale=scale, title=title)
 
 
-def series_colour(field: str, title: str) -> Any:
-    """Colours of things other than precisions, in the order of the data."""
+def series_colour(field: str, title: str, series: Sequence[str] = ()) -> Any:
+    """Colours of things other than precisions, in the order of the data or of all `series`."""
     import altair as alt
 
-    return alt.Color(f"{field}:N", scale=alt.Scale(range=_SERIES), title=title, sort=None)
+    scale = alt.Scale(domain=list(series), range=_SERIES) if series else alt.Scale(range=_SERIES)
+    return alt.Color(f"{field}:N", scale=scale, title=title, sort=None)
 
 
 def left_out(known: Sequence[Row], rows: Sequence[Row]) -> str:

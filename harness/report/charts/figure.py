@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from harness.report.charts.chart import Chart
@@ -19,7 +19,8 @@ def figure(chart: Chart) -> str:
     drawings = "".join(
         f'{START}{_json(each)}</script><div class="drawing"{_space(each)}></div>\n' for each in described
     )
-    return f"<figure><figcaption>{caption}</figcaption>\n{drawings}{_table(chart)}</figure>\n"
+    table = data_table(chart.headings, chart.rows)
+    return f"<figure><figcaption>{caption}</figcaption>\n{drawings}{table}</figure>\n"
 
 
 def _space(specification: Mapping[str, object]) -> str:
@@ -28,13 +29,13 @@ def _space(specification: Mapping[str, object]) -> str:
     return f' style="min-height:{height}px"' if isinstance(height, int) else ""
 
 
-def _table(chart: Chart) -> str:
-    if not chart.rows:
+def data_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table that opens on demand; "" without rows."""
+    if not rows:
         return ""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in chart.headings)
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(one_paragraph(text))}</td>' for text in row)}</tr>\n"
-        for row in chart.rows
+        f"<tr>{''.join(f'<td>{escape(one_paragraph(text))}</td>' for text in row)}</tr>\n" for row in rows
     )
     return (
         '<details><summary>Data</summary><div class="wide" tabindex="0" role="region" aria-label="Data">'

@@ -25,7 +25,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
         least = _THINNEST * max((layer["end"] for layer in layers), default=0.0)
         values += [layer for layer in layers if layer["ms"] >= least]
     time = "predicted ms" if known[0].emulated else "ms"
-    converts = "datum.conversion > 0"
+    converts = "datum.converts > 0"
     chart = (
         alt.Chart()
         .mark_rect(stroke="currentColor", aria=False)
@@ -36,7 +36,7 @@ def precision_map(rows: Sequence[Row]) -> Chart | None:
             color=precision_colour("executed in"),
             strokeWidth=alt.condition(converts, alt.value(2), alt.value(0.3)),
             tooltip=layer_tooltip(
-                time, alt.Tooltip("conversion:Q", title="of which conversion, %", format=".0f")
+                time, alt.Tooltip("converts:Q", title="of which conversion, %", format=".0f")
             ),
         )
     )
