@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.commands.model_contents import model_contents
 from harness.commands.model_options import (
     add_dataset,
     add_engine,
@@ -100,7 +101,13 @@ def run(arguments: argparse.Namespace) -> int:
                 options=engine_options(arguments),
             ),
         )
-        files = write_together(arguments.out, _contents(arguments.cfg, repaired))
+        contents = model_contents(
+            arguments.cfg,
+            text=repaired.cfg,
+            weights=repaired.weights,
+            calibration=repaired.calibration,
+        )
+        files = write_together(arguments.out, contents)
     rows = _rows(repaired, chosen)
     if arguments.json:
         console.emit_json(_document(repaired, rows, files))
@@ -111,22 +118,6 @@ def run(arguments: argparse.Namespace) -> int:
         for file in files:
             print(printable(str(file)))
     return 0
-
-
-def _contents(cfg: Path, repaired: Repaired) -> dict[str, bytes]:
-    """The files by name: with those that stand beside the cfg and describe it."""
-    from harness.accuracy.calibrate import calibration_text
-
-    beside = {
-        path.name: path.read_bytes()
-        for path in (cfg.with_suffix(".import.json"), cfg.with_suffix(".names"))
-        if path.is_file()
-    }
-    return beside | {
-        f"{cfg.stem}.weights": repaired.weights,
-        f"{cfg.stem}.calibration.json": calibration_text(repaired.calibration).encode(),
-        cfg.name: repaired.cfg.encode("latin-1"),
-    }
 
 
 def _rows(repaired: Repaired, chosen: set[str]) -> list[dict[str, Any]]:
