@@ -34,6 +34,7 @@ COMMANDS = {
     "search": "find the fastest precisions that lose no more than allowed",
     "advise": "say which precision and runtime meet your limits",
     "repair": "rewrite weights and ranges for the accuracy of int8",
+    "finetune": "train weights and ranges further for the accuracy of int8",
     "models": "list and fetch models",
     "targets": "list the targets",
     "boards": "list the boards",

@@ -65,6 +65,9 @@ class TensorFormat:
     precision: str = "fp32"
     grid: Grid | None = None  # of int8
     channels: ChannelRanges | None = None  # of int8 that depthwise convolutions alone read
+    recorded: int | None = field(
+        default=None, compare=False
+    )  # the tensor whose range gives grid and channels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +212,8 @@ class _Planner:
     def _int8(self, layer: NetworkLayer, outputs: list[TensorFormat]) -> TensorFormat:
         sink = self.sinks[layer.index]
         if sink is not None:
-            return TensorFormat(precision="int8", grid=outputs[sink].grid)
+            joined = outputs[sink]
+            return TensorFormat(precision="int8", grid=joined.grid, recorded=joined.recorded)
         consumers = self.consumers[layer.index]
         apart = bool(consumers) and all(self._runs_int8(each) and each.channels_apart for each in consumers)
         by_channel = apart and self.rules[layer.index] is not Rule.JOINS
@@ -218,7 +222,7 @@ class _Planner:
     def _calibrated(self, tensor: int, *, by_channel: bool) -> TensorFormat:
         known = self.calibration.tensors[tensor]
         channels = known.channels if by_channel and not known.published else None
-        return TensorFormat(precision="int8", grid=known.grid, channels=channels)
+        return TensorFormat(precision="int8", grid=known.grid, channels=channels, recorded=tensor)
 
     def _format(self, layer: NetworkLayer, output: TensorFormat) -> LayerFormat:
         executed = self.executed[layer.index]

@@ -12,7 +12,7 @@ from harness.errors import ConfigurationError, HarnessError
 from harness.process_group import process_group
 
 _TAIL, _WIDTH = 12, 300  # lines of TensorFlow's log that a failure shows, and characters of each
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",
     "TF_CPP_MIN_LOG_LEVEL": "2",  # errors
@@ -32,7 +32,7 @@ def run_tensorflow(program: Path, *words: str) -> subprocess.CompletedProcess[st
             text=True,
             errors="backslashreplace",
             check=False,
-            env=os.environ | _ENVIRONMENT,
+            env=os.environ | ENVIRONMENT,
             process_group=group,
         )
 

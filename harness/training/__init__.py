@@ -1,0 +1,1 @@
+"""Training with simulated quantisation: TensorFlow computes as the engine does, and learns to lose less."""
