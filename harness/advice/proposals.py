@@ -36,20 +36,24 @@ def proposals(advice: Advice, model: Model | None, target: str) -> list[Proposal
     lossy = advice.too_lossy
     if not lossy:
         return []
-    found = []
     if any(each.row.policy != AS_IS for each in lossy):
         search = ["harness", "search", *_model(model), *_of_search(model), "--target", target]
         repair = ["harness", "repair", *_model(model), "--out", "repaired"]
-        found = [
+        train = ["harness", "finetune", *_model(model), "--policy", "int8", "--out", "trained"]
+        return [
             *_other_quantisers(advice, model, target),
             Proposal(
                 what="mixed precision: find the layers that can stay in int8 or fp16",
                 command=shlex.join([*search, *_limits(advice.limits), "--out", "found"]),
             ),
             Proposal(what="repaired weights: let all layers lose less in int8", command=shlex.join(repair)),
+            Proposal(
+                what="training: if this is not enough, train the weights further with int8 simulated",
+                command=shlex.join(train),
+            ),
         ]
-    train = "training: if this is not enough, train the model further with simulated quantisation in its own "
-    return [*found, Proposal(what=f"{train}framework, and measure the quantised file that it exports")]
+    train_elsewhere = "training: train the model further with simulated quantisation in its own framework"
+    return [Proposal(what=f"{train_elsewhere}, and measure the quantised file that it exports")]
 
 
 def _other_quantisers(advice: Advice, model: Model | None, target: str) -> Iterator[Proposal]:

@@ -312,7 +312,10 @@ def test_a_policy_that_loses_too_much_leads_to_search_repair_and_training() -> N
         "--max-drop 1 --min-agreement 98 --min-fps 50 --out found"
     )
     assert repair.command.startswith("harness repair --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr")
-    assert train.command == ""
+    assert train.command == (
+        "harness finetune --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr --dataset coco --policy int8 "
+        "--out trained"
+    )
     assert proposals(found, None, "pi4")[1].command.startswith(
         "harness search --model MODEL --dataset DATASET"
     )
