@@ -95,7 +95,8 @@ def check_accessible(browser: Any, file: Path, scheme: str, alike: int | None = 
     opened(browser, file, min(WIDTHS), scheme)
     if alike is not None:
         browser.execute_script(
-            "for (const [group, kind] of [['tbody', 'tr'], ['.drawing', '[aria-roledescription]']])"
+            "const parts = { tbody: 'tr', '.drawing': '[aria-roledescription]', '.sides svg': 'g' };"
+            "for (const [group, kind] of Object.entries(parts))"
             "  document.querySelectorAll(group).forEach(each => [...each.querySelectorAll(kind)]"
             f"    .slice({alike}).forEach(one => one.remove()))"
         )
