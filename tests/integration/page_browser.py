@@ -33,6 +33,7 @@ def chromium() -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
     driver.set_script_timeout(_AXE_SECONDS)
+    driver.command_executor.client_config.timeout = _AXE_SECONDS  # which is less than that otherwise
     try:
         yield driver
     finally:
