@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from harness.accuracy.boxes import Detections
 
 Box = tuple[float, float, float, float]  # left, top, width, height; fractions of the picture
+FARTHEST = 10.0  # in a box: outputs of some networks overflow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ def shown_detections(
     paths: Iterable[Path], detections: Iterable[Detections], names: Sequence[str]
 ) -> list[PictureDetections]:
     """What is kept of the detections of these pictures; `names` are those of the classes."""
+    import numpy as np
+
     from harness.accuracy.agreement import CONFIDENCE
     from harness.file_digest import file_digest
 
@@ -66,10 +69,11 @@ def shown_detections(
     for path, every in zip(paths, detections, strict=True):
         some = every.above(CONFIDENCE)
         some = some.best(len(some))
-        rows = zip(some.classes.tolist(), some.confidences.tolist(), some.corners().tolist(), strict=True)
+        corners = np.nan_to_num(some.corners()).clip(-FARTHEST, FARTHEST)
+        rows = zip(some.classes.tolist(), some.confidences.tolist(), corners.tolist(), strict=True)
         found = [
-            Detection(name=names[number], confidence=round(confidence, 4), box=_rounded(corners))
-            for number, confidence, corners in rows
+            Detection(name=names[number], confidence=round(confidence, 4), box=_rounded(box))
+            for number, confidence, box in rows
         ]
         shown.append(PictureDetections(path=str(path.absolute()), sha256=file_digest(path), found=found))
     return shown

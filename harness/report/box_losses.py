@@ -40,8 +40,12 @@ def box_losses(store: StoreReader, cells: Sequence[PlannedCell], report: Report)
         if len(losses) == MOST:
             break
         pictures = [store.detections(key) for key in keys_of_both]
-        if all(pictures):
+        if not all(pictures):
+            continue
+        try:
             losses.append(_loss(row, boards, compare_pictures(*pictures)))
+        except ValueError as wrong:
+            raise store.damaged(f"the detections of {row.model} {row.policy}: {wrong}") from None
     return losses
 
 

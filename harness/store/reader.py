@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self, get_args, get_type_hints
+from typing import Annotated, Any, Self, get_args, get_type_hints
 
 import msgspec
 
-from harness.accuracy.picture_detections import Detection, PictureDetections
+from harness.accuracy.picture_detections import FARTHEST, Detection, PictureDetections
 from harness.database import RetryingConnection
 from harness.errors import ConfigurationError
 from harness.measure.result import CellOutcome, CellResult, EvaluationOutcome, Outcome, Status
@@ -25,7 +25,9 @@ from harness.store.errors import damaged, no_store, store_errors
 from harness.store.records import PlannedCell, StoredRun, Table
 from harness.store.schema import FILE_NAME, UPGRADES, VERSION, missing_columns
 
-_StoredDetection = tuple[str, float, float, float, float, float]  # class, confidence, box
+_Confidence = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Place = Annotated[float, msgspec.Meta(ge=-FARTHEST, le=FARTHEST)]
+_StoredDetection = tuple[str, _Confidence, _Place, _Place, _Place, _Place]  # class, confidence, box
 _KEYS = {"cell": str, "accuracy": str | None}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from harness.accuracy.picture_detections import (
     compare_pictures,
     shown_detections,
 )
+from harness.errors import ConfigurationError
 from harness.file_digest import file_digest
 from harness.report.box_figure import box_figure
 from harness.report.box_losses import MOST
@@ -79,6 +82,39 @@ def test_what_detect_shows_is_kept_the_most_confident_first(tmp_path: Path) -> N
     assert (shown.path, shown.sha256) == (str(path), expected.sha256)
     assert [(each.name, each.confidence) for each in shown.found] == [("dog", 0.7), ("cat", 0.4)]
     assert [each.box for each in shown.found] == [pytest.approx(DOG), pytest.approx(CAT)]
+
+
+def test_boxes_of_outputs_that_overflow_stay_finite(tmp_path: Path) -> None:
+    picture(tmp_path / "one.png")
+    boxes = np.array([[0.5, np.nan, np.inf, 1e30]], np.float32)
+    found = Detections(boxes=boxes, classes=np.array([0]), confidences=np.array([0.9], np.float32))
+    (shown,) = shown_detections([tmp_path / "one.png"], [found], ["dog"])
+    assert shown.found[0].box == (-10, 0, 10, 10)
+
+
+def test_damaged_detections_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.png"
+    evaluations = {"fp32": [picture(path, ("dog", DOG))], "int8": [picture(path)]}
+    read(tmp_path, evaluations)
+    for wrong, said in (
+        ("[[1]]", "the detections in a picture"),
+        ('[["dog",2,0,0,1,1]]', "<= 1"),
+        ("[", "truncated"),
+    ):
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "results" / "results.sqlite")) as database,
+            database,
+        ):
+            database.execute("UPDATE detections SET found = ?", (wrong,))
+        with (
+            Store(tmp_path / "results") as store,
+            pytest.raises(ConfigurationError, match=re.escape(said)) as raised,
+        ):
+            read_report(store, 1, "s", details=True)
+        assert "results.sqlite" in raised.value.message
+    other = [replace(evaluations["int8"][0], sha256="other")]
+    with pytest.raises(ConfigurationError, match="m0 int8: the evaluations are of different pictures"):
+        read(tmp_path, evaluations | {"int8": other})
 
 
 def test_a_box_is_kept_if_its_class_is_found_where_it_was(tmp_path: Path) -> None:
