@@ -6,6 +6,7 @@ import math
 
 from harness.config.layer_shapes import Shape
 from harness.exporting.onnx_operation import Operation
+from harness.exporting.onnx_windows import every
 
 AXES = {"channels": 1, "height": 2, "width": 3}
 
@@ -37,10 +38,11 @@ def _fitted(o: Operation, name: str, shape: Shape) -> str:
     taken = [
         min(-(-size // stride), -(-wide // sample)) for size, wide in zip(shape[1:], out[1:], strict=True)
     ]
-    ends = [channels, *(stride * count for count in taken)]
-    name = o.emit(
-        "Slice", name, o.sizes([0, 0, 0]), o.sizes(ends), o.sizes([1, 2, 3]), o.sizes([1, stride, stride])
-    )
+    ends = (channels, *(stride * count for count in taken))
+    if any(end < size for end, size in zip(ends, shape, strict=True)):
+        name = o.emit("Slice", name, o.sizes([0, 0, 0]), o.sizes(ends), o.sizes([1, 2, 3]))
+    if stride > 1:
+        name = every(o, name, stride, stride)
     if sample > 1:
         name = o.reshape(name, 1, channels, taken[0], 1, taken[1], 1)
         name = o.emit("Pad", name, o.sizes([0] * 9 + [sample - 1, 0, sample - 1]))

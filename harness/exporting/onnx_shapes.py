@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from harness.exporting.onnx_arithmetic import axis_of
+from harness.exporting.onnx_arithmetic import AXES, axis_of
 from harness.exporting.onnx_operation import Operation
+from harness.exporting.onnx_windows import every
 
 
 def route(o: Operation) -> str:
@@ -28,8 +29,11 @@ def slice_(o: Operation) -> str:
     step = o.layer.section.integer("step", 1)
     begin = o.layer.section.integer("begin", 0 if step > 0 else size - 1)
     end = o.layer.section.integer("end", size if step > 0 else -1)
-    # A negative end counts from the back in ONNX.
-    return _part(o, o.inputs[0], axis, begin, end if end >= 0 else -size - 1, step)
+    if step < 2 or axis == AXES["channels"]:
+        # A negative end counts from the back in ONNX.
+        return _part(o, o.inputs[0], axis, begin, end if end >= 0 else -size - 1, step)
+    part = _part(o, o.inputs[0], axis, begin, end)
+    return every(o, part, *(step if axis == AXES[name] else 1 for name in ("height", "width")))
 
 
 def crop(o: Operation) -> str:

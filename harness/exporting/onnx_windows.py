@@ -58,6 +58,11 @@ def pool(o: Operation) -> str:
     return o.emit("MaxPool", x, **window)
 
 
+def every(o: Operation, name: str, rows: int, columns: int) -> str:
+    """Every `rows`-th row and `columns`-th column: maxima of one value. ncnn has no slices with steps."""
+    return o.emit("MaxPool", name, kernel_shape=[1, 1], strides=[rows, columns])
+
+
 def _window(o: Operation, *, dilated: bool) -> dict[str, Any]:
     axes = o.layer.window
     attributes = {
