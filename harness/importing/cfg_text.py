@@ -58,13 +58,14 @@ def calibration_text(model: ImportedModel) -> str | None:
     grids = [(-1, sections.grid(sections.input))]
     grids += [(index, section.grid) for index, section in enumerate(sections.found)]
     for index, grid in grids:
-        if grid is None or not grid.per_tensor:
+        if grid is None or not (grid.per_tensor or grid.axis == 1):
             continue
-        if grid.bits == 8:
+        if grid.per_tensor and grid.bits == 8:
             tensors.append({"layer": index, "scale": grid.scales[0], "zero_point": grid.zero_points[0]})
-        else:
-            low, high = grid.bounds()
-            tensors.append({"layer": index, "min": low, "max": high})
+            continue
+        low, high = grid.bounds()
+        channels = {} if grid.per_tensor else {"channel_min": low, "channel_max": high}
+        tensors.append({"layer": index, "min": min(low), "max": max(high), **channels})
     for index, section in enumerate(sections.found):
         if section.weight_scales:
             weights.append({"layer": index, "scales": list(section.weight_scales)})

@@ -59,11 +59,11 @@ def _shaped(
     return np.array(numbers, np.float64).reshape(sizes if len(numbers) > 1 else [1] * len(sizes))
 
 
-def _on_grid(o: Operator, name: str, scale: int, zero: int) -> list[str]:
+def _on_grid(o: Operator, name: str, scale: int, zero: int, axis: int = 0) -> list[str]:
     """The output, on the grid that two inputs describe."""
     found = o.builder.emit("Identity", name)
     if o.builder.graph.value(found) is None:
-        o.builder.graph.annotate(found, _grid(o, scale, zero, "uint8"))
+        o.builder.graph.annotate(found, _grid(o, scale, zero, "uint8", axis))
     return [found]
 
 
@@ -71,7 +71,7 @@ def _quantize(o: Operator) -> list[str]:
     value = o.builder.graph.value(o.input(0))
     if value is not None:
         return [_quantised_constant(o, value)]
-    return _on_grid(o, o.input(0), 1, 2)
+    return _on_grid(o, o.input(0), 1, 2, _axis(o))
 
 
 def _quantised_constant(o: Operator, value: Array) -> str:
@@ -93,9 +93,13 @@ def _quantised_constant(o: Operator, value: Array) -> str:
 
 
 def _dequantize(o: Operator) -> list[str]:
+    return [dequantised(o, 0, 1, 2, _axis(o))]
+
+
+def _axis(o: Operator) -> int:
+    """Along which the scales lie, if there are several."""
     rank = o.rank()
-    axis = o.builder.axis(o.integer("axis", 1), rank) if rank > 1 else 0
-    return [dequantised(o, 0, 1, 2, axis)]
+    return o.builder.axis(o.integer("axis", 1), rank) if rank > 1 else 0
 
 
 def _bias(o: Operator, number: int, *scales: int) -> list[str]:

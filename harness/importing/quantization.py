@@ -22,8 +22,10 @@ class Quantization:
     def per_tensor(self) -> bool:
         return len(self.scales) == 1
 
-    def bounds(self) -> tuple[float, float]:
-        """The least and the largest real number of a grid with one scale."""
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """The least and the largest real number for each scale."""
         half = 1 << (self.bits - 1)
-        scale, zero = self.scales[0], self.zero_points[0]
-        return scale * (-half - zero), scale * (half - 1 - zero)
+        pairs = list(zip(self.scales, self.zero_points, strict=True))
+        return [scale * (-half - zero) for scale, zero in pairs], [
+            scale * (half - 1 - zero) for scale, zero in pairs
+        ]

@@ -54,7 +54,7 @@ def clip_by_grids(graph: Graph) -> None:
         grid = graph.quantization(node.output)
         if node.op not in _CLIPPED or grid is None or not grid.per_tensor or "activation" in node.attributes:
             continue
-        low, high = grid.bounds()
+        (low,), (high,) = grid.bounds()
         if low != 0 or any(fusable(user) in ("relu", "relu6") for user in graph.users(node.output)):
             continue
         node.attributes["activation"] = "relu6" if math.isclose(high, 6, rel_tol=2e-3) else "relu"
