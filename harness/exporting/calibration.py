@@ -70,10 +70,11 @@ def _layer(entry: Mapping[str, Any], network: Network) -> int:
 
 def _tensor(entry: Mapping[str, Any], network: Network) -> TensorRange:
     if "scale" in entry:
-        grid = Grid(scale=_step(entry["scale"]), zero_point=int(entry["zero_point"]))
-        if not LEAST <= grid.zero_point <= MOST:
-            raise ValueError(f"the zero point {grid.zero_point} is outside {LEAST} to {MOST}")
-        low, high = (grid.scale * (end - grid.zero_point) for end in (LEAST, MOST))
+        zero_point = int(entry["zero_point"])
+        if not LEAST <= zero_point <= MOST:
+            raise ValueError(f"the zero point {zero_point} is outside {LEAST} to {MOST}")
+        grid = Grid(scale=_step(entry["scale"]), zero_point=zero_point)
+        low, high = (grid.scale * (end - zero_point) for end in (LEAST, MOST))
         return TensorRange(low=low, high=high, grid=grid, published=True)
     low, high = _number(entry["min"]), _number(entry["max"])
     ends = [np.asarray(entry.get(key, ()), np.float32) for key in ("channel_min", "channel_max")]

@@ -14,33 +14,36 @@ from harness.exporting.onnx_operation import LARGEST_HALF, TYPES, Operation
 from harness.exporting.onnx_tensors import Tensors
 from harness.exporting.onnx_windows import convolution_attributes
 from harness.exporting.precision_plan import LayerFormat
-from harness.exporting.quantization import quantised_bias, quantised_weights, weight_scales
+from harness.exporting.quantization import Grid, quantised_bias, quantised_weights, weight_scales
 from harness.exporting.weights_file import Floats
-
-# Activations that give the same if a channel is scaled before them or behind them.
-_SCALABLE = ("linear", "leaky", "relu")
 
 
 def filtered(graph: OnnxGraph, layer: NetworkLayer, form: LayerFormat, tensors: Tensors) -> str:
     """The output of a convolution or connected layer, in the float type in which it is stored."""
     if form.executed == "int8":
         return _in_int8(graph, layer, form, tensors)
-    precision = "fp16" if form.executed == "fp16" else "fp32"
-    x = tensors.read(layer.inputs[0], precision)
+    half = form.executed == "fp16"
+    precision = "fp16" if half and tensors.computes_halves else "fp32"
+    widened = half and precision == "fp32"
+    source = layer.inputs[0]
+    x = tensors.read_widened(source) if widened else tensors.read(source, precision)
     o = Operation(graph=graph, layer=layer, inputs=(x,), precision=precision)
     weights, bias = layer.filters
     if form.executed == "int16":
         x, weights = _on_int16_steps(o, form), _on_int8_steps(layer, form)
-    if form.executed == "fp16":
+    if half:
         _check_halves(layer, weights)
-    kind = TYPES[precision]
+    stored = graph.constant(
+        _as_window(layer, weights).astype(TYPES["fp16" if half else "fp32"]), f"{layer.tensor}/weights"
+    )
     o = replace(
         o,
         inputs=(x,),
-        weights=graph.constant(_as_window(layer, weights).astype(kind), f"{layer.tensor}/weights"),
-        bias=graph.constant(bias.astype(kind), f"{layer.tensor}/bias"),
+        weights=tensors.cast(stored, "fp32") if widened else stored,
+        bias=graph.constant(bias.astype(TYPES[precision]), f"{layer.tensor}/bias"),
     )
-    return activated(o, KINDS[layer.kind](o), layer.activation)
+    result = activated(o, KINDS[layer.kind](o), layer.activation)
+    return tensors.cast(result, "fp16") if widened else result
 
 
 def _as_window(layer: NetworkLayer, weights: Array) -> Array:
@@ -60,12 +63,13 @@ def _in_int8(graph: OnnxGraph, layer: NetworkLayer, form: LayerFormat, tensors: 
     weights, bias = layer.filters
     scales = weight_scales(weights, bias, form.weight_scales)
     stored = _as_window(layer, quantised_weights(weights, scales))
-    factors = tensors.grid(layer.index, form.output)[1] if form.output.channels is not None else None
-    activation, left = layer.activation, factors
-    if factors is not None and activation in (*_SCALABLE, "relu6"):
-        # The ranges behind ReLU6 begin at zero and end at 6 or below, where int8 saturates by itself.
-        activation = "relu" if activation == "relu6" else activation
-        scales, bias, left = scales / factors, bias / factors, None
+    activation, left = layer.activation, None
+    if form.output.channels is not None:
+        grid, left = tensors.grid(layer.index, form.output)
+        if left is not None and _takes_factors(activation, grid):
+            # The ranges behind ReLU6 begin at zero and end at 6 or below, where int8 saturates by itself.
+            activation = "relu" if activation == "relu6" else activation
+            scales, bias, left = scales / left, bias / left, None
     o = Operation(graph=graph, layer=layer, inputs=(), precision="fp32")
     if form.dynamic:
         o = replace(o, inputs=(tensors.read(layer.inputs[0], "fp32"),))
@@ -74,6 +78,17 @@ def _in_int8(graph: OnnxGraph, layer: NetworkLayer, form: LayerFormat, tensors: 
         result = _with_known_grid(o, form, tensors, stored, scales, bias)
     result = activated(o, result, activation)
     return result if left is None else tensors.scaled(result, np.reciprocal(left))
+
+
+def _takes_factors(activation: str, grid: Grid) -> bool:
+    """Whether the output's factors go into the weights before the activation, not behind it.
+
+    Where channels have zero points of their own, a product behind the convolution keeps ONNX Runtime from
+    fusing an int8 operator, which it could not run with them.
+    """
+    if isinstance(grid.zero_point, int):
+        return activation in ("linear", "leaky", "relu", "relu6")
+    return activation == "leaky"
 
 
 def _with_known_grid(

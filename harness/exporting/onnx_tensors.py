@@ -11,7 +11,7 @@ from harness.exporting.network import Network
 from harness.exporting.onnx_graph import OnnxGraph
 from harness.exporting.onnx_operation import TYPES
 from harness.exporting.precision_plan import LayerFormat, TensorFormat
-from harness.exporting.quantization import LEAST, Grid, shared_grid
+from harness.exporting.quantization import LEAST, Grid, grid_of_channels
 from harness.exporting.weights_file import Floats
 
 
@@ -30,6 +30,13 @@ class Tensors:
         self._stored: dict[int, str] = {}
         self._converted: dict[tuple[int, str], str] = {}
         self._aliases: dict[int, int] = {}
+        # Beside other precisions fp16 is storage, as in the engine on most cores. ONNX Runtime on x86
+        # computes layers of float16 in float32, and would leave out the roundings between them.
+        self.computes_halves = all(
+            form.executed == "fp16"
+            for layer, form in zip(network.layers, formats, strict=True)
+            if layer.weighted
+        )
         self._grids: dict[int, tuple[Grid, Floats]] = {}  # of tensors with ranges by channel
 
     def add_given(self, tensor: int, name: str) -> None:
@@ -55,8 +62,17 @@ class Tensors:
             assert form.grid is not None
             return form.grid, None
         if tensor not in self._grids:
-            self._grids[tensor] = shared_grid(form.channels)
+            self._grids[tensor] = grid_of_channels(form.channels)
         return self._grids[tensor]
+
+    def read_widened(self, tensor: int) -> str:
+        """A tensor's values in fp16, as fp32."""
+        tensor = self._source(tensor)
+        if self._form(tensor).precision == "fp16":
+            return self.read(tensor, "fp32")
+        if (tensor, "widened") not in self._converted:
+            self._converted[tensor, "widened"] = self.cast(self.read(tensor, "fp16"), "fp32")
+        return self._converted[tensor, "widened"]
 
     def read(self, tensor: int, precision: str) -> str:
         """A tensor in fp32 or fp16."""
@@ -128,7 +144,8 @@ class Tensors:
         return real
 
     def _parameters(self, grid: Grid) -> tuple[str, str]:
+        zero_points = np.asarray(grid.zero_point - LEAST).astype(np.uint8)  # of channels: axis 1, the default
         return (
-            self._graph.shared(np.array(grid.scale, np.float32), "scale"),
-            self._graph.shared(np.array(grid.zero_point - LEAST, np.uint8), "zero_point"),
+            self._graph.shared(np.full(zero_points.shape, grid.scale, np.float32), "scale"),
+            self._graph.shared(zero_points, "zero_point"),
         )

@@ -19,7 +19,7 @@ from harness.exporting.onnx_kinds import KINDS
 from harness.exporting.onnx_operation import LARGEST_HALF, Operation
 from harness.exporting.onnx_tensors import Tensors
 from harness.exporting.outputs import Output
-from harness.exporting.precision_plan import LayerFormat
+from harness.exporting.precision_plan import LayerFormat, Rule, rule_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -110,7 +110,9 @@ class _Writer:
     def _computed(self, layer: NetworkLayer, form: LayerFormat) -> str:
         """The output of a layer without weights, in the float type in which it is stored."""
         half = form.output.precision == "fp16"
-        precision = "fp16" if half and not self._exceeds_half(layer) else "fp32"
+        moves = rule_of(layer) in (Rule.KEEPS, Rule.JOINS) and layer.activation == "linear"
+        in_halves = (self.tensors.computes_halves or moves) and not self._exceeds_half(layer)
+        precision = "fp16" if half and in_halves else "fp32"
         o = Operation(
             graph=self.graph,
             layer=layer,

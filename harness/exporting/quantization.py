@@ -30,10 +30,10 @@ class ChannelRanges:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """real = scale * (stored - zero_point), stored from -128 to 127; of a whole tensor."""
+    """real = scale * (stored - zero_point), stored from -128 to 127."""
 
     scale: float  # a float32
-    zero_point: int
+    zero_point: int | Int32s  # of the tensor, or of each channel
 
 
 def grid_of_range(low: float, high: float) -> Grid:
@@ -71,27 +71,23 @@ def quantised_bias(bias: Floats, steps: npt.NDArray[np.float64]) -> Int32s:
     return np.rint(np.clip(bias / steps, -_BIAS_LIMIT, _BIAS_LIMIT)).astype(np.int32)
 
 
-def shared_grid(ranges: ChannelRanges) -> tuple[Grid, Floats]:
+def grid_of_channels(ranges: ChannelRanges) -> tuple[Grid, Floats]:
     """One grid for channels of different ranges, and a factor [channels] for each.
 
-    A channel divided by its factor lies on the grid. Its steps are as fine as on a grid of its own where the
-    ranges differ in size alone, as behind ReLU. Formats have one scale and zero point for a tensor of
-    activations: the factors go into the weights before and behind it.
+    A channel divided by its factor lies on the grid as it would on one of its own. The channels have one zero
+    point where their ranges differ in size alone, as behind ReLU. Runtimes compute in integers with one scale
+    and zero point for a tensor of activations: the factors go into the weights before and behind it.
     """
-    low = np.minimum(ranges.low.astype(np.float64), 0)
-    high = np.maximum(ranges.high.astype(np.float64), 0)
-    zeros = np.arange(-128, 128).reshape(-1, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        below = np.where(low < 0, -low / (zeros + 128), 0)  # the step that such a zero point needs
-        above = np.where(high > 0, high / (127 - zeros), 0)
-    steps = np.maximum(below, above)
-    used = high - low > _SMALLEST
+    grids = [grid_of_range(*ends) for ends in zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)]
+    scales = np.array([grid.scale for grid in grids], np.float32)
+    zeros = np.array([grid.zero_point for grid in grids], np.int32)
+    used = np.maximum(ranges.high, 0) > np.minimum(ranges.low, 0)
     if not used.any():
-        return Grid(scale=1.0, zero_point=0), np.ones(len(low), np.float32)
-    best = int(np.log(steps[:, used]).sum(axis=1).argmin())
-    scale = float(np.float32(steps[best][used].max()))
-    factors = np.where(used, np.maximum(steps[best] / scale, _LEAST_FACTOR), 1)
-    return Grid(scale=scale, zero_point=best - 128), factors.astype(np.float32)
+        return Grid(scale=1.0, zero_point=0), np.ones(len(grids), np.float32)
+    largest = scales[used].max()
+    factors = np.where(used, np.maximum(scales / largest, np.float32(_LEAST_FACTOR)), np.float32(1))
+    different = np.unique(zeros[used]).size > 1
+    return Grid(scale=float(largest), zero_point=zeros if different else int(zeros[used][0])), factors
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:

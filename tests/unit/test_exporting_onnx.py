@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cfg_executor import Network as Executor
-from exported_models import exported, fused, operators, run, write_random
+from exported_models import Floats, exported, fused, operators, run, write_random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cli import main
 from harness.config.cfg_keys import cfg_keys
 from harness.errors import ConfigurationError
 from harness.exporting.onnx_kinds import KINDS
 from harness.exporting.quantization import (
     ChannelRanges,
     Grid,
+    grid_of_channels,
     grid_of_range,
     quantised_weights,
-    shared_grid,
     weight_scales,
 )
 from harness.resources import resource
@@ -126,10 +128,38 @@ def test_every_activation_is_exported(word: str, precision: str, tmp_path: Path)
 
 
 def test_layers_in_fp16_stay_in_fp16_between_them(tmp_path: Path) -> None:
-    layer = "[convolutional]\nfilters=4\nsize=3\npad=1\nbatch_normalize=1\nactivation=relu\n"
-    text = f"{NET.replace('outputs=y', '')}{layer}{layer}fp16=1\n[maxpool]\nsize=2\n{layer}fp16=1\n{layer}"
-    cfg, weights = write_random(tmp_path, text)
+    """Where all layers with weights are fp16. The first value is cast, and the last."""
+    layer = "[convolutional]\nfilters=4\nsize=3\npad=1\nbatch_normalize=1\nfp16=1\nactivation=relu\n"
+    cfg, weights = write_random(tmp_path, f"{NET.replace('outputs=y', '')}{layer}{layer}[maxpool]\nsize=2\n")
     assert operators(exported(cfg, weights)[0])["Cast"] == 2
+
+
+def test_fp16_beside_other_precisions_is_rounded_once(tmp_path: Path) -> None:
+    """To half: weights and, behind bias and activation, each tensor. ONNX Runtime on x86 would leave out the
+    latter if the convolutions themselves were float16."""
+    layer = "[convolutional]\nfilters=16\nsize=1\nactivation=leaky\n"
+    text = f"{NET.replace('outputs=y', '')}{layer}fp16=1\n{layer}fp16=1\n[shortcut]\nfrom=-2\n{layer}"
+    cfg, weights = write_random(tmp_path, text)
+    numbers = np.frombuffer(weights.read_bytes()[20:], "<f4")
+    x = np.random.default_rng(3).normal(size=(4, 6, 8)).astype(np.float32)
+
+    def convolved(values: Floats, half: bool) -> Floats:
+        nonlocal numbers
+        bias, filters = numbers[:16], numbers[16 : 16 * (1 + len(values))].reshape(16, -1)
+        numbers = numbers[16 * (1 + len(values)) :]
+        filters = filters.astype(np.float16).astype(np.float32) if half else filters
+        sums = np.einsum("oc,chw->ohw", filters, values, dtype=np.float32) + bias.reshape(-1, 1, 1)
+        found = np.where(sums < 0, sums * np.float32(0.1), sums)
+        return in_half(found) if half else found
+
+    def in_half(values: Floats) -> Floats:
+        return values.astype(np.float16).astype(np.float32)
+
+    first = convolved(in_half(x), half=True)
+    second = convolved(first, half=True)
+    expected = convolved(in_half(first + second), half=False)
+    found = run(exported(cfg, weights)[0], x)["head_3"][0]
+    np.testing.assert_allclose(found, expected, atol=2e-6 * float(np.abs(expected).max()))
 
 
 def test_a_weight_beyond_fp16_names_its_layer(tmp_path: Path) -> None:
@@ -220,8 +250,8 @@ def test_a_chain_of_int8_layers_runs_in_integers(tmp_path: Path) -> None:
     assert np.abs(run(model, x)["head_5"] - expected).max() < 0.03 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("activation", ["relu6", "leaky", "swish"])
-def test_ranges_by_channel_are_folded(activation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("activation", ["linear", "relu6", "leaky", "swish"])
+def test_channels_have_ranges_of_their_own(activation: str, tmp_path: Path) -> None:
     """The first layer's channels differ a thousandfold: one step for all would leave the small ones empty."""
     text = CHAIN.replace("[shortcut]\nfrom=-3\nactivation=linear\n", "").replace("relu\n", f"{activation}\n")
     text = text.replace("size=2\nstride=2\n", "size=1\nstride=1\n[maxpool]\nsize=1\nstride=1\n")
@@ -234,6 +264,25 @@ def test_ranges_by_channel_are_folded(activation: str, tmp_path: Path) -> None:
     model, _, _ = exported(cfg, weights, write_calibration(cfg, weights, x))
     expected = run(exported(tmp_path / "fp32.cfg", weights)[0], x)["head_5"]
     assert np.abs(run(model, x)["head_5"] - expected).max() < 0.04 * np.abs(expected).max()
+
+
+def test_ranges_of_channels_are_imported_again(tmp_path: Path) -> None:
+    cfg, weights = write_random(tmp_path, CHAIN.replace("=relu\n", "=leaky\n").replace("from=-3", "from=-2"))
+    x = np.random.default_rng(5).uniform(size=(4, 8, 8)).astype(np.float32)
+    calibration = write_calibration(cfg, weights, x)
+    (tmp_path / "again.onnx").write_bytes(exported(cfg, weights, calibration)[0])
+    assert main(["import", str(tmp_path / "again.onnx"), "--out", str(tmp_path), "--quiet"]) == 0
+    tensors = json.loads((tmp_path / "again.calibration.json").read_text())["tensors"]
+    grid, _ = grid_of_channels(ranges_of(json.loads(calibration.read_text())["tensors"][1]))
+    again, factors = grid_of_channels(ranges_of(next(each for each in tensors if "channel_min" in each)))
+    np.testing.assert_array_equal(again.zero_point, grid.zero_point)
+    np.testing.assert_allclose(factors, 1, rtol=1e-6)
+    assert again.scale == pytest.approx(grid.scale)
+
+
+def ranges_of(tensor: Mapping[str, Sequence[float]]) -> ChannelRanges:
+    low, high = (np.array(tensor[f"channel_{end}"], np.float32) for end in ("min", "max"))
+    return ChannelRanges(low=low, high=high)
 
 
 def test_a_range_at_run_time_needs_no_calibration(tmp_path: Path) -> None:
@@ -285,11 +334,20 @@ ENDS = st.floats(0, 1e4, width=32)
 
 
 @given(st.lists(st.tuples(ENDS, ENDS), min_size=1, max_size=8))
-def test_a_shared_grid_covers_every_channel(ranges: list[tuple[float, float]]) -> None:
+def test_channels_lie_on_grids_of_their_own(ranges: list[tuple[float, float]]) -> None:
     low, high = -np.array([a for a, _ in ranges], np.float32), np.array([b for _, b in ranges], np.float32)
-    grid, factors = shared_grid(ChannelRanges(low=low, high=high))
+    shared, factors = grid_of_channels(ChannelRanges(low=low, high=high))
+    zero_points = np.broadcast_to(shared.zero_point, len(ranges))
+    for place, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        own = grid_of_range(*ends)
+        if ends[0] < ends[1] and own.scale > 1e-8 * shared.scale:
+            assert shared.scale * float(factors[place]) == pytest.approx(own.scale, rel=1e-6)
+            assert zero_points[place] == own.zero_point
     assert (factors > 0).all()
-    assert -128 <= grid.zero_point <= 127
-    steps = grid.scale * factors.astype(np.float64)
-    assert (low >= steps * (-128 - grid.zero_point) * (1 + 1e-5) - 1e-30).all()
-    assert (high <= steps * (127 - grid.zero_point) * (1 + 1e-5) + 1e-30).all()
+
+
+def test_channels_share_a_zero_point_behind_relu() -> None:
+    ranges = ChannelRanges(low=np.zeros(3, np.float32), high=np.array([1, 0, 4], np.float32))
+    grid, factors = grid_of_channels(ranges)
+    assert grid == grid_of_range(0, 4)
+    assert factors.tolist() == [0.25, 1, 1]
