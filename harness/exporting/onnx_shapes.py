@@ -32,7 +32,7 @@ def slice_(o: Operation) -> str:
     if step < 2 or axis == AXES["channels"]:
         # A negative end counts from the back in ONNX.
         return _part(o, o.inputs[0], axis, begin, end if end >= 0 else -size - 1, step)
-    part = _part(o, o.inputs[0], axis, begin, end)
+    part = o.inputs[0] if (begin, end) == (0, size) else _part(o, o.inputs[0], axis, begin, end)
     return every(o, part, *(step if axis == AXES[name] else 1 for name in ("height", "width")))
 
 

@@ -127,6 +127,14 @@ def test_every_activation_is_exported(word: str, precision: str, tmp_path: Path)
     np.testing.assert_allclose(found[0], expected, atol=tolerance * float(np.abs(expected).max()))
 
 
+def test_every_other_value_is_no_slice_with_steps(tmp_path: Path) -> None:
+    """ncnn has none."""
+    shrinking = "[convolutional]\nfilters=4\nsize=1\nstride=2\nactivation=linear\n"
+    text = f"{NET.replace('outputs=y', '')}[slice]\naxis=width\nstep=2\n{shrinking}[shortcut]\nfrom=-2\n"
+    found = operators(exported(*write_random(tmp_path, text))[0])
+    assert (found["MaxPool"], found["Add"]) == (2, 1)
+
+
 def test_layers_in_fp16_stay_in_fp16_between_them(tmp_path: Path) -> None:
     """Where all layers with weights are fp16. The first value is cast, and the last."""
     layer = "[convolutional]\nfilters=4\nsize=3\npad=1\nbatch_normalize=1\nfp16=1\nactivation=relu\n"
