@@ -92,6 +92,10 @@ def program_file() -> Path:
     return path
 
 
+class _NoAnswerError(Exception):
+    """A Python that does not start, with what was said."""
+
+
 def python_for(board: Board, packages: Packages) -> BoardPython:
     """The Python of a board for these packages: its own, else a portable one, which arm64 boards get.
 
@@ -129,23 +133,32 @@ def _provided(board: Board) -> BoardPython:
                 f"{board.name}: the portable Python cannot be unpacked: {brief(completed.stderr)}",
                 hint="Check the board's free space (df), and that it has tar.",
             )
-    return _asked(board, portable.command(archive))
+    try:
+        return _asked(board, portable.command(archive))
+    except _NoAnswerError as error:
+        raise TargetMismatchError(
+            f"{board.name} cannot start the portable Python: {error}",
+            hint="It needs Linux 3.7 or newer on a 64-bit processor.",
+        ) from None
 
 
 def python_of(board: Board) -> BoardPython:
     """A board's own Python, which is asked once. Raises TargetMismatchError if it has none for wheels."""
     if board not in _known:
-        _known[board] = _asked(board, (sys.executable if board.target.is_host else "python3",))
+        try:
+            _known[board] = _asked(board, (sys.executable if board.target.is_host else "python3",))
+        except _NoAnswerError as error:
+            raise TargetMismatchError(
+                f"{board.name} has no Python 3: {error}",
+                hint="Install python3 on the board, for example with apt-get install python3.",
+            ) from None
     return _known[board]
 
 
 def _asked(board: Board, command: Sequence[str]) -> BoardPython:
     completed = board.run([*command, *ISOLATED, "-c", _PROBE], timeout=_PROBE_SECONDS)
     if completed.status != 0:
-        raise TargetMismatchError(
-            f"{board.name} has no Python 3: {brief(completed.stderr) or f'status {completed.status}'}",
-            hint="Install python3 on the board, for example with apt-get install python3.",
-        )
+        raise _NoAnswerError(brief(completed.stderr) or f"status {completed.status}")
     try:
         found = msgspec.json.decode(completed.stdout, type=_Probe)
     except msgspec.MsgspecError as error:

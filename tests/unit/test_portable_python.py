@@ -124,7 +124,15 @@ def test_packages_for_neither_python_name_the_boards_own(tmp_path: Path) -> None
         python_for(board, packages(wheel("3.14")))
 
 
-@pytest.mark.usefixtures("archive")
+def test_a_portable_python_that_does_not_start_says_why(archive: Path, tmp_path: Path) -> None:
+    loader = tmp_path / "made" / LOADER
+    loader.write_text("#!/bin/sh\necho 'FATAL: kernel too old' >&2\nexit 127\n")
+    with tarfile.open(archive, "w") as file:
+        file.add(tmp_path / "made", ".")
+    with pytest.raises(TargetMismatchError, match="cannot start the portable Python: FATAL: kernel too old"):
+        python_for(BoardOfShell(tmp_path, None), packages(wheel("3.11")))
+
+
 def test_a_board_that_cannot_unpack_python_is_at_fault_and_keeps_nothing(
     archive: Path, tmp_path: Path
 ) -> None:
