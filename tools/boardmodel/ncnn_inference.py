@@ -1,7 +1,7 @@
 """One inference of an ncnn network with empty weights, between the marks of QEMU's profiler.
 
 Runs on an emulated board with the settings of ncnn's benchmark: light mode, pool allocators without a size
-limit, input of 0.01. Arguments: the .param file and the input's size in pixels.
+limit, input of 0.01. Arguments: the .param file, the input's size in pixels, and the number of threads.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ def mark(number):
         os.close(number)
 
 
-def main(param, size):
+def main(param, size, threads):
     net = ncnn.Net()
-    net.opt.num_threads = 1
+    net.opt.num_threads = threads
     net.opt.lightmode = True
     blobs, workspace = ncnn.UnlockedPoolAllocator(), ncnn.PoolAllocator()
     for allocator in (blobs, workspace):
@@ -51,4 +51,4 @@ def main(param, size):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -31,18 +31,23 @@ class NcnnBoard:
     script: str  # paths on the board
     packages: str
 
-    def profile(self, param: Path, size: int, output: Path) -> Profile:
-        """One inference with warm caches. Raises HarnessError with ncnn's output if it fails."""
+    def profile(self, param: Path, size: int, output: Path, threads: int = 1) -> Profile:
+        """The first thread of one inference with warm caches. Raises HarnessError with ncnn's output if it
+        fails."""
         if self.board.profiler is None:
             from harness.qemu.profiler import profiling_missing
 
             raise HarnessError("; ".join(profiling_missing()))
         path = self.board.deploy({"param": param})["param"]
         self.board.profiler.profile(
-            [PYTHON, self.script, path, str(size)],
+            [PYTHON, self.script, path, str(size), str(threads)],
             output,
             timeout=TIMEOUT,
-            environment={"PYTHONPATH": self.packages, "OMP_NUM_THREADS": "1"},
+            environment={
+                "PYTHONPATH": self.packages,
+                "OMP_NUM_THREADS": str(threads),
+                "OMP_WAIT_POLICY": "passive",  # else the profile has the rounds of waiting loops
+            },
         )
         return read_profile(output)
 

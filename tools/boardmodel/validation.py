@@ -50,9 +50,14 @@ class BoardValidation:
 
 
 def profile_networks(
-    boards: Sequence[PublishedBoard], params: Mapping[str, Path], inputs: Mapping[str, int], kept: Path
+    boards: Sequence[PublishedBoard],
+    params: Mapping[str, Path],
+    inputs: Mapping[str, int],
+    kept: Path,
+    threads: int = 1,
 ) -> None:
-    """Profiles every network on every board into kept/TARGET/NETWORK.profile, unless the file exists.
+    """Profiles every network on every board into kept/TARGET/NETWORK.profile, unless the file exists. The
+    profile is that of the first of so many threads.
 
     Raises HarnessError for the first network that fails.
     """
@@ -66,7 +71,9 @@ def profile_networks(
             progress.describe(f"profiled {name}")
             progress.advance()
 
-        futures = [pool.submit(_profile_board, board, params, inputs, kept, advance) for board in boards]
+        futures = [
+            pool.submit(_profile_board, board, params, inputs, kept, threads, advance) for board in boards
+        ]
         for future in futures:
             future.result()
 
@@ -76,6 +83,7 @@ def _profile_board(
     params: Mapping[str, Path],
     inputs: Mapping[str, int],
     kept: Path,
+    threads: int,
     advance: Callable[[str], None],
 ) -> None:
     target = published.target.name
@@ -90,7 +98,7 @@ def _profile_board(
     with ncnn_board(published) as board, temporary_folder("profile") as folder:
         for network in missing:
             fresh = folder / network
-            board.profile(params[network], inputs[network], fresh)
+            board.profile(params[network], inputs[network], fresh, threads)
             path = profile_path(kept, target, network)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, fresh.read_bytes())
