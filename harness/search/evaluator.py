@@ -112,6 +112,11 @@ class Evaluator:
         """What `accuracy` is: `map50` or `top1`; None without labels."""
         return self._judge.metric
 
+    @property
+    def at_once(self) -> int:
+        """How many evaluations run at once."""
+        return self._runner.at_once
+
     def uniform(self, precision: str) -> Assignment:
         """The assignment with one precision for all layers."""
         return Assignment.uniform(self.layers, precision)

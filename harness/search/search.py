@@ -37,7 +37,7 @@ _NARROWED = 3  # rounds between two budgets
 _AT_ONCE = 2  # budgets in such a round
 _LOWERED = 8  # layers that are tried in each step of the last stage
 _NOISE_SHARE = 0.6  # of the time, at most, for single layers
-_BETWEEN_CHECKS = 8  # evaluations between two looks at the clock
+_BETWEEN_CHECKS = 8  # evaluations between two looks at the clock, if fewer than half of them run at once
 _SAME_TIME = 0.01  # of the time of a point on the front
 _LEAST_NOISE = 1e-12  # of a layer in a low precision: rounding may hide it, but it is not free
 
@@ -52,6 +52,10 @@ class Evaluates(Protocol):
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers with weights."""
+
+    @property
+    def at_once(self) -> int:
+        """How many evaluations run at once."""
 
     def uniform(self, precision: str) -> Assignment: ...
     def evaluate(
@@ -160,7 +164,7 @@ class Search:
         times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
         memory = self._memory_of(assignments)
         found: list[Point] = []
-        for some in _batches(assignments, _BETWEEN_CHECKS):
+        for some in _batches(assignments, self._between_checks()):
             if time.monotonic() >= self._end:
                 raise _TimeOver
             for assignment, evaluation in zip(some, self.evaluator.evaluate(some, bar), strict=True):
@@ -189,7 +193,7 @@ class Search:
         assignments = [fp32.changed({layers[place]: WIDTH[label]}) for place, label in changes]
         times = self.latency.milliseconds(np.stack([assignment.labels() for assignment in assignments]))
         with console.progress("one layer at a time", total=len(assignments)) as bar:
-            for some in _batches(np.argsort(times).tolist(), _BETWEEN_CHECKS):
+            for some in _batches(np.argsort(times).tolist(), self._between_checks()):
                 points = self._evaluate([assignments[number] for number in some], bar)
                 for number, point in zip(some, points, strict=True):
                     self._noise[changes[number]] = max(point.evaluation.noise, _LEAST_NOISE)
@@ -276,6 +280,9 @@ class Search:
         fits = np.full(len(changes), True) if limit is None else self.memory.bytes(changed) <= limit
         order = [place for place in np.argsort(-worth) if saved[place] > 0 and fits[place]][:_LOWERED]
         return [(changes[place], changed[place]) for place in order]
+
+    def _between_checks(self) -> int:
+        return max(_BETWEEN_CHECKS, 2 * self.evaluator.at_once)
 
     def _assignment(self, labels: Labels) -> Assignment:
         return Assignment.of_labels(self.evaluator.layers, labels)

@@ -40,6 +40,10 @@ class Task:
 class TaskRunner(Protocol):
     """Runs tasks, several at once."""
 
+    @property
+    def at_once(self) -> int:
+        """How many tasks run at once at the moment."""
+
     def run(self, tasks: Iterable[Task], done: Callable[[str, Any], object]) -> None:
         """Runs all tasks. Each is taken from `tasks` when there is room for it, and `done` is called with its
         name and its result when it is complete, both in the thread of the caller.

@@ -29,10 +29,9 @@ from harness.tasks.travel import Sender
 from harness.temporary import temporary_folder
 
 CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 10.0  # of the scheduler
+_ANSWER_SECONDS = 5.0  # of the scheduler
 _CANCEL_SECONDS = 3.0
 _LOOK_SECONDS = 1.0  # between two looks at the number of workers
-_TELL_SECONDS = 5.0  # without workers
 _PER_THREAD = 2  # tasks that are sent to the cluster at once
 _FEWEST = 8  # also without workers: a cluster may start them when there are tasks
 _DELIVERIES = 10  # of files for one task
@@ -97,6 +96,11 @@ class DaskRunner:
                 f"no Dask scheduler answers at {self._address} within {CONNECT_SECONDS:g} s",
                 hint="Start one with `dask scheduler`, and give the address that it prints.",
             ) from None
+
+    @property
+    def at_once(self) -> int:
+        self._look()
+        return min(self._jobs or self._threads, self._threads)
 
     def run(self, tasks: Iterable[Task], done: Callable[[str, Any], object]) -> None:
         run = uuid.uuid4().hex
@@ -204,6 +208,12 @@ class DaskRunner:
 
     def _room(self) -> int:
         """The number of tasks that may be on their way."""
+        self._look()
+        room = max(_PER_THREAD * self._threads, _FEWEST)
+        return min(self._jobs or room, room)
+
+    def _look(self) -> None:
+        """Counts the threads of the workers from time to time."""
         now = time.monotonic()
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
@@ -215,7 +225,6 @@ class DaskRunner:
                 console.log(f"{self._address}: waiting for workers; `dask worker {self._address}` starts one")
                 self._told = True
             self._threads = sum(cores.values())
-        return min(self._jobs or _PER_THREAD * self._threads, max(_PER_THREAD * self._threads, _FEWEST))
 
     def _cancel(self, run: str, on_their_way: set[_Sent], done: Callable[[str, Any], object]) -> None:
         """Ends what runs on the workers, and keeps what is complete."""

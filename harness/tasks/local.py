@@ -16,6 +16,10 @@ class LocalRunner:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
 
+    @property
+    def at_once(self) -> int:
+        return self._jobs
+
     def run(self, tasks: Iterable[Task], done: Callable[[str, Any], object]) -> None:
         waiting = iter(tasks)
         running: dict[Future[Any], str] = {}

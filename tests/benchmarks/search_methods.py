@@ -69,6 +69,10 @@ class Budget:
         return self.evaluator.layers
 
     @property
+    def at_once(self) -> int:
+        return self.evaluator.at_once
+
+    @property
     def left(self) -> int:
         return self.most - len(self.found)
 

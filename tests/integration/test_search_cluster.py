@@ -130,7 +130,9 @@ def test_a_command_evaluates_on_the_cluster_what_it_would_evaluate_here(
 
     def sensitivity(*more: str) -> Any:
         assert cli.main(["sensitivity", *words, *more]) == 0
-        document = json.loads(capsys.readouterr().out)
+        out, err = capsys.readouterr()
+        assert "another harness" not in err
+        document = json.loads(out)
         for row in document["layers"]:
             del row["ms"]
         return document

@@ -30,6 +30,7 @@ class KnownLosses:
     """A network whose layers add noise, with some that disturb one another."""
 
     layers = LAYERS
+    at_once = 1
 
     def __init__(self, random: np.random.Generator) -> None:
         self.noise = random.exponential(0.01, (WEIGHTED, len(WIDTH))) * [0, 0.001, 1]
