@@ -48,11 +48,11 @@ EVALUATED: dict[str, Any] = {
     "limit": 8,
 }
 
-# An engine that writes which process starts it for which cfg, and takes its time.
+# An engine that writes which process starts it for which cfg, and on the first two workers takes its time.
 TOLD = """#!/bin/sh
 [ "$1" = forward ] || exec {engine} "$@"
 echo "$PPID $(cksum < "$3" | tr ' ' -)" >> {log}
-sleep 0.1
+case "$HARNESS_CACHE" in *worker-[01]) sleep 0.1 ;; esac
 exec {engine} "$@"
 """
 
