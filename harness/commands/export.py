@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from harness.importing.tflite_file import FlatModel
 
 _PICTURES = 32
-_RECORDS = "tflite"  # the format whose converter records ranges of its own
+_TFLITE = "tflite"
+_RECORDING = {_TFLITE: "TensorFlow's converter", "mnn": "MNN's quantiser"}  # they record ranges of their own
 _LARGEST_DESCRIPTION = 64 << 20  # bytes
 
 
@@ -43,7 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="write the files to this folder"
     )
-    pictures = parser.add_argument_group(f"pictures, on which --format {_RECORDS} records ranges")
+    formats = " and ".join(_RECORDING)
+    pictures = parser.add_argument_group(f"pictures, on which --format {formats} record ranges for int8")
     add_dataset(
         pictures, what="pictures; labels are not needed", split="default: train, else val", required=False
     )
@@ -61,10 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     from harness.exporting.formats import export_model
 
     name = (arguments.model or arguments.cfg or Path()).stem
-    tflite = arguments.format == _RECORDS
-    if arguments.dataset is not None and not tflite:
+    tflite = arguments.format == _TFLITE
+    records = arguments.format in _RECORDING
+    if arguments.dataset is not None and not records:
         raise ConfigurationError(
-            f"--dataset applies to --format {_RECORDS}",
+            f"--dataset applies to --format {' and '.join(_RECORDING)}",
             hint="Other formats take the ranges of `harness calibrate` with --calibration.",
         )
     if arguments.dataset is None and (arguments.split or arguments.resize or arguments.limit):
@@ -73,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with (
         model_files(arguments),
-        with_policy(arguments, arguments.policy, ranges=not tflite, tflite=tflite) as cfg,
+        with_policy(arguments, arguments.policy, ranges=not records, tflite=tflite) as cfg,
         console.progress(f"exporting {name}", total=2) as bar,
     ):
         model = _model(arguments, cfg)
@@ -83,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         bar.advance()
     if arguments.dataset is not None and not any(layer.needs_range for layer in model.network.layers):
         console.warn("--dataset has no effect: no range is recorded for these precisions")
-    if arguments.calibration is not None and tflite:
-        console.warn("--calibration has no effect: TensorFlow's converter records ranges of its own")
+    if arguments.calibration is not None and records:
+        converter = _RECORDING[arguments.format]
+        console.warn(f"--calibration has no effect: {converter} records ranges of its own")
     for layer in model.network.needed():
         executed = model.formats[layer.index].executed
         if layer.weighted and layer.precision != executed:
@@ -118,7 +122,8 @@ def _model(arguments: argparse.Namespace, cfg: Path) -> ExportedModel:
 
     network = read_network(cfg, arguments.weights)
     recorded = read_calibration(arguments.calibration, network) if arguments.calibration else Calibration()
-    converted = arguments.format == _RECORDS
+    static = any(layer.needs_range for layer in network.layers)
+    converted = arguments.format == _TFLITE or (arguments.format in _RECORDING and static)
     formats = converted_precisions(network) if converted else plan_precisions(network, recorded)
     outputs = outputs_of(network, arguments.cfg)
     described = _described(arguments, cfg, network)

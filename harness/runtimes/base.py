@@ -170,6 +170,7 @@ class Runtime(ABC):
 
     formats: Sequence[Kind] = ()  # of model files that it executes; none: it executes cfg and weights
     export: str = ""  # the format in which it gets other models and precisions; "": it cannot run them
+    int8_export: str = ""  # the same for int8 with recorded ranges, if it is another one
     options: Collection[str] = ()  # of a sweep's options, those that it takes
     # The backend that executes what the preferred one lacks, as a layer's algorithm; "": it does not tell.
     fallback_backend: str = ""

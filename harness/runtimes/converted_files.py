@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from harness.exporting import onnx_files
 from harness.exporting.formats import ExportedModel
 from harness.exporting.layer import NetworkLayer
 from harness.exporting.metadata import metadata_file
+from harness.exporting.precision_plan import LayerFormat
 from harness.runtimes.mnn_runtime import MnnRuntime
 from harness.runtimes.ncnn_int8 import int8_table
 from harness.runtimes.ncnn_runtime import NcnnRuntime
@@ -24,13 +26,7 @@ if TYPE_CHECKING:
 def mnn_files(model: ExportedModel) -> Mapping[str, bytes]:
     """A model, and what else is known of it. Raises ConfigurationError for a layer that cannot be exported,
     HarnessError if the converter fails."""
-    for layer in _int8_layers(model):
-        raise layer.error(
-            "is int8, which MNN's converter does not read",
-            key="int8",
-            hint="Use a policy without int8, or --format onnx.",
-        )
-    with _converted(MnnRuntime(), model) as path:
+    with _quantised(model) if _int8_layers(model) else _converted(MnnRuntime(), model) as path:
         return {f"{model.stem}.mnn": path.read_bytes(), **metadata_file(model.stem, model.metadata)}
 
 
@@ -73,6 +69,42 @@ def _converted(runtime: PythonRuntime, model: ExportedModel) -> Iterator[Path]:
         converted = folder / runtime.converted_name(source)
         runtime.convert(source, converted)
         yield converted
+
+
+@contextlib.contextmanager
+def _quantised(model: ExportedModel) -> Iterator[Path]:
+    """What MNN's quantiser writes. It records ranges of its own."""
+    import onnx
+
+    runtime = MnnRuntime()
+    for layer in model.network.needed():
+        executed = model.formats[layer.index].executed
+        if layer.weighted and (executed not in ("int8", "fp32") or (executed == "int8" and layer.quantize)):
+            raise layer.error(
+                f"is {executed}{' with quantize=1' if executed == 'int8' else ''}, but MNN's quantiser mixes "
+                "none but int8 with quantize=0 and fp32",
+                key="int8",
+                hint="Use --format onnx, which takes all precisions.",
+            )
+    if model.pictures is None:
+        raise _int8_layers(model)[0].error(
+            "is int8 with quantize=0: MNN's quantiser records ranges of its own, and has no pictures",
+            key="int8",
+            hint="Give `harness export` some with --dataset. A sweep has them if its model has a dataset and "
+            "no calibration file.",
+        )
+    plain = replace(model, formats=[LayerFormat() for _ in model.formats])
+    left = {layer.tensor for layer in model.network.needed() if layer.weighted}
+    left -= {layer.tensor for layer in _int8_layers(model)}
+    with temporary_folder("quantised") as folder:
+        source, pictures, made = folder / "model.onnx", folder / "pictures.npy", folder / "model.mnn"
+        source.write_bytes(onnx_files.content(plain))
+        model.pictures(pictures)
+        nodes = onnx.load(str(source), load_external_data=False).graph.node
+        weights = {f"{tensor}/weights" for tensor in left}
+        in_float = [node.output[0] for node in nodes if weights.intersection(node.input)]
+        runtime.quantise(source, made, pictures, in_float)
+        yield made
 
 
 def _renamed(graph: str, names: Mapping[str, str]) -> str:

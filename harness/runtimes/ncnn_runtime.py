@@ -6,7 +6,7 @@ pnnx reads no int8: it gets the model in float, and int8 layers are written behi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,16 +52,16 @@ class NcnnRuntime(PythonRuntime):
     def float_operators(self, path: Path) -> Mapping[str, int] | None:
         return ncnn_int8.left_in_float(read_graph(str(path))[0])
 
-    def convert(self, path: Path, converted: Path) -> None:
+    def convert(self, path: Path, converted: Path, more: Sequence[str] = ()) -> None:
         """pnnx makes layers that ncnn does not have of tensors in float16."""
         with temporary_folder("single") as folder:
             plain, layers = qdq_onnx.in_float(path, folder)
             single = in_single(plain, folder)
             if not layers:
-                super().convert(single, converted)
+                super().convert(single, converted, more)
                 return
             whole = folder / f"{path.stem}.ncnn"
-            super().convert(single, whole)
+            super().convert(single, whole, more)
             graph, shapes, end = read_graph(str(whole))
             half = is_half(path)
             graph, content = ncnn_int8.in_int8(graph, whole.read_bytes()[:end], layers, half=half)

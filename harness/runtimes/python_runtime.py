@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from harness.runtimes.base import Files
 
 _UNPACK_SECONDS = 600.0
-_CONVERT_SECONDS = 600.0
+_CONVERT_SECONDS = 3600.0  # with ranges of many pictures
 _OUTPUTS_SECONDS = 3600.0
 
 
@@ -153,8 +153,8 @@ class PythonRuntime(Runtime):
                 self.convert(path, made / name)
         return folder / name
 
-    def convert(self, path: Path, converted: Path) -> None:
-        """Runs the converter in a process of its own."""
+    def convert(self, path: Path, converted: Path, more: Sequence[str] = ()) -> None:
+        """Runs the converter in a process of its own; `more` are options for it."""
         from harness.boards.host import HostBoard
 
         with HostBoard(load_target("host")) as board:
@@ -163,7 +163,7 @@ class PythonRuntime(Runtime):
             for packages in self.packages, self.packages.of_converter:
                 if packages:
                     words += ["--packages", str(archive_for(packages, python.python)) + UNPACKED]
-            words += ["--model", str(path.resolve()), "--converted", str(converted)]
+            words += ["--model", str(path.resolve()), "--converted", str(converted), *more]
             argv = [*python.command, *ISOLATED, str(program_file()), *words]
             completed = board.run(argv, timeout=_CONVERT_SECONDS)
         if completed.status != 0:

@@ -109,14 +109,16 @@ class SweepInputs:
         if isinstance(found, ConfigurationError):
             if not executes.export:
                 raise found
+            own = executes.int8_export if variant.int8.static else ""
             return exported_file(
-                executes.export,
+                own or executes.export,
                 variant,
                 self.cfg(variant),
                 self.calibration(variant),
                 self.folder / "exports",
                 self.file_hash,
                 self._pictures(variant.model),
+                executes.fingerprint if own else "",
             )
         if found.more and (key := f"{variant.model.name} in {runtime}") not in self._warned:
             self._warned.add(key)

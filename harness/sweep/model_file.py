@@ -65,17 +65,19 @@ def exported_file(
     folder: Path,
     file_hash: Callable[[Path], str] = file_digest,
     pictures: Callable[[Path], None] | None = None,
+    converter: str = "",
 ) -> ModelFile:
     """The variant as a file of a format, which is written to a folder of its own below `folder` if missing.
     `cfg` is the variant's; `file_hash` may remember the hashes of weights, which all policies share.
-    `pictures` writes those of `calibration`, as an `ExportedModel` has it.
+    `pictures` writes those of `calibration`, as an `ExportedModel` has it. `converter` is the fingerprint of
+    a runtime that writes the file.
 
     Raises ConfigurationError for a layer that the format cannot express.
     """
     model = variant.model
     key = hashlib.sha256(_exporter().encode())
     ranges = file_hash(calibration) if calibration else ""
-    for part in (format_name, variant.cfg.text, variant.tflite, file_hash(model.weights), ranges):
+    for part in (format_name, variant.cfg.text, variant.tflite, file_hash(model.weights), ranges, converter):
         key.update(f"\0{part}".encode("latin-1"))
     found = folder / model.name / f"{variant.policy}-{key.hexdigest()[:12]}"
     if not found.is_dir():

@@ -6,9 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from exported_models import write_random
 from networks import CLASSIFIER
+from PIL import Image
 
 from harness import cli
 from harness.runtimes.mnn_runtime import MnnRuntime
@@ -58,7 +61,7 @@ def test_mnn_computes_fp16_if_the_policy_does(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("mnn", "is int8, which MNN's converter does not read"),
+        ("mnn", "is int8 with quantize=1, but MNN's quantiser mixes none but int8 with quantize=0 and fp32"),
         ("ncnn", "is int8 with quantize=1, but ncnn does not measure ranges at run time"),
     ],
 )
@@ -69,3 +72,40 @@ def test_int8_is_refused_with_the_line(
     said = capsys.readouterr().err
     assert re.search(rf"net\.cfg:[0-9]+: layer 0 \(convolutional\) {reason}", said)
     assert not list((tmp_path / "out").glob("*"))
+
+
+def test_mnn_does_not_mix_int8_with_fp16(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = "{default: fp16, layers: {first: int8}}"
+    assert export(tmp_path, "mnn", "--policy", policy) != 0
+    assert "layer 2 (connected) is fp16, but MNN's quantiser mixes none" in capsys.readouterr().err
+
+
+def test_mnns_quantiser_needs_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(tmp_path, "mnn", "--policy", "int8") != 0
+    said = capsys.readouterr().err
+    assert "layer 0 (convolutional) is int8 with quantize=0: MNN's quantiser records ranges" in said
+    assert "--dataset" in said
+
+
+def test_mnns_quantiser_gets_pictures_and_the_names_of_layers_in_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found: list[object] = []
+
+    def quantise(_: object, source: Path, made: Path, pictures: Path, in_float: list[str]) -> None:
+        nodes = onnx.load(str(source)).graph.node
+        assert not {node.op_type for node in nodes} & {"QuantizeLinear", "DequantizeLinear"}
+        assert set(in_float) < {name for node in nodes for name in node.output}
+        found.extend([np.load(pictures).shape, in_float])
+        made.write_bytes(b"quantised")
+
+    monkeypatch.setattr(MnnRuntime, "quantise", quantise)
+    (tmp_path / "pictures").mkdir()
+    for number in range(3):
+        Image.new("L", (9, 7), 80 * number).save(tmp_path / "pictures" / f"{number}.png")
+    policy = "{default: int8, layers: {last: fp32}}"
+    words = ["--policy", policy, "--dataset", str(tmp_path / "pictures"), "--limit", "2"]
+    assert export(tmp_path, "mnn", *words) == 0
+    assert found == [(2, 1, 8, 8), ["head_2"]]
+    assert (tmp_path / "out" / "net.mnn").read_bytes() == b"quantised"
+    assert "layers with weights: 1 in fp32, 1 in int8" in capsys.readouterr().out

@@ -313,6 +313,23 @@ def test_a_model_is_converted_once(runtime: FakeRuntime, tmp_path: Path) -> None
     assert list(made.parent.parent.iterdir()) == [made.parent]
 
 
+def test_a_converter_gets_pictures_and_what_stays_in_float(runtime: FakeRuntime, tmp_path: Path) -> None:
+    file, pictures, made = (tmp_path / name for name in ("net.fake", "pictures.npy", "net.made"))
+    file.write_text("{}")
+    np.save(pictures, np.ones((2, 3, 4, 5), np.float32))
+    runtime.convert(file, made, ["--pictures", str(pictures), "--in-float=a/b", "--in-float=-c"])
+    assert made.read_text() == "(2, 3, 4, 5) ['a/b', '-c']"
+
+
+def test_an_export_in_mnns_format_is_executed_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "net.mnn"
+    file.write_bytes(b"1")
+    runtime = MnnRuntime()
+    model = ModelFile(path=file, outputs={0: "head_0"})
+    assert runtime.executed_file(file) == file
+    assert runtime.with_outputs(model, tmp_path) == model
+
+
 def test_mnn_computes_in_fp16_where_all_weights_have_it(tmp_path: Path) -> None:
     def name(*nodes: onnx.NodeProto, **weights: np.dtype[Any]) -> str:
         constants = {name: np.ones((4, 4, 1, 1), dtype) for name, dtype in weights.items()}

@@ -148,7 +148,7 @@ def test_an_export_gets_the_pictures_of_the_calibration(
     sweep = read_sweep(printing_sweep(tmp_path, monkeypatch, text))
     found: list[object] = []
     wrote: list[object] = []
-    monkeypatch.setattr(inputs, "exported_file", lambda *words: found.append(words[-1]))
+    monkeypatch.setattr(inputs, "exported_file", lambda *words: found.append(words[6]))
     writer = "harness.sweep.evaluation.write_calibration_pictures"
     monkeypatch.setattr(writer, lambda *words: wrote.append(words[2:]))
     (model,) = sweep.models
@@ -161,6 +161,23 @@ def test_an_export_gets_the_pictures_of_the_calibration(
     if callable(pictures):
         pictures(tmp_path / "pictures.npy")
         assert wrote == [(model.calibration, tmp_path / "pictures.npy")]
+
+
+@pytest.mark.parametrize(("policy", "written"), [("fp32", "onnx"), ("fp16", "onnx"), ("int8", "mnn")])
+def test_a_runtime_can_have_int8_in_a_format_of_its_own(
+    policy: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file then depends on the version of the runtime that writes it."""
+    sweep = read_sweep(printing_sweep(tmp_path, monkeypatch, SWEEP))
+    found: list[tuple[str, str]] = []
+    monkeypatch.setattr(inputs, "exported_file", lambda *words: found.append((words[0], words[7])))
+    monkeypatch.setattr(SweepInputs, "calibration", lambda *_: None)
+    (model,) = sweep.models
+    made = Variant(model=model, policy=policy, cfg=applied(BUILT_IN[policy], model.network))
+    with Store(tmp_path / "results") as store:
+        program = Program(path=Path("/bin/false"), sha256="0" * 64)
+        SweepInputs(sweep, store, program).model_file("mnn", made)
+    assert found == [(written, find_runtime("mnn").fingerprint if written == "mnn" else "")]
 
 
 def test_an_export_says_whether_channels_are_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,8 @@ def parser() -> argparse.ArgumentParser:
     outputs.add_argument("--folder", required=True, help="where output 0, 1, … becomes 0.npy, 1.npy, …")
     convert = commands.choices["convert"]
     convert.add_argument("--converted", required=True, help="the file to write")
+    convert.add_argument("--pictures", help=".npy: as --inputs; quantise to int8 with the ranges on them")
+    convert.add_argument("--in-float", action="append", default=[], help="an operator that stays in float")
     return found
 
 

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def convert(runtime: Any, arguments: argparse.Namespace) -> dict[str, object]:
-    runtime.convert(arguments.model, arguments.converted)
+    if arguments.pictures:
+        runtime.quantise(arguments.model, arguments.converted, arguments.pictures, arguments.in_float)
+    else:
+        runtime.convert(arguments.model, arguments.converted)
     if not Path(arguments.converted).is_file():  # converters print what is wrong
         raise ValueError("the converter wrote no file")
     return {"version": runtime.version()}

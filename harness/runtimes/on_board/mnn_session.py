@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import MNN
@@ -13,6 +16,7 @@ import numpy as np
 from .tensors import Tensor
 
 HALF = ".fp16.mnn"  # how the names of models end that compute in fp16 where the processor can
+_INT8 = "DT_INT8"  # in the types of operators that compute in int8
 _TYPES = (
     (MNN.Halide_Type_Float, "float32"),
     (MNN.Halide_Type_Int, "int32"),
@@ -33,6 +37,36 @@ def convert(model: str, converted: str) -> None:
     _tools.mnnconvert(
         ["mnnconvert", "-f", "ONNX", "--modelFile", model, "--MNNModel", converted, "--bizCode", "_", *half]
     )
+
+
+def quantise(model: str, converted: str, pictures: str, in_float: Sequence[str]) -> None:
+    """To int8, by the offline quantiser as a library. It reads inputs as text, a folder each."""
+    import _tools
+
+    images = np.load(pictures, mmap_mode="r", allow_pickle=False)
+    with tempfile.TemporaryDirectory(dir=str(Path(converted).parent)) as name:
+        whole, folder, settings = (Path(name) / part for part in ("whole.mnn", "pictures", "settings.json"))
+        convert(model, str(whole))
+        interpreter = MNN.Interpreter(str(whole))
+        (given,) = interpreter.getSessionInputAll(interpreter.createSession({"backend": "CPU"}))
+        inputs = [{"name": given, "shape": [1, *images.shape[1:]]}]
+        for place, image in enumerate(images):
+            sample = folder / f"{place:06}"
+            sample.mkdir(parents=True)
+            np.savetxt(str(sample / f"{given}.txt"), image.reshape(-1), fmt="%.9g")
+            (sample / "input.json").write_text(json.dumps({"inputs": inputs}))
+        described = {
+            "path": f"{folder}/",
+            "used_sample_num": len(images),
+            "input_type": "sequence",
+            "inputs": inputs,
+            "batch_size": 1,
+            "feature_quantize_method": "ADMM",  # the only one that leaves operators in float and is accurate
+            "weight_quantize_method": "MAX_ABS",
+            "skip_quant_op_names": list(in_float),
+        }
+        settings.write_text(json.dumps(described))
+        _tools.mnnquant(["mnnquant", str(whole), converted, str(settings)])
 
 
 def load(model: str, *, threads: int, options: Sequence[str] = (), wanted: Sequence[str] = ()) -> Session:
@@ -106,7 +140,12 @@ def profile(
     profiles = [session.timed(inputs) for _ in range(runs + 1)][1:]
     computed = "" if session.half else "float"  # MNN does not tell whether the processor has fp16
     return [
-        {"type": kind, "computed": computed, "provider": "", "ns": int(statistics.median(times))}
+        {
+            "type": kind.partition(" ")[0],
+            "computed": "int8" if _INT8 in kind else computed,
+            "provider": "",
+            "ns": int(statistics.median(times)),
+        }
         for kind, times in ((row[0][0], [ns for _, ns in row]) for row in zip(*profiles))
     ]
 
