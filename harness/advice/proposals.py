@@ -19,6 +19,7 @@ from harness.text import printable
 
 _QUANTISERS = {  # runtimes that quantise by themselves, and how
     "litert": "TensorFlow Lite's, also with 16-bit activations",
+    "mnn": "MNN's",
     "ncnn": "ncnn's",
 }
 
@@ -62,7 +63,7 @@ def _other_quantisers(advice: Advice, model: Model | None, target: str) -> Itera
     tried = {row.runtime for row in rows if row.policy != BASELINE}
     names = [name for name in _QUANTISERS if name not in tried]
     if names:
-        which = " and ".join(_QUANTISERS[name] for name in names)
+        which = "; ".join(_QUANTISERS[name] for name in names)
         command = ["harness", "advise", *_model(model), *_of_evaluation(model), "--target", target]
         command += [word for name in names for word in ("--runtime", name)]
         if advice.limits.max_memory is not None:

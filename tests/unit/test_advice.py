@@ -305,7 +305,7 @@ def test_a_policy_that_loses_too_much_leads_to_search_repair_and_training() -> N
     )
     assert others.command == (
         "harness advise --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr --dataset coco --target pi4 "
-        "--runtime litert --runtime ncnn --max-drop 1 --min-agreement 98 --min-fps 50"
+        "--runtime litert --runtime mnn --runtime ncnn --max-drop 1 --min-agreement 98 --min-fps 50"
     )
     assert search.command == (
         "harness search --model 'a b.onnx' --mean 1.0,2.0,3.0 --colors bgr --dataset coco --target pi4 "
@@ -323,13 +323,13 @@ def test_a_policy_that_loses_too_much_leads_to_search_repair_and_training() -> N
 
 def test_quantisations_that_were_tried_are_not_proposed_again() -> None:
     rows = [scored(timed("fp32", 100), 0.9, 0), scored(timed("int8", 300), 0.8, 0)]
-    failed = timed("int8", 1, runtime="ncnn", status="failed")
-    found = advice(Limits(max_memory=64 * MIB), *rows, failed)
+    failed = [timed("int8", 1, runtime=name, status="failed") for name in ("mnn", "ncnn")]
+    found = advice(Limits(max_memory=64 * MIB), *rows, *failed)
     others = proposals(found, None, "pi4")[0]
     assert "ncnn" not in others.what
     assert "--target pi4 --runtime litert --max-memory 64 " in others.command
     both = scored(timed("tflite-16x8", 10, runtime="litert"), 0.9, 0)
-    first = proposals(advice(Limits(), *rows, failed, both), None, "pi4")[0]
+    first = proposals(advice(Limits(), *rows, *failed, both), None, "pi4")[0]
     assert first.command.startswith("harness search")
 
 
