@@ -41,7 +41,7 @@ class Training:
 
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         self._folder, self._request = folder, request
-        self._started = time.monotonic()
+        self._started = self._first_step = time.monotonic()
         cfg = folder / "student.cfg"
         network = read_network(cfg, folder / "student.weights")
         calibration = read_calibration(folder / "student.json", network)
@@ -76,10 +76,12 @@ class Training:
                 self._optimizer.learning_rate = self._request["rate"] * _share_of_rate(part)
                 loss = float(self._step(*self._batch(np.sort(order[first : first + batch]), rng)))
                 done += 1
+                if done == 1:
+                    self._first_step = told = time.monotonic()  # it made the graph, which took seconds
                 if time.monotonic() - told > _REPORT_SECONDS:
                     told = time.monotonic()
-                    part = self._part(done / total)
-                    _say(step=done, part=min(part, 1.0), loss=loss, left=self._left(part))
+                    part = min(self._part(done / total), 1.0)
+                    _say(step=done, part=part, loss=loss, left=self._left(done, total))
             least = self._judge(epoch=epoch, least=least)
             if self._part(done / total) >= 1:
                 break
@@ -90,8 +92,12 @@ class Training:
         seconds = self._request["seconds"]
         return max(of_steps, (time.monotonic() - self._started) / seconds if seconds else 0.0)
 
-    def _left(self, part: float) -> float:
-        return (time.monotonic() - self._started) * (1 - part) / max(part, 1e-6)
+    def _left(self, done: int, total: int) -> float:
+        """Seconds, at the speed of all steps but the first."""
+        now = time.monotonic()
+        by_steps = (now - self._first_step) / max(done - 1, 1) * (total - done)
+        seconds = self._request["seconds"]
+        return min(by_steps, max(self._started + seconds - now, 0)) if seconds else by_steps
 
     def _judge(self, *, epoch: int, least: float) -> float:
         """The loss on the pictures held out; the numbers are written if it is the least."""

@@ -203,3 +203,17 @@ def test_a_few_steps_bring_int8_nearer_to_fp32(
     )
     assert after["agreement"] > before["agreement"] + 0.04
     assert after["map50"] > before["map50"] + 0.04
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_units_follow_the_sizes_of_channels(groups: int) -> None:
+    from harness.training.variables import unit_of
+
+    rng = np.random.default_rng(groups)
+    weights = rng.standard_normal((6, 6 // groups, 3, 3)).astype(np.float32)
+    rows = 2.0 ** rng.uniform(-8, 8, (6, 1, 1, 1))
+    columns = 2.0 ** rng.uniform(-8, 8, (groups, 6 // groups))
+    columns = np.repeat(columns, 6 // groups, axis=0)[..., None, None]
+    scaled = (weights * rows * columns).astype(np.float32)
+    np.testing.assert_allclose(unit_of(scaled, groups), unit_of(weights, groups) * rows * columns, rtol=0.02)
+    assert 0.2 < np.median(unit_of(weights, groups)) < 2
