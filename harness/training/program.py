@@ -57,8 +57,8 @@ class Training:
         self._optimizer = tf.keras.optimizers.Adam(request["rate"], global_clipnorm=_CLIP)
         self._optimizer.build(self._variables.all)
         signature = _signature(network, self._grids)
-        self._step = tf.function(self._learn, input_signature=signature)
-        self._measure = tf.function(self._loss, input_signature=signature)
+        self._step = tf.function(self._learn, input_signature=signature, autograph=False)
+        self._measure = tf.function(self._loss, input_signature=signature, autograph=False)
 
     def run(self) -> None:
         """Trains until the steps are made or the time is over."""
