@@ -23,13 +23,23 @@ def shortcut(o: Operation) -> str:
     """A sum, of the first input's size."""
     result = o.inputs[0]
     for name, shape in zip(o.inputs[1:], o.layer.input_shapes[1:], strict=True):
-        result = o.emit("Add", result, name if shape == o.layer.out else _fitted(o, name, shape))
+        if shape != o.layer.out:
+            name = _fitted(o, name, shape)
+        if shape[0] >= o.layer.channels:
+            result = o.emit("Add", result, name)
+            continue
+        # Other channels stay as they are. Runtimes that know no padding along channels have slices and joins.
+        changed, kept = (
+            o.emit("Slice", result, *(o.sizes([value]) for value in (begin, end, 1, 1)))
+            for begin, end in ((0, shape[0]), (shape[0], o.layer.channels))
+        )
+        result = o.emit("Concat", o.emit("Add", changed, name), kept, axis=1)
     return result
 
 
 def _fitted(o: Operation, name: str, shape: Shape) -> str:
-    """A map of another size as pjreddie's Darknet adds it: of a larger one every stride-th value, those of a
-    smaller one at every sample-th place; zeros at other places, and in channels that it does not have."""
+    """A map of another size as pjreddie's Darknet adds it, in the channels that both have: of a larger one
+    every stride-th value, those of a smaller one at every sample-th place, and zeros at other places."""
     out = o.layer.out
     stride, sample = max(shape[2] // out[2], 1), max(out[2] // shape[2], 1)
     if max(shape[1] // out[1], 1) != stride or max(out[1] // shape[1], 1) != sample:
@@ -40,20 +50,18 @@ def _fitted(o: Operation, name: str, shape: Shape) -> str:
     ]
     ends = (channels, *(stride * count for count in taken))
     if any(end < size for end, size in zip(ends, shape, strict=True)):
-        name = o.emit("Slice", name, o.sizes([0, 0, 0]), o.sizes(ends), o.sizes([1, 2, 3]))
+        name = o.emit(
+            "Slice", name, o.sizes([0, 0, 0]), o.sizes(ends), o.sizes([1, 2, 3]), o.sizes([1, 1, 1])
+        )
     if stride > 1:
         name = every(o, name, stride, stride)
     if sample > 1:
         name = o.reshape(name, 1, channels, taken[0], 1, taken[1], 1)
         name = o.emit("Pad", name, o.sizes([0] * 9 + [sample - 1, 0, sample - 1]))
         name = o.reshape(name, 1, channels, taken[0] * sample, taken[1] * sample)
-    after = [
-        0,
-        out[0] - channels,
-        *(size - sample * count for size, count in zip(out[1:], taken, strict=True)),
-    ]
+    after = [size - sample * count for size, count in zip(out[1:], taken, strict=True)]
     # What is too much behind the last value is cut by negative padding.
-    return o.emit("Pad", name, o.sizes([0] * 4 + after)) if any(after) else name
+    return o.emit("Pad", name, o.sizes([0] * 6 + after)) if any(after) else name
 
 
 def scale_channels(o: Operation) -> str:

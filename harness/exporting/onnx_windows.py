@@ -60,7 +60,7 @@ def pool(o: Operation) -> str:
 
 def every(o: Operation, name: str, rows: int, columns: int) -> str:
     """Every `rows`-th row and `columns`-th column: maxima of one value. ncnn has no slices with steps."""
-    return o.emit("MaxPool", name, kernel_shape=[1, 1], strides=[rows, columns])
+    return o.emit("MaxPool", name, kernel_shape=[1, 1], strides=[rows, columns], pads=[0] * 4)
 
 
 def _window(o: Operation, *, dilated: bool) -> dict[str, Any]:
