@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness import console
 from harness.accuracy.picture_detections import ComparedDetections, compare_pictures
 from harness.errors import HarnessError
 from harness.file_digest import file_digest
@@ -17,6 +19,7 @@ from harness.store.reader import StoreReader
 from harness.store.records import PlannedCell
 
 MOST = 4  # pictures of a page
+_AT_ONCE = 2000  # pictures that are compared in half a second
 _MOST_BYTES = 36_000  # of each
 _SIDE = 560  # pixels of its longer side
 _QUALITIES = (80, 60, 40, 20)  # of JPEG, until it is small enough
@@ -42,8 +45,11 @@ def box_losses(store: StoreReader, cells: Sequence[PlannedCell], report: Report)
         pictures = [store.detections(key) for key in keys_of_both]
         if not all(pictures):
             continue
+        slow = len(pictures[0]) > _AT_ONCE
+        what = f"comparing the boxes of {row.model} {row.policy}"
         try:
-            losses.append(_loss(row, boards, compare_pictures(*pictures)))
+            with console.progress(what, None) if slow else contextlib.nullcontext():
+                losses.append(_loss(row, boards, compare_pictures(*pictures)))
         except ValueError as wrong:
             raise store.damaged(f"the detections of {row.model} {row.policy}: {wrong}") from None
     return losses

@@ -89,6 +89,13 @@ def test_an_emulated_board_computes_what_the_host_evaluated(
     assert sum(layer["predicted_ns"] for layer in layers) / 1e6 == pytest.approx(
         on("pi4", shown)[0]["predicted_ms"], rel=0.05
     )
+    parts = [
+        [layer[f"predicted_{part}_ns"] for part in ("compute", "activation", "conversion", "memory")]
+        for layer in layers
+    ]
+    assert parts[3] == [None] * 4  # without multiply-adds
+    for layer, each in zip(layers[:3], parts, strict=False):
+        assert sum(each) == pytest.approx(layer["predicted_ns"], abs=4)
     assert cli.main(words) == 0
     assert "pi4 (emulated) tiny fp32 1 thread" in capsys.readouterr().out
 
