@@ -38,8 +38,8 @@ class _Box:
 
     @property
     def caption(self) -> str:
-        label = _words(self.detection)
-        return label if self.kind == "kept" else f"{self.kind}: {label}"
+        mark = "" if self.kind == "kept" else f"{self.kind} "
+        return f"{mark}{self.detection.name}: {_percent(self.detection)} %"
 
 
 def box_figure(loss: BoxLoss, number: int) -> str:

@@ -149,6 +149,11 @@ def test_the_picture_with_the_most_lost_boxes_is_shown_once_for_all_boards(tmp_p
     labels = re.findall(r'role="img" aria-label="([^"]*)"', page)
     assert labels == ["Boxes of fp32: 2. Lost: dog 50 %, man 50 %.", "Boxes of int8: 1. New: cat 50 %."]
     assert page.count("data:image/jpeg;base64,") == 1
+    assert re.findall(r"<text [^>]*>([^<]*)</text>", page) == [
+        "lost man: 50 %",
+        "lost dog: 50 %",
+        "new cat: 50 %",
+    ]
     assert page.count('<g class="lost">') == 2
 
 
