@@ -133,6 +133,17 @@ def export(folder: PageFolder) -> None:
     folder.pictures("pictures")
 
 
+def finetune(folder: PageFolder) -> None:
+    for suffix in ("cfg", "weights"):
+        shutil.copy(DIGITS / f"digits.{suffix}", folder.path)
+    folder.pictures("pictures")
+    folder.pictures("others", PICTURES)
+    folder.harness("repair", *digits(), "--dataset", "pictures", "--only", "ranges", "--out", "repaired")
+    for file in ("repaired/digits.cfg", "repaired/digits.weights", "repaired/digits.calibration.json"):
+        shutil.copy(folder.path / file, folder.path / file.replace("digits", "net"))
+    shutil.copy(DIGITS / "digits.weights", folder.path / "net.weights")
+
+
 def github_actions(folder: PageFolder) -> None:
     for name in ("before", "after"):
         folder.write(f"{name}/speed.yaml", folder.yaml_with("detector.onnx"))
@@ -212,6 +223,7 @@ FOLDERS: dict[str, Callable[[PageFolder], None]] = {
     "advise.md": advise,
     "compare.md": compare,
     "export.md": export,
+    "finetune.md": finetune,
     "github-actions.md": github_actions,
     "history.md": history,
     "import.md": import_,

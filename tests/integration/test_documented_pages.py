@@ -54,7 +54,10 @@ STATUSES = {
     "compare.md": {"--fail-on": 7},  # a busy machine was slower
     "history.md": {"--fail-on": 7},
 }
-SHORTER = {"measurement.md": ("--sustained 30m", "--sustained 5s")}
+SHORTER = {
+    "finetune.md": ("--budget 20m", "--epochs 1"),
+    "measurement.md": ("--sustained 30m", "--sustained 5s"),
+}
 SHOWN = 3000  # characters of a failure's output
 
 
