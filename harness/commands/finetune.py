@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_contents import model_contents
+from harness.commands.model_contents import check_changeable, model_contents
 from harness.commands.model_options import (
     add_dataset,
     add_engine,
@@ -87,7 +87,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from harness import console
     from harness.config.model_files import check_model
-    from harness.errors import ConfigurationError
     from harness.files import write_together
     from harness.runtimes.engine import host_engine
     from harness.training.finetune import Request, check, finetune
@@ -96,16 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = arguments.calibration
     with model_files(arguments), with_policy(arguments, arguments.policy, ranges=False) as cfg:
         check_model(cfg, arguments.fp32_weights or arguments.weights, given)
-        if arguments.calibration != given:
-            raise ConfigurationError(
-                f"{arguments.model}: is quantised already",
-                hint="Train the model in float that it was made from.",
-            )
-        if arguments.out.resolve() == arguments.cfg.resolve().parent:
-            raise ConfigurationError(
-                f"{arguments.out}: holds the model, whose files would be replaced",
-                hint="Name another folder with --out.",
-            )
+        check_changeable(arguments, given)
         request = Request(
             cfg=cfg,
             weights=arguments.weights,
@@ -188,7 +178,10 @@ def _document(trained: Trained, files: list[Path]) -> dict[str, Any]:
 
 
 def _rate(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and up to 1, found {text!r}")
     return number

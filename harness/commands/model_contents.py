@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from harness.errors import ConfigurationError
+
+
+def check_changeable(arguments: argparse.Namespace, calibration: Path | None) -> None:
+    """Raises ConfigurationError for a model that brings ranges in place of `calibration`, the user's, and if
+    the files would replace the model."""
+    if arguments.calibration != calibration:
+        raise ConfigurationError(
+            f"{arguments.model}: is quantised already", hint="Take the model in float that it was made from."
+        )
+    if arguments.out.resolve() == arguments.cfg.resolve().parent:
+        raise ConfigurationError(
+            f"{arguments.out}: holds the model, whose files would be replaced",
+            hint="Name another folder with --out.",
+        )
 
 
 def model_contents(

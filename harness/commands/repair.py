@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands.model_contents import model_contents
+from harness.commands.model_contents import check_changeable, model_contents
 from harness.commands.model_options import (
     add_dataset,
     add_engine,
@@ -73,16 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError("no repair is left", hint=f"The repairs are {', '.join(REPAIRS)}.")
     with model_files(arguments):
         check_model(arguments.cfg, arguments.weights, given)
-        if arguments.calibration != given:
-            raise ConfigurationError(
-                f"{arguments.model}: is quantised already",
-                hint="Repair the model in float that it was made from.",
-            )
-        if arguments.out.resolve() == arguments.cfg.resolve().parent:
-            raise ConfigurationError(
-                f"{arguments.out}: holds the model, whose files would be replaced",
-                hint="Name another folder with --out.",
-            )
+        check_changeable(arguments, given)
         dataset = with_split_in_use(dataset_of(arguments), "train")
         if len(read_pictures(dataset, split="train")[: arguments.limit]) < _FEW_PICTURES:
             console.warn(
