@@ -133,8 +133,7 @@ class Emulation:
     def _stored(self, real: Tensor, written: TensorFormat) -> Stored:
         match written.precision:
             case "int8":
-                step = self._step(written)
-                return Stored(values=_rounded(real * _single(1.0 / _double(step.scale)), step), step=step)
+                return _quantised(real, self._step(written))
             case "fp16":
                 return Stored(values=_half(real))
             case _:
@@ -162,8 +161,7 @@ class Emulation:
             low, high = (
                 reduce(real, axis=(1, 2, 3), keepdims=True) for reduce in (tf.reduce_min, tf.reduce_max)
             )
-            step = step_of_range(low, high)
-            return Stored(values=_rounded(real * _single(1.0 / _double(step.scale)), step), step=step)
+            return _quantised(real, step_of_range(low, high))
         return given if form.converted is None else self._stored(given.real, form.converted)
 
     def _int8(
@@ -183,8 +181,7 @@ class Emulation:
             return self._stored(_activated(layer.activation, sums * multipliers), form.output)
         step = self._step(form.output)
         if layer.activation not in FOLDED:
-            by_line = _on_lines(layer.activation, sums * multipliers)
-            return Stored(values=_rounded(by_line * _single(1.0 / _double(step.scale)), step), step=step)
+            return _quantised(_on_lines(layer.activation, sums * multipliers), step)
         folded = _single(tf.minimum(products / _double(step.scale), _MULTIPLIER_LIMIT))
         six = _single(6.0 / _double(step.scale))
         return Stored(values=_rounded(_in_steps(layer.activation, sums * folded, six), step), step=step)
@@ -222,6 +219,10 @@ def _double(values: Tensor) -> Tensor:
 
 def _rounded(in_steps: Tensor, step: Step) -> Tensor:
     return tf.clip_by_value(_nearest(in_steps), -128.0 - step.zero_point, 127.0 - step.zero_point)
+
+
+def _quantised(real: Tensor, step: Step) -> Stored:
+    return Stored(values=_rounded(real * _single(1.0 / _double(step.scale)), step), step=step)
 
 
 def _weight_scales(weights: Tensor, bias: Tensor, published: Any) -> Tensor:
