@@ -12,7 +12,7 @@ from harness.accuracy.nms import iou
 
 CONFIDENCE = 0.25  # what `detect` shows
 FAINT = 0.05  # confidence from which detections count in a similarity
-_IOU = 0.5
+IOU = 0.5
 
 
 def detection_agreement(found: Sequence[Detections], reference: Sequence[Detections]) -> float:
@@ -58,7 +58,7 @@ def matches(found: Detections, reference: Detections) -> npt.NDArray[np.intp]:
             iou(found.boxes[number], reference.boxes),
             0,
         )
-        if overlap.size and overlap.max() >= _IOU:
+        if overlap.size and overlap.max() >= IOU:
             places[number] = overlap.argmax()
             free[places[number]] = False
     return places

@@ -65,9 +65,8 @@ class TensorFormat:
     precision: str = "fp32"
     grid: Grid | None = None  # of int8
     channels: ChannelRanges | None = None  # of int8 that depthwise convolutions alone read
-    recorded: int | None = field(
-        default=None, compare=False
-    )  # the tensor whose range gives grid and channels
+    # The tensor whose range gives grid and channels.
+    recorded: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,8 +85,8 @@ def describe(model: ImportedModel, options: ImportOptions) -> Description:
 
 
 def _exported(said: Mapping[str, str], channels: int) -> ImportOptions:
-    """What `harness export` wrote under the names of [net]'s keys; no value that does not
-    fit. Other programs' keys may mean something else, such as a mean of values from 0 to 1."""
+    """What `harness export` wrote under the names of [net]'s keys, without values that do not fit. Other
+    programs' keys may mean something else, such as a mean of values from 0 to 1."""
     found: dict[str, Any] = {}
     if not said.keys() >= _EXPORT_MARKS:
         return ImportOptions()

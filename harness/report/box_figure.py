@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.accuracy.agreement import CONFIDENCE, IOU
 from harness.accuracy.picture_detections import ComparedDetections, Detection
 from harness.report.charts.figure import data_table
 from harness.report.page import text
@@ -79,8 +80,8 @@ def _caption(loss: BoxLoss) -> str:
     role = f"recommended on {boards}" if boards else "the fastest of the front"
     what = f"{loss.model}: {loss.policy}{where} ({role}) against fp32."
     rule = (
-        "Boxes of more than 25 % confidence count; a box is kept if the policy finds one of its class that "
-        "overlaps it by half (IoU)."
+        f"Boxes of more than {100 * CONFIDENCE:g} % confidence count; a box is kept if the policy finds one "
+        f"of its class that overlaps it by at least {100 * IOU:g} % (IoU)."
     )
     if loss.worst is None:
         return f"{what} In {_pictures(loss)} no box is lost or new; {loss.kept} are kept. {rule}"

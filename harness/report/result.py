@@ -94,9 +94,7 @@ class BoxLoss:
     model: str
     policy: str
     runtime: str
-    recommended_on: Sequence[
-        str
-    ]  # boards whose verdict recommends it; others have it at the front's fast end
+    recommended_on: Sequence[str]  # boards; none: it is the fastest of the front
     pictures: int
     kept: int  # boxes of all pictures, like the next ones
     lost: int
