@@ -31,6 +31,7 @@ class TimePoint:
     fps: float
     clock: float | None = None  # median, of the slowest core, as a fraction of the hardware's maximum
     celsius: float | None = None  # of the hottest core
+    throttled: bool | None = None  # at some time during this part
 
 
 @dataclass(frozen=True, kw_only=True)

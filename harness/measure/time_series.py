@@ -1,4 +1,4 @@
-"""Computes the speed, clock and temperature over one long run."""
+"""Computes the speed, clock, temperature and throttling over one long run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from harness.boards.sensors.conditions import hottest_celsius, slowest_clock
+from harness.boards.sensors.conditions import hottest_celsius, slowest_clock, throttled_during
 from harness.boards.sensors.sampler import Sample
 from harness.boards.sensors.state import BoardState
 from harness.measure.result import TimePoint
@@ -43,6 +43,7 @@ def time_series(
                 fps=(last - first) / (until - since),
                 clock=statistics.median(clocks) if clocks else None,
                 celsius=max(heat, default=None),
+                throttled=throttled_during(meanwhile, before),
             )
         )
         first = last

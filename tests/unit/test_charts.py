@@ -97,6 +97,17 @@ def test_a_sustained_run_has_a_drawing_for_each_known_figure() -> None:
 
 
 @pytest.mark.usefixtures("_drawing")
+def test_parts_of_a_sustained_run_in_which_the_board_throttled_are_marked() -> None:
+    points = [TimePoint(seconds=30.0 * n, fps=100.0, throttled=n == 3) for n in range(1, 5)]
+    (chart,) = [each for each in details([row(time_series=points)]) if "sustained" in each.caption]
+    assert chart.caption.endswith("Crosses are where it did.")
+    (drawing,) = chart.specifications
+    assert [layer["mark"]["type"] for layer in drawing["layer"]] == ["line", "point"]
+    assert drawing["layer"][1]["transform"] == [{"filter": "datum.throttled"}]
+    assert [cells[-1] for cells in chart.rows] == ["", "", "yes", ""]
+
+
+@pytest.mark.usefixtures("_drawing")
 def test_steps_are_compared_with_the_one_before_that_has_a_speed() -> None:
     series = [("plain", 2.0), ("tiled", 8.0), ("broken", None), ("simd", 6.0)]
     rows = [row(step=name, fps=fps, status="done" if fps else "failed") for name, fps in series]

@@ -202,6 +202,26 @@ def test_the_course_of_a_run_has_speed_heat_and_clock_of_each_part() -> None:
     assert time_series([], [], PI) == []
 
 
+@pytest.mark.parametrize(
+    ("state", "quiet", "slow"),
+    [
+        # The firmware tells what it does now (bit 2) and that it has done it (bit 18).
+        (PI, {"throttled": 1 << 18}, {"throttled": 1 << 18 | 1 << 2}),
+        (PI, {}, {"clocks_khz": (600_000,) * 2}),
+        (JETSON, {}, {"coolers": (0, 1)}),
+    ],
+)
+def test_the_course_of_a_run_says_when_the_board_throttled(
+    state: BoardState, quiet: dict[str, Any], slow: dict[str, Any]
+) -> None:
+    changes = [{}, slow, quiet, quiet]
+    readings = [sample(state, at=100.5 + number, **each) for number, each in enumerate(changes)]
+    points = time_series([10_000_000] * 350, readings, state, parts=4)
+    assert [point.throttled for point in points] == [False, True, False, False]
+    unwatched = replace(state, throttled=None, coolers=(), cores=(replace(CORE, governor="ondemand"),))
+    assert {point.throttled for point in time_series([10**9] * 4, [sample(unwatched)], unwatched)} == {None}
+
+
 @given(st.lists(st.integers(1, 10**10), max_size=200), st.integers(1, 70))
 def test_a_course_has_every_frame_once(frames: list[int], parts: int) -> None:
     points = time_series(frames, [], PI, parts)

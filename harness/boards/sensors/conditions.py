@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
@@ -27,6 +27,7 @@ _PI_BITS = (
     (3, "the soft temperature limit was reached", _HINT_HEAT),
 )
 _SINCE_START = 16
+_NOW = (1 << _SINCE_START) - 1
 
 # Power rails of the whole board, on boards that also measure parts of it.
 _WHOLE_BOARD = ("vdd_in", "pom_5v_in", "5v_in")
@@ -101,6 +102,17 @@ def assess(
             *([metered.warning] if metered and metered.warning else ()),
         ),
     )
+
+
+def throttled_during(samples: Sequence[Sample], before: BoardState) -> bool | None:
+    """Whether one of these samples shows throttling at its time; None: no sample could."""
+    if not samples or not (before.throttled is not None or before.core_coolers or _held(before)):
+        return None
+    at_their_time = [
+        replace(sample, throttled=None if sample.throttled is None else sample.throttled & _NOW)
+        for sample in samples
+    ]
+    return any(True for _ in _throttling(at_their_time, before, before))
 
 
 def merged(conditions: Sequence[Conditions]) -> Conditions:

@@ -1,4 +1,4 @@
-"""Speed, temperature and clock over sustained runs."""
+"""Speed, temperature, clock and throttling over sustained runs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
             for name, (_, unit) in _FIGURES.items()
             if (value := getattr(point, name)) is not None
         }
+        | ({"throttled": "yes"} if point.throttled else {})
         for row in known
         for point in row.time_series or ()
     ]
     present = {name: title for name, (title, _) in _FIGURES.items() if any(name in value for value in values)}
-    charts = [
-        alt.Chart()
-        .mark_line(point=True, aria=False)
-        .encode(
+    marked = any("throttled" in value for value in values)
+    charts = []
+    for name, title in present.items():
+        encoded = alt.Chart().encode(
             x=alt.X("minutes:Q", title="minutes"),
             y=alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=name == "fps")),
             color=series_colour("cell", ""),
@@ -44,18 +45,28 @@ def sustained(rows: Sequence[Row]) -> Chart | None:
                 "cell:N",
                 "minutes:Q",
                 *(alt.Tooltip(f"{each}:Q", title=present[each]) for each in present),
+                *(["throttled:N"] if marked else []),
             ],
         )
-        for name, title in present.items()
-    ]
+        chart = encoded.mark_line(point=True, aria=False)
+        if marked:
+            crosses = encoded.transform_filter("datum.throttled")
+            chart = chart + crosses.mark_point(shape="cross", size=120, strokeWidth=2, aria=False)
+        charts.append(chart)
     throttled = [called(row) for row in known if row.throttled]
     what = f" The board throttled in: {', '.join(throttled)}." if throttled else ""
+    what += " Crosses are where it did." if marked else ""
     return Chart(
         caption=f"{known[0].model}: over sustained runs.{what}",
         specifications=[specification(chart, values, _HEIGHT) for chart in charts],
-        headings=["cell", "minutes", *present.values()],
+        headings=["cell", "minutes", *present.values(), *(["throttled"] if marked else [])],
         rows=[
-            [value["cell"], figure(value["minutes"]), *(figure(value.get(name)) for name in present)]
+            [
+                value["cell"],
+                figure(value["minutes"]),
+                *(figure(value.get(name)) for name in present),
+                *([value.get("throttled", "")] if marked else []),
+            ]
             for value in values
         ],
     )
