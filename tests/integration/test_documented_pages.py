@@ -35,6 +35,7 @@ EXCEPTIONS = {
     "CONTRIBUTING.md": {
         "harness doctor --install --tests": "the README's line, which .ci/run runs",
         "-DMPE_BUILD_TESTS=ON": "minutes of compiling; test_engine_sanitizers.py runs this line",
+        "mike deploy": "writes a branch of the checkout; test_release.py runs it in a clone",
     },
     "cluster.md": {
         "dask scheduler": "servers for several machines; test_search_cluster.py starts them",
