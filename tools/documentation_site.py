@@ -33,14 +33,18 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages and files."""
+    """Adds the generated pages and files. Pictures of reports take the place of those in docs/."""
     from mkdocs.structure.files import File
+
+    from tools.report_pictures import pictures
 
     pages = {new: (REPOSITORY / old).read_text(encoding="utf-8") for old, new in FROM_THE_ROOT.items()}
     pages["commands.md"] = commands_page()
     for kind in (*KINDS, *COMMANDS):
         pages[f"{kind}.schema.json"] = json.dumps(schema_of(kind), indent=2)
-    for name, content in pages.items():
+    for name, content in (pages | pictures()).items():
+        if (old := files.get_file_from_path(name)) is not None:
+            files.remove(old)
         files.append(File.generated(config, name, content=content))
     return files
 

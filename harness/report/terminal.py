@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _GAP = 2  # between columns, one of them the box's
 
 
-def print_report(report: Report) -> None:
-    """Prints the verdicts and all tables, without details, to standard output."""
-    terminal = console.stdout()
+def print_report(report: Report, terminal: Console | None = None) -> None:
+    """Prints the verdicts and all tables, without details (default: to standard output)."""
+    terminal = terminal or console.stdout()
     for verdict in verdicts(report):
         _print_verdict(terminal, verdict)
     for table in tables(report):

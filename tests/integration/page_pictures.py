@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from page_browser import SCHEMES, WIDTHS, chromium, opened
 from PIL import Image
-from recorded_pages import NAMES, PAGES, page
+from recorded_pages import NAMES, page
+
+from tools.report_pictures import RECORDED
 
 SCALE = 8  # pixels of a page's width that are one of its picture: letters become grey
 MOST = 6000  # pixels of a page's height that its picture shows: tables of large sweeps go on for screens
@@ -46,7 +48,7 @@ def pictured(browser: Any, width: int) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(taken["data"]))).convert("RGB")
 
 
-def picture_file(name: str, width: int, scheme: str, folder: Path = PAGES) -> Path:
+def picture_file(name: str, width: int, scheme: str, folder: Path = RECORDED) -> Path:
     return folder / f"{name}-{width}-{scheme}.png"
 
 

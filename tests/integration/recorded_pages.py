@@ -17,17 +17,18 @@ from typing import Any
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 from report_page import cells
 
 from harness.report.html import html
 from harness.report.read import read_report
-from harness.report.result import BoxLoss, Report, Row
+from harness.report.result import BoxLoss, Row
 from harness.report.search_page import search_page
 from harness.store.read_only import stored_results
+from tools.report_pictures import RECORDED, recorded_report
 
-PAGES = Path(__file__).with_name("pages")
 RUNS = ("quickstart", "ablation", "runtimes", "sustained")
 NAMES = (*RUNS, "search", "large")
 LARGE = (5, 2000)  # models and cells of a report that is made, not recorded
@@ -38,10 +39,10 @@ def page(name: str) -> str:
     """The HTML of one of NAMES."""
     if name == "large":
         return html(cells(*LARGE))
-    content = lzma.decompress((PAGES / f"{name}.json.xz").read_bytes())
     if name == "search":
+        content = lzma.decompress((RECORDED / f"{name}.json.xz").read_bytes())
         return search_page(json.loads(content), "digits")
-    return html(msgspec.json.decode(content, type=Report, dec_hook=lambda kind, value: kind(value)))
+    return html(recorded_report(name))
 
 
 def record(name: str, folder: Path) -> None:
@@ -62,9 +63,9 @@ def record(name: str, folder: Path) -> None:
         box_losses=[_of_named_pictures(loss) for loss in report.box_losses],
     )
     content = msgspec.json.encode(report, enc_hook=str)
-    PAGES.mkdir(exist_ok=True)
+    RECORDED.mkdir(exist_ok=True)
     shown = content.replace(f"{folder.resolve()}/".encode(), f"results/{name}/".encode())
-    (PAGES / f"{name}.json.xz").write_bytes(lzma.compress(shown, preset=9))
+    (RECORDED / f"{name}.json.xz").write_bytes(lzma.compress(shown, preset=9))
 
 
 def _small(row: Row, name: str) -> Row:

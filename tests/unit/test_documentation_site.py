@@ -12,6 +12,7 @@ from documented_commands import PAGES, REPOSITORY
 
 from harness import cli
 from tools.documentation_site import FROM_THE_ROOT, commands_page, with_links_of_the_site
+from tools.report_pictures import pictures
 
 
 def listed(entry: object) -> Iterator[str]:
@@ -26,6 +27,21 @@ def test_the_navigation_has_every_page_once() -> None:
     document = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))
     pages = [path.name for path in (REPOSITORY / "docs").glob("*.md")]
     assert sorted(listed(document["nav"])) == sorted([*pages, *FROM_THE_ROOT.values(), "commands.md"])
+
+
+def test_the_tutorial_shows_the_pictures_that_the_build_draws() -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    tutorial = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    drawn = pictures()
+    assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", tutorial) == [*drawn]
+    words = (
+        " ".join(re.findall(r">([^<]+)<", drawn["tutorial-report.svg"]))
+        .replace("\xa0", " ")
+        .replace("&#160;", " ")
+    )
+    assert "digits on pi4 (predicted)" in words.replace("\xa0", " ")
+    assert "predicted FPS" in drawn["tutorial-front.svg"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
