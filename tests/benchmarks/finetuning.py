@@ -20,7 +20,11 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cfg" / "digits"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
+
 import figures
+from channels_apart import scale_apart
 from PIL import Image
 
 from harness import cli
@@ -36,9 +40,6 @@ DIGITS = shipped("cfg", "digits")
 SEED = 4  # of scenes that nothing else draws
 MOST_DIGITS = 9  # in a scene
 AT_LEAST = {"without labels": 0.6, "with labels": 0.8}  # of the loss, to be recovered
-
-sys.path += [str(DIGITS), str(Path(__file__).resolve().parents[1] / "unit")]
-from channels_apart import scale_apart  # noqa: E402
 
 
 def draw(folder: Path, count: int) -> None:
