@@ -44,6 +44,10 @@ EXCEPTIONS = {
     "github-actions.md": {
         "sudo venv/bin/harness doctor --install": "for another machine; test_tutorial.py installs the same",
     },
+    "labgrid.md": {
+        "harness run": "needs a coordinator; test_labgrid_sweep.py runs a sweep with one",
+        "boards unlock": "needs a coordinator; test_labgrid.py releases a place with one",
+    },
     "prediction.md": {
         "tools.boardmodel validate": "an hour; test_boardmodel.py runs it for four networks",
         "tools.boardmodel versions": "half an hour; test_boardmodel_versions.py runs it with kept profiles",
