@@ -5,14 +5,17 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
 #include "layers/typed.h"
+#include "layers/value_blocks.h"
 #include "model/limits.h"
 
 namespace mpe {
@@ -56,24 +59,59 @@ class Resize final : public OperationWith<ResizeParameters> {
     });
   }
 
-  void interpolate_channel(const LayerCall& call, int c, const Workers& workers) const {
-    const LayerInput& input = call.inputs[0];
-    const std::int64_t plane = c * input.shape.plane();
-    const auto value = [&](int y, int x) {
-      float result = 0.0F;
-      load_values(input.tensor, c, plane + static_cast<std::int64_t>(y) * input.shape.width + x, 1,
-                  &result, workers.vectors);
-      return result;
-    };
-    std::int64_t to = c * call.layer.out.plane();
-    for (const ResizeTap& row : parameters_.rows) {
-      for (const ResizeTap& column : parameters_.columns) {
-        const float result =
-            interpolate(value(row.lower, column.lower), value(row.lower, column.upper),
-                        value(row.upper, column.lower), value(row.upper, column.upper),
-                        column.weight, row.weight);
-        store_values(&result, call.output, c, to++, 1, workers.vectors);
+  // In blocks of columns that read no more than a block of an input row.
+  void interpolate_channel(const LayerCall& call, int channel, const Workers& workers) const {
+    const std::span<const ResizeTap> columns = parameters_.columns;
+    for (std::size_t first = 0; first < columns.size();) {
+      const int left = columns[first].lower;
+      std::size_t end = first + 1;
+      while (end < columns.size() && end - first < kValueBlock &&
+             columns[end].upper - left < kValueBlock) {
+        ++end;
       }
+      interpolate_columns(call, channel, first, columns.subspan(first, end - first), workers);
+      first = end;
+    }
+  }
+
+  // An input row is interpolated across once for all the output's rows that lie beside it.
+  void interpolate_columns(const LayerCall& call, int channel, std::size_t first,
+                           std::span<const ResizeTap> columns, const Workers& workers) const {
+    const LayerInput& input = call.inputs[0];
+    const int left = columns.front().lower;
+    const auto count = static_cast<int>(columns.size());
+    float across[2][kValueBlock];
+    int held[2] = {-1, -1};  // the input's rows that `across` holds
+    const auto interpolate_row = [&](int row, int slot) {
+      float values[kValueBlock];
+      const std::int64_t line =
+          (static_cast<std::int64_t>(channel) * input.shape.height + row) * input.shape.width;
+      load_values(input.tensor, channel, line + left, columns.back().upper - left + 1, values,
+                  workers.vectors);
+      for (int x = 0; x < count; ++x) {
+        const ResizeTap& column = columns[static_cast<std::size_t>(x)];
+        across[slot][x] =
+            between(values[column.lower - left], values[column.upper - left], column.weight);
+      }
+      held[slot] = row;
+    };
+    const Shape& out = call.layer.out;
+    std::int64_t to =
+        static_cast<std::int64_t>(channel) * out.plane() + static_cast<std::int64_t>(first);
+    for (const ResizeTap& row : parameters_.rows) {
+      int upper = held[1] == row.lower ? 1 : 0;
+      if (held[upper] != row.lower) {
+        upper = held[0] == row.upper ? 1 : 0;
+        interpolate_row(row.lower, upper);
+      }
+      const int lower = row.upper == row.lower ? upper : 1 - upper;
+      if (held[lower] != row.upper) interpolate_row(row.upper, lower);
+      float values[kValueBlock];
+      for (int x = 0; x < count; ++x) {
+        values[x] = between(across[upper][x], across[lower][x], row.weight);
+      }
+      store_values(values, call.output, channel, to, count, workers.vectors);
+      to += out.width;
     }
   }
 };

@@ -20,12 +20,15 @@ struct ResizeParameters {
   std::vector<ResizeTap> columns;
 };
 
+inline float between(float lower, float upper, float weight) {
+  return lower + weight * (upper - lower);
+}
+
 // Of four values, columns first.
 inline float interpolate(float upper_left, float upper_right, float lower_left, float lower_right,
                          float across, float down) {
-  const float top = upper_left + across * (upper_right - upper_left);
-  const float bottom = lower_left + across * (lower_right - lower_left);
-  return top + down * (bottom - top);
+  return between(between(upper_left, upper_right, across), between(lower_left, lower_right, across),
+                 down);
 }
 
 void reference_resize(const ResizeParameters& p, const LayerCall& call);
