@@ -38,18 +38,6 @@ float lowest(float) { return -std::numeric_limits<float>::max(); }
 std::int8_t lowest(std::int8_t) { return -128; }
 Half lowest(Half) { return Half{0xFBFF}; }
 
-struct Span {
-  int begin;
-  int end;
-};
-
-// Output positions whose input position x * stride + offset lies in [0, size).
-Span inside(int offset, int stride, int size, int count) {
-  const int begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-  const int end = size - 1 - offset < 0 ? 0 : (size - 1 - offset) / stride + 1;
-  return {std::min(begin, count), std::min(end, count)};
-}
-
 // The vector code for windows of 2x2 that do not overlap.
 void pool_row(const ElementwiseKernels& kernels, const float* upper, const float* lower, float* to,
               int count) {
@@ -119,40 +107,94 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
   return true;
 }
 
+constexpr int kColumns = 512;
+
+template <typename Key>
+void widen_maximum(const Key* from, Key* largest, int count) {
+  for (int i = 0; i < count; ++i) largest[i] = from[i] > largest[i] ? from[i] : largest[i];
+}
+
+// Widens the maxima of part of the output's row by a row of the map, one tap after another.
+template <typename T, typename Key>
+void widen_by_taps(const WindowAxis& axis, const T* line, int width, PlaceSpan columns,
+                   Key* largest) {
+  for (int k = 0; k < axis.size; ++k) {
+    const int offset = k * axis.dilation - axis.before;
+    const PlaceSpan places = places_reading(offset, axis.stride, 0, width, columns);
+    for (int x = places.begin; x < places.end; ++x) {
+      const Key key = key_of(line[x * axis.stride + offset]);
+      Key& best = largest[x - columns.begin];
+      best = key > best ? key : best;
+    }
+  }
+}
+
+// The same for a stride of kStride and windows of a usual size. The values that one tap reads for
+// neighbouring outputs are brought side by side: those of even and of odd places.
+template <int kStride, typename T, typename Key>
+bool widen_by_phases(const WindowAxis& axis, const T* line, int width, PlaceSpan columns,
+                     Key* largest) {
+  constexpr int kMost = kColumns + 64;
+  const int count = columns.end - columns.begin;
+  const auto pitch = static_cast<int>(count + (axis.extent() - 1) / kStride);
+  if (axis.stride != kStride || pitch > kMost) return false;
+  Key phases[kStride][kMost];
+  const int first = columns.begin * kStride - axis.before;
+  const auto set = [&](int i) {
+    for (int phase = 0; phase < kStride; ++phase) {
+      const int place = first + i * kStride + phase;
+      phases[phase][i] = place >= 0 && place < width ? key_of(line[place]) : key_of(lowest(T{}));
+    }
+  };
+  PlaceSpan inside = places_reading(first, kStride, 0, width - kStride + 1, {0, pitch});
+  if (inside.begin >= inside.end) inside = {pitch, pitch};
+  for (int i = 0; i < inside.begin; ++i) set(i);
+  const T* from = line + first;
+  for (int i = inside.begin; i < inside.end; ++i) {
+    for (int phase = 0; phase < kStride; ++phase) {
+      phases[phase][i] = key_of(from[i * kStride + phase]);
+    }
+  }
+  for (int i = inside.end; i < pitch; ++i) set(i);
+  for (int k = 0; k < axis.size; ++k) {
+    const int place = k * axis.dilation;
+    widen_maximum(phases[place % kStride] + place / kStride, largest, count);
+  }
+  return true;
+}
+
+// Part of a row of the output, at most kColumns long.
+template <typename T>
+void maxpool_columns(const Window& window, const Layer& layer, const T* in, int row,
+                     PlaceSpan columns, T* out) {
+  using Key = decltype(key_of(T{}));
+  Key largest[kColumns];
+  std::fill_n(largest, columns.end - columns.begin, key_of(lowest(T{})));
+  const int width = layer.in.width;
+  for (int ky = 0; ky < window.y.size; ++ky) {
+    const int y = row * window.y.stride + ky * window.y.dilation - window.y.before;
+    if (y < 0 || y >= layer.in.height) continue;
+    const T* line = in + static_cast<std::int64_t>(y) * width;
+    if (widen_by_phases<1>(window.x, line, width, columns, largest) ||
+        widen_by_phases<2>(window.x, line, width, columns, largest)) {
+      continue;
+    }
+    widen_by_taps(window.x, line, width, columns, largest);
+  }
+  T* to = out + static_cast<std::int64_t>(row) * layer.out.width;
+  for (int x = columns.begin; x < columns.end; ++x) {
+    set_from_key(largest[x - columns.begin], to[x]);
+  }
+}
+
 template <typename T>
 void maxpool_plane(const Window& window, const Layer& layer, const ElementwiseKernels& vectors,
                    const T* in, T* out) {
   if (pools_pairs(window, layer)) return maxpool_pairs(vectors, layer, in, out);
   if (maxpool_separably(window, layer, in, out)) return;
-  const int width = layer.out.width;
-  const auto& [vertical, horizontal] = window;
-  const int stride = horizontal.stride;
-  for (int row = 0; row < layer.out.height; ++row, out += width) {
-    std::fill_n(out, width, lowest(T{}));
-    for (int ky = 0; ky < vertical.size; ++ky) {
-      const int y = row * vertical.stride + ky * vertical.dilation - vertical.before;
-      if (y < 0 || y >= layer.in.height) continue;
-      for (int kx = 0; kx < horizontal.size; ++kx) {
-        const int offset = kx * horizontal.dilation - horizontal.before;
-        const Span columns = inside(offset, stride, layer.in.width, width);
-        if (columns.begin >= columns.end) continue;
-        const T* from =
-            in + static_cast<std::int64_t>(y) * layer.in.width + columns.begin * stride + offset;
-        T* to = out + columns.begin;
-        const int count = columns.end - columns.begin;
-        const auto widen_maximum = [&](int step) {
-          for (int i = 0; i < count; ++i) {
-            const auto value = key_of(from[i * step]);
-            const auto largest = key_of(to[i]);
-            set_from_key(value > largest ? value : largest, to[i]);
-          }
-        };
-        if (stride == 1) {
-          widen_maximum(1);
-        } else {
-          widen_maximum(stride);
-        }
-      }
+  for (int row = 0; row < layer.out.height; ++row) {
+    for (int x = 0; x < layer.out.width; x += kColumns) {
+      maxpool_columns(window, layer, in, row, {x, std::min(x + kColumns, layer.out.width)}, out);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 
 #include "layers/maxpool.h"
 #include "layers/operation.h"
@@ -30,11 +31,8 @@ class Average final : public OperationWith<AverageParameters> {
     workers.pool.parallel_for(out.channels, [&](int, int begin, int end) {
       for (int c = begin; c < end; ++c) {
         for (int y = 0; y < out.height; ++y) {
-          for (int x = 0; x < out.width; ++x) {
-            const float mean = mean_at(call, c, y, x, workers);
-            store_values(&mean, call.output, c,
-                         (static_cast<std::int64_t>(c) * out.height + y) * out.width + x, 1,
-                         workers.vectors);
+          for (int x = 0; x < out.width; x += kValueBlock) {
+            average_columns(call, c, y, {x, std::min(x + kValueBlock, out.width)}, workers);
           }
         }
       }
@@ -46,29 +44,69 @@ class Average final : public OperationWith<AverageParameters> {
   bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
 
  private:
-  float mean_at(const LayerCall& call, int c, int row, int column, const Workers& workers) const {
+  // Part of a row of the output, at most kValueBlock long. Each sum takes its values in order.
+  void average_columns(const LayerCall& call, int channel, int row, PlaceSpan columns,
+                       const Workers& workers) const {
     const auto& [vertical, horizontal] = parameters_.window;
     const LayerInput& input = call.inputs[0];
+    const int count = columns.end - columns.begin;
+    const int left = columns.begin * horizontal.stride - horizontal.before;
+    const int right = (columns.end - 1) * horizontal.stride - horizontal.before + horizontal.size;
     const int top = row * vertical.stride - vertical.before;
-    const int left = column * horizontal.stride - horizontal.before;
-    const int first = std::max(left, 0);
-    const int last = std::min(left + horizontal.size, input.shape.width);
-    float sum = 0.0F;
-    int rows = 0;
-    for (int y = std::max(top, 0); y < std::min(top + vertical.size, input.shape.height); ++y) {
-      ++rows;
+    const int first_row = std::max(top, 0);
+    const int end_row = std::min(top + vertical.size, input.shape.height);
+    float sums[kValueBlock];
+    std::fill_n(sums, count, 0.0F);
+    for (int y = first_row; y < end_row; ++y) {
       const std::int64_t line =
-          (static_cast<std::int64_t>(c) * input.shape.height + y) * input.shape.width;
-      for (int x = first; x < last; x += kValueBlock) {
+          (static_cast<std::int64_t>(channel) * input.shape.height + y) * input.shape.width;
+      const int end = std::min(right, input.shape.width);
+      for (int x = std::max(left, 0); x < end; x += kValueBlock) {
         float values[kValueBlock];
-        const int count = std::min(kValueBlock, last - x);
-        load_values(input.tensor, c, line + x, count, values, workers.vectors);
-        for (int i = 0; i < count; ++i) sum += values[i];
+        const int loaded = std::min(kValueBlock, end - x);
+        load_values(input.tensor, channel, line + x, loaded, values, workers.vectors);
+        add_taps(values, {x, x + loaded}, columns, sums);
       }
     }
-    const int counted = parameters_.count_padding ? vertical.size * horizontal.size
-                                                  : std::max(rows * std::max(last - first, 0), 1);
-    return sum / static_cast<float>(counted);
+    const int rows = std::max(end_row - first_row, 0);
+    for (int i = 0; i < count; ++i) {
+      sums[i] /= static_cast<float>(values_of(rows, columns.begin + i, input.shape.width));
+    }
+    const std::int64_t to =
+        (static_cast<std::int64_t>(channel) * call.layer.out.height + row) * call.layer.out.width;
+    store_values(sums, call.output, channel, to + columns.begin, count, workers.vectors);
+  }
+
+  // Adds the values of an input row's places `loaded` to the sums of the output's `columns`.
+  void add_taps(const float* values, PlaceSpan loaded, PlaceSpan columns, float* sums) const {
+    const WindowAxis& axis = parameters_.window.x;
+    for (int kx = 0; kx < axis.size; ++kx) {
+      const int offset = kx - axis.before;
+      const PlaceSpan places =
+          places_reading(offset, axis.stride, loaded.begin, loaded.end, columns);
+      if (places.begin >= places.end) continue;
+      const float* from = values + (places.begin * axis.stride + offset - loaded.begin);
+      float* to = sums + (places.begin - columns.begin);
+      const auto add = [=](auto stride) {
+        for (int i = 0; i < places.end - places.begin; ++i) to[i] += from[i * stride];
+      };
+      if (axis.stride == 1) {
+        add(std::integral_constant<int, 1>{});
+      } else if (axis.stride == 2) {
+        add(std::integral_constant<int, 2>{});
+      } else {
+        add(axis.stride);
+      }
+    }
+  }
+
+  // By how many values the sum at a column is divided.
+  int values_of(int rows, int column, int width) const {
+    const auto& [vertical, horizontal] = parameters_.window;
+    if (parameters_.count_padding) return vertical.size * horizontal.size;
+    const int left = column * horizontal.stride - horizontal.before;
+    const int columns = std::min(left + horizontal.size, width) - std::max(left, 0);
+    return std::max(rows * std::max(columns, 0), 1);
   }
 };
 

@@ -52,6 +52,13 @@ bool WindowAxis::always_sees(int in) const {
   return true;
 }
 
+PlaceSpan places_reading(int offset, int stride, int begin, int end, PlaceSpan places) {
+  const auto first_at = [&](int place) {  // the first whose input place is not before this one
+    return place <= offset ? 0 : (place - offset + stride - 1) / stride;
+  };
+  return {std::max(first_at(begin), places.begin), std::min(first_at(end), places.end)};
+}
+
 Window read_window(const CfgSection& section, const Shape& in) {
   const int size = section.integer("size", 1, 1, Limits::kKernel);
   const int stride = section.integer("stride", 1, 1, Limits::kKernel);

@@ -30,6 +30,15 @@ struct WindowAxis {
   bool always_sees(int in) const;
 };
 
+// Places of an axis of the output.
+struct PlaceSpan {
+  int begin;
+  int end;
+};
+
+// Those of `places` whose input place, x * stride + offset, lies in [begin, end).
+PlaceSpan places_reading(int offset, int stride, int begin, int end, PlaceSpan places);
+
 struct Window {
   WindowAxis y;
   WindowAxis x;
