@@ -361,3 +361,83 @@ TEST(softmax_of_groups_with_temperature) {
   CHECK_EQUAL(result[2], 0.5F);
   CHECK_EQUAL(result[3], 0.5F);
 }
+
+// Maps wider than the blocks that loops work in, of values that comparisons are particular about;
+// run() compares with the reference loops.
+TEST(layers_of_long_rows_give_the_bits_of_the_plain_loops) {
+  for (const int width : {1, 2, 3, 4, 31, 511, 512, 513, 1030}) {
+    const Shape shape = {2, 5, width};
+    Values values(size_of(shape));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float special[] = {-0.0F, 0.0F, 80.0F, -100.0F};
+      values[i] = i % 5 == 0 ? special[i * 31 % 4] : static_cast<float>(i * 71 % 97) / 8.0F - 6.0F;
+    }
+    const std::string twice = std::to_string(2 * width);
+    const std::string third = std::to_string((width + 2) / 3);
+    for (const std::string& section : {
+             "[resize]\nmode=linear\nheight=10\nwidth=" + twice,
+             "[resize]\nmode=linear\nheight=2\nwidth=" + third,
+             "[resize]\nmode=linear\ncoordinates=align_corners\nheight=7\nwidth=" + third,
+             "[resize]\nmode=linear\ncoordinates=asymmetric\nheight=1\nwidth=" + twice,
+             std::string("[pool]\nsize=3\nstride=2\npad=1"),
+             std::string("[pool]\nsize=3\nstride=1\npad=1"),
+             std::string("[pool]\nsize=3\nstride=3\npad=1"),
+             std::string(
+                 "[pool]\nsize_y=5\nsize_x=2\nstride=2\npad_left=1\npad_top=2\npad_bottom=2"),
+             std::string("[pool]\ntype=average\nsize=3\nstride=2\npad=1"),
+             std::string("[pool]\ntype=average\nsize=3\nstride=1\npad=1\ncount_padding=1"),
+             std::string("[pool]\ntype=average\nsize_y=4\nsize_x=1\nstride=3"),
+             std::string("[pool]\ntype=average\nsize_y=1\nsize_x=" +
+                         std::to_string(std::min(width, 700))),
+             std::string("[softmax]\naxis=channels"),
+             std::string("[softmax]\naxis=height"),
+             std::string("[softmax]\naxis=width"),
+             std::string("[exp]"),
+             std::string("[activation]\nactivation=logistic"),
+             std::string("[activation]\nactivation=gelu"),
+             std::string("[activation]\nactivation=relu6"),
+             std::string("[activation]\nactivation=leaky\nalpha=0.3"),
+             std::string("[activation]\nactivation=elu\nalpha=0.3"),
+             std::string("[activation]\nactivation=clip\nmin=-1\nmax=1"),
+             std::string("[activation]\nactivation=hard_sigmoid\nalpha=0.2"),
+         }) {
+      run(Case(shape, section + "\n"), values);
+    }
+  }
+}
+
+// Blocks run across channels only where channels make no difference.
+TEST(maps_of_many_channels_give_the_bits_of_the_plain_loops) {
+  constexpr int kChannels = 700;
+  const Case of({kChannels, 1, 2},
+                "[convolutional]\nfilters=700\n[convolutional]\nfilters=700\n[mul]\nfrom=0,1\n");
+  Quantization by_channel;
+  std::vector<std::int8_t> a(size_of(of.layer.out));
+  std::vector<std::int8_t> b(a.size());
+  for (std::size_t c = 0; c < kChannels; ++c) {
+    by_channel.scale.push_back(0.01F * static_cast<float>(c % 7 + 1));
+    by_channel.zero_point.push_back(static_cast<int>(c % 11) - 5);
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<std::int8_t>(i * 37 % 256);
+    b[i] = static_cast<std::int8_t>(i * 101 % 256);
+  }
+  const Quantization one{{0.03F}, {4}};
+  const Quantization* const steps[] = {&one, &by_channel};
+  ThreadPool pool(2);
+  for (const Quantization* of_a : steps) {
+    for (const Quantization* of_product : steps) {
+      const Shape shape = of.layer.out;
+      const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, of_a}, shape},
+                                              {{b.data(), Precision::kInt8, &one}, shape}};
+      std::vector<std::int8_t> expected(a.size());
+      std::vector<std::int8_t> result(a.size());
+      of.layer.operation->execute(
+          {of.layer, inputs, {expected.data(), Precision::kInt8, of_product}},
+          Workers{pool, nullptr});
+      of.layer.operation->execute({of.layer, inputs, {result.data(), Precision::kInt8, of_product}},
+                                  Workers{pool, choose_elementwise({}, {}).kernels});
+      CHECK(result == expected);
+    }
+  }
+}

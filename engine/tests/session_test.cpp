@@ -406,11 +406,11 @@ TEST(the_instruction_set_and_the_reference_loops_reach_every_layer) {
     const std::string set(choose_elementwise(isa, "").isa);
     const auto sets = sets_of(isa, "", heads);
     CHECK_EQUAL(sets[0], isa);
-    CHECK_EQUAL(sets[3], set);           // shortcut
-    CHECK_EQUAL(sets[4], set);           // maxpool
-    CHECK_EQUAL(sets[5], "reference");   // upsample copies
-    CHECK_EQUAL(sets[8], set);           // avgpool of int8
-    CHECK_EQUAL(sets[10], "reference");  // softmax of float
+    CHECK_EQUAL(sets[3], set);          // shortcut
+    CHECK_EQUAL(sets[4], set);          // maxpool
+    CHECK_EQUAL(sets[5], "reference");  // upsample copies
+    CHECK_EQUAL(sets[8], set);          // avgpool of int8
+    CHECK_EQUAL(sets[10], set);         // softmax
     CHECK(sets_of(isa, "reference", heads) == plain);
   }
   CHECK_THROWS(sets_of("sse9", "", heads), "no instruction set 'sse9'");

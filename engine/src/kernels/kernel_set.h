@@ -266,6 +266,9 @@ struct ElementwiseKernels {
                      std::int64_t count, Activation activation);
   void (*add_bytes)(const std::int8_t* a, const std::int8_t* b, std::int8_t* to, std::int64_t count,
                     const Int8Addition& addition);
+  // In place.
+  void (*activate)(float* values, std::int64_t count, Activation activation);
+  void (*exponentials)(float* values, std::int64_t count);
   // The largest of two neighbours in each of two rows: pooling of size and stride 2.
   void (*pool_floats)(const float* upper, const float* lower, float* to, int count);
   void (*pool_bytes)(const std::int8_t* upper, const std::int8_t* lower, std::int8_t* to,

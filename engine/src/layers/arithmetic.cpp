@@ -22,16 +22,17 @@ class ArithmeticOperation final : public OperationWith<Arithmetic> {
   void run(const LayerCall& call, const Workers& workers) const override {
     if (adds_pair(call)) return sum_pair(call, workers);
     const Layer& layer = call.layer;
-    for_value_blocks(layer.out, workers, [&](int channel, std::int64_t first, int count) {
+    const Shape shape = shape_of_blocks(call);
+    for_value_blocks(shape, workers, [&](int channel, std::int64_t first, int count) {
       float results[kValueBlock];
       float others[kValueBlock];
-      load_repeated(call.inputs[0], layer.out, channel, first, count, results, workers.vectors);
+      load_repeated(call.inputs[0], shape, channel, first, count, results, workers.vectors);
       for (const LayerInput& input : call.inputs.subspan(1)) {
-        load_repeated(input, layer.out, channel, first, count, others, workers.vectors);
+        load_repeated(input, shape, channel, first, count, others, workers.vectors);
         compute_block(results, others, count);
       }
-      activate_values(layer.activation, results, count);
-      store_values(results, call.output, channel, channel * layer.out.plane() + first, count,
+      activate_values(layer.activation, results, count, *workers.vectors);
+      store_values(results, call.output, channel, channel * shape.plane() + first, count,
                    workers.vectors);
     });
   }
@@ -41,7 +42,7 @@ class ArithmeticOperation final : public OperationWith<Arithmetic> {
   }
 
   bool runs_vectors(const LayerCall& call) const override {
-    return adds_pair(call) || converts_int8(call);
+    return adds_pair(call) || converts_int8_or_activates(call);
   }
 
  private:

@@ -52,7 +52,9 @@ class Deconvolution final : public OperationWith<DeconvolutionParameters> {
     reference_deconvolution(parameters_, call);
   }
 
-  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+  bool runs_vectors(const LayerCall& call) const override {
+    return converts_int8_or_activates(call);
+  }
 
  private:
   struct Filters {
@@ -85,7 +87,7 @@ class Deconvolution final : public OperationWith<DeconvolutionParameters> {
         }
       }
       for (int f = 0; f < filters.count; ++f) {
-        activate_values(layer.activation, sums[f], count);
+        activate_values(layer.activation, sums[f], count, *workers.vectors);
         store_values(sums[f], call.output, channel + f,
                      (std::int64_t{channel + f} * layer.out.height + row) * layer.out.width + x,
                      count, workers.vectors);

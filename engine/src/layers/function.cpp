@@ -27,12 +27,12 @@ class Function final : public OperationWith<FunctionParameters> {
   using OperationWith::OperationWith;
 
   void run(const LayerCall& call, const Workers& workers) const override {
-    const Shape& out = call.layer.out;
     if (maps_int8(call)) return run_by_table(call, workers);
-    for_value_blocks(out, workers, [&](int channel, std::int64_t first, int count) {
+    const Shape shape = call.values.empty() ? shape_of_blocks(call) : call.layer.out;
+    for_value_blocks(shape, workers, [&](int channel, std::int64_t first, int count) {
       const float slope =
           call.values.empty() ? 0.0F : call.values[static_cast<std::size_t>(channel)];
-      run_block(call.inputs[0].tensor, call.output, channel, channel * out.plane() + first, count,
+      run_block(call.inputs[0].tensor, call.output, channel, channel * shape.plane() + first, count,
                 slope, workers);
     });
   }
@@ -41,7 +41,10 @@ class Function final : public OperationWith<FunctionParameters> {
     reference_function(parameters_, call);
   }
 
-  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+  bool runs_vectors(const LayerCall& call) const override {
+    return converts_int8(call) || parameters_.kind == Kind::kActivation ||
+           parameters_.kind == Kind::kExp;
+  }
 
  private:
   // Is the output a function of the 256 values of one int8 step, and worth a table of them?
@@ -73,12 +76,37 @@ class Function final : public OperationWith<FunctionParameters> {
                  std::int64_t offset, int count, float slope, const Workers& workers) const {
     float values[kValueBlock];
     load_values(in, channel, offset, count, values, workers.vectors);
-    if (parameters_.kind == Kind::kActivation) {
-      activate_values(parameters_.activation, values, count);
-    } else {
-      for (int i = 0; i < count; ++i) values[i] = compute(parameters_, values[i], slope);
-    }
+    apply(values, count, slope, *workers.vectors);
     store_values(values, out, channel, offset, count, workers.vectors);
+  }
+
+  // One loop for each function, so that the choice is made outside of it.
+  void apply(float* values, int count, float slope, const ElementwiseKernels& vectors) const {
+    const auto loop = [&, p = parameters_]<Kind kKind>() {
+      for (int i = 0; i < count; ++i) values[i] = compute(kKind, p, values[i], slope);
+    };
+    switch (parameters_.kind) {
+      case Kind::kActivation:
+        return activate_values(parameters_.activation, values, count, vectors);
+      case Kind::kLeaky:
+        return loop.operator()<Kind::kLeaky>();
+      case Kind::kElu:
+        return loop.operator()<Kind::kElu>();
+      case Kind::kHardSigmoid:
+        return loop.operator()<Kind::kHardSigmoid>();
+      case Kind::kClip:
+        return loop.operator()<Kind::kClip>();
+      case Kind::kExp:
+        return vectors.exponentials(values, count);
+      case Kind::kSqrt:
+        return loop.operator()<Kind::kSqrt>();
+      case Kind::kAbs:
+        return loop.operator()<Kind::kAbs>();
+      case Kind::kNeg:
+        return loop.operator()<Kind::kNeg>();
+      case Kind::kPrelu:
+        return loop.operator()<Kind::kPrelu>();
+    }
   }
 };
 
@@ -139,35 +167,9 @@ void read_function(const CfgSection&, const Network&, Layer& layer) {
 
 }  // namespace
 
-float compute(const FunctionParameters& p, float x, float slope) {
-  switch (p.kind) {
-    case Kind::kActivation:
-      return activate(p.activation, x);
-    case Kind::kLeaky:
-      return x > 0.0F ? x : p.alpha * x;
-    case Kind::kElu:
-      return x > 0.0F ? x : p.alpha * elu(x);
-    case Kind::kHardSigmoid:
-      return smaller(1.0F, larger(0.0F, p.alpha * x + p.beta));
-    case Kind::kClip:
-      return smaller(p.beta, larger(p.alpha, x));
-    case Kind::kExp:
-      return exponential(x);
-    case Kind::kSqrt:
-      return std::sqrt(x);
-    case Kind::kAbs:
-      return std::fabs(x);
-    case Kind::kNeg:
-      return -x;
-    case Kind::kPrelu:
-      return x > 0.0F ? x : slope * x;
-  }
-  return x;
-}
-
-const LayerType kActivationLayer{.read = read_activation_layer, .loops = Loops::kPlain};
+const LayerType kActivationLayer{.read = read_activation_layer, .loops = Loops::kVectors};
 const LayerType kPreluLayer{.read = read_function<Kind::kPrelu>, .loops = Loops::kPlain};
-const LayerType kExpLayer{.read = read_function<Kind::kExp>, .loops = Loops::kPlain};
+const LayerType kExpLayer{.read = read_function<Kind::kExp>, .loops = Loops::kVectors};
 const LayerType kSqrtLayer{.read = read_function<Kind::kSqrt>, .loops = Loops::kPlain};
 const LayerType kAbsLayer{.read = read_function<Kind::kAbs>, .loops = Loops::kPlain};
 const LayerType kNegLayer{.read = read_function<Kind::kNeg>, .loops = Loops::kPlain};

@@ -20,4 +20,8 @@ bool converts_int8(const LayerCall& call) {
          });
 }
 
+bool converts_int8_or_activates(const LayerCall& call) {
+  return converts_int8(call) || call.layer.activation != Activation::kLinear;
+}
+
 }  // namespace mpe

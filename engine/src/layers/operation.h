@@ -86,5 +86,7 @@ const Parameters& parameters_of(const Layer& layer) {
 
 // Does the call read or write int8, which vector code converts to float and back?
 bool converts_int8(const LayerCall& call);
+// Or does the layer activate what it computes, also by vector code?
+bool converts_int8_or_activates(const LayerCall& call);
 
 }  // namespace mpe

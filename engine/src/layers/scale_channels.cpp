@@ -33,7 +33,7 @@ class ScaleChannels final : public OperationWith<ScaleChannelsParameters> {
         load_values(factors.tensor, channel, channel, 1, factor, workers.vectors);
         for (int i = 0; i < count; ++i) values[i] *= factor[0];
       }
-      activate_values(layer.activation, values, count);
+      activate_values(layer.activation, values, count, *workers.vectors);
       store_values(values, call.output, channel, offset, count, workers.vectors);
     });
   }
@@ -42,7 +42,9 @@ class ScaleChannels final : public OperationWith<ScaleChannelsParameters> {
     reference_scale_channels(parameters_, call);
   }
 
-  bool runs_vectors(const LayerCall& call) const override { return converts_int8(call); }
+  bool runs_vectors(const LayerCall& call) const override {
+    return converts_int8_or_activates(call);
+  }
 };
 
 void read(const CfgSection& section, const Network& network, Layer& layer) {

@@ -61,7 +61,7 @@ class Shortcut final : public Operation {
           add_strided(input, layer.out, channel, first, count, sums, workers);
         }
       }
-      activate_values(layer.activation, sums, count);
+      activate_values(layer.activation, sums, count, *workers.vectors);
       store_values(sums, call.output, channel, offset, count, workers.vectors);
     });
   }
@@ -69,7 +69,7 @@ class Shortcut final : public Operation {
   void run_reference(const LayerCall& call) const override { reference_shortcut(call); }
 
   bool runs_vectors(const LayerCall& call) const override {
-    return sums_pair(call) || converts_int8(call);
+    return sums_pair(call) || converts_int8_or_activates(call);
   }
 };
 

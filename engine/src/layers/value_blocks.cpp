@@ -1,37 +1,49 @@
 #include "layers/value_blocks.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "kernels/activation.h"
+#include "kernels/kernel_set.h"
 
 namespace mpe {
 
-// One loop for each activation, so that the choice is made outside of it.
-void activate_values(Activation activation, float* values, int count) {
-  const auto apply = [&](auto function) {
-    for (int i = 0; i < count; ++i) values[i] = function(values[i]);
+void activate_values(Activation activation, float* values, int count,
+                     const ElementwiseKernels& vectors) {
+  if (activation != Activation::kLinear) vectors.activate(values, count, activation);
+}
+
+Shape shape_of_blocks(const LayerCall& call) {
+  const Shape& out = call.layer.out;
+  const auto by_channel = [](const Quantization* quantization) {
+    return quantization != nullptr && quantization->per_channel();
   };
-  switch (activation) {
-    case Activation::kLinear:
-      return;
-    case Activation::kLeaky:
-      return apply([](float x) { return leaky(x); });
-    case Activation::kRelu:
-      return apply([](float x) { return relu(x); });
-    case Activation::kRelu6:
-      return apply([](float x) { return relu6(x); });
-    default:
-      return apply([activation](float x) { return activate(activation, x); });
+  const auto differs = [&](const LayerInput& input) {
+    return by_channel(input.tensor.quantization) ||
+           (input.shape != out && input.shape.elements() != 1);
+  };
+  if (by_channel(call.output.quantization) || std::ranges::any_of(call.inputs, differs) ||
+      out.elements() > std::numeric_limits<int>::max()) {
+    return out;
   }
+  return {1, 1, static_cast<int>(out.elements())};
 }
 
 void load_repeated(const LayerInput& input, const Shape& out, int channel, std::int64_t first,
                    int count, float* values, const ElementwiseKernels* vectors) {
   const Shape& in = input.shape;
+  if (in.elements() == out.elements()) {
+    return load_values(input.tensor, channel, channel * out.plane() + first, count, values,
+                       vectors);
+  }
   const int c = in.channels == 1 ? 0 : channel;
   const std::int64_t base = c * in.plane();
   if (in.height == out.height && in.width == out.width) {
     return load_values(input.tensor, c, base + first, count, values, vectors);
+  }
+  if (in.plane() == 1) {
+    load_values(input.tensor, c, base, 1, values, vectors);
+    std::fill_n(values + 1, count - 1, values[0]);
+    return;
   }
   while (count > 0) {
     const auto y = in.height == 1 ? 0 : first / out.width;

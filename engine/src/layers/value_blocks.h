@@ -18,16 +18,24 @@ inline constexpr int kValueBlock = 512;
 template <typename Body>
 void for_value_blocks(const Shape& shape, const Workers& workers, Body&& body) {
   const std::int64_t plane = shape.plane();
-  workers.pool.parallel_for(shape.channels, [&](int, int begin, int end) {
-    for (int c = begin; c < end; ++c) {
-      for (std::int64_t i = 0; i < plane; i += kValueBlock) {
-        body(c, i, static_cast<int>(std::min<std::int64_t>(kValueBlock, plane - i)));
-      }
-    }
-  });
+  const std::int64_t blocks = (plane + kValueBlock - 1) / kValueBlock;
+  workers.pool.parallel_for(
+      static_cast<int>(shape.channels * blocks), [&](int, int begin, int end) {
+        for (int block = begin; block < end; ++block) {
+          const std::int64_t i = block % blocks * kValueBlock;
+          body(static_cast<int>(block / blocks), i,
+               static_cast<int>(std::min<std::int64_t>(kValueBlock, plane - i)));
+        }
+      });
 }
 
-void activate_values(Activation activation, float* values, int count);
+// The shape of the output, or one channel with all its values where channels make no difference:
+// every input has the output's shape or is a single value, and no tensor's int8 steps differ by
+// channel. Maps of many channels and few places have longer blocks then.
+Shape shape_of_blocks(const LayerCall& call);
+
+void activate_values(Activation activation, float* values, int count,
+                     const ElementwiseKernels& vectors);
 
 // Loads the values that stand against `count` places of channel `channel` of an `out`, from place
 // `first` of the plane on. An axis of size 1 is repeated; all others are those of `out`.

@@ -183,6 +183,41 @@ inline void add_bytes(const std::int8_t* a, const std::int8_t* b, std::int8_t* t
   for (int k = 0; k < rest; ++k) to[i + k] = values[0][k];
 }
 
+// In place: function(vectors) for kAtOnce vectors side by side.
+template <typename Function>
+inline void for_vectors(float* values, std::int64_t count, const Function& function) {
+  constexpr int kStep = kAtOnce * F32::kLanes;
+  const auto apply = [&](float* to) MPE_UNROLLED {
+    F32 vectors[1][kAtOnce];
+    unroll<kAtOnce>(
+        [&](auto v) MPE_UNROLLED { vectors[0][v.value] = F32::load(to + v.value * F32::kLanes); });
+    function(vectors);
+    unroll<kAtOnce>([&](auto v)
+                        MPE_UNROLLED { store(to + v.value * F32::kLanes, vectors[0][v.value]); });
+  };
+  std::int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) apply(values + i);
+  if (i == count) return;
+  float rest[kStep] = {};
+  for (std::int64_t k = i; k < count; ++k) rest[k - i] = values[k];
+  apply(rest);
+  for (std::int64_t k = i; k < count; ++k) values[k] = rest[k - i];
+}
+
+inline void activate_values(float* values, std::int64_t count, Activation activation) {
+  for_vectors(values, count,
+              [&](F32(&vectors)[1][kAtOnce]) MPE_UNROLLED { activate_all(activation, vectors); });
+}
+
+inline void raise_values(float* values, std::int64_t count) {
+  for_vectors(values, count, [](F32(&vectors)[1][kAtOnce]) MPE_UNROLLED {
+    Group<F32, kAtOnce> group;
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED { group.vectors[v.value] = vectors[0][v.value]; });
+    group = exponential(group);
+    unroll<kAtOnce>([&](auto v) MPE_UNROLLED { vectors[0][v.value] = group.vectors[v.value]; });
+  });
+}
+
 inline void pool_floats(const float* upper, const float* lower, float* to, int count) {
   int i = 0;
   for (; i + F32::kLanes <= count; i += F32::kLanes) {
@@ -250,8 +285,8 @@ inline void pool_halves(const std::uint16_t* upper, const std::uint16_t* lower, 
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
   return {measure_values,    quantize_values,   dequantize_values,
           requantize_values, add_values<float>, add_values<std::uint16_t>,
-          add_bytes,         pool_floats,       pool_bytes,
-          pool_halves};
+          add_bytes,         activate_values,   raise_values,
+          pool_floats,       pool_bytes,        pool_halves};
 }
 
 }  // namespace
