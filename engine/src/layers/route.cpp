@@ -1,5 +1,6 @@
 #include "layers/route.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "layers/operation.h"
 #include "layers/registry.h"
 #include "layers/section_keys.h"
+#include "layers/typed.h"
 #include "model/limits.h"
 
 namespace mpe {
@@ -86,18 +88,23 @@ class JoinAlong final : public OperationWith<RouteParameters> {
 
   void run(const LayerCall& call, const Workers& workers) const override {
     const Shape& out = call.layer.out;
-    const std::int64_t runs = out.elements() / (out[parameters_.axis] * stride(out));
+    const std::int64_t pitch = out[parameters_.axis] * stride(out);
+    const auto runs = static_cast<int>(out.elements() / pitch);
     std::int64_t before = 0;
     for (const LayerInput& input : call.inputs) {
       const std::int64_t length = input.shape[parameters_.axis] * stride(out);
-      for (std::int64_t run = 0; run < runs; ++run) {
-        TensorView from = input.tensor;
-        MutableTensorView to = call.output;
-        from.data = static_cast<const std::byte*>(from.data) +
-                    bytes_of_values(run * length, from.precision);
-        to.data = static_cast<std::byte*>(to.data) +
-                  bytes_of_values(run * out[parameters_.axis] * stride(out) + before, to.precision);
-        convert_tensor(from, to, 1, length, workers);
+      TensorView from = input.tensor;
+      MutableTensorView to = call.output;
+      to.data = static_cast<std::byte*>(to.data) + bytes_of_values(before, call.output.precision);
+      if (from.precision == to.precision && from.quantization == nullptr) {
+        copy_runs(from, to, runs, length, pitch, workers);
+      } else {
+        for (int run = 0; run < runs; ++run) {
+          convert_tensor(from, to, 1, length, workers);
+          from.data =
+              static_cast<const std::byte*>(from.data) + bytes_of_values(length, from.precision);
+          to.data = static_cast<std::byte*>(to.data) + bytes_of_values(pitch, to.precision);
+        }
       }
       before += length;
     }
@@ -109,6 +116,18 @@ class JoinAlong final : public OperationWith<RouteParameters> {
 
  private:
   std::int64_t stride(const Shape& shape) const { return shape.stride(parameters_.axis); }
+
+  // `count` runs of `length` values, which start `pitch` values apart in the output.
+  static void copy_runs(const TensorView& from, const MutableTensorView& to, int count,
+                        std::int64_t length, std::int64_t pitch, const Workers& workers) {
+    with_typed(from, to, [&]<typename T>(const T* in, T* out) {
+      workers.pool.parallel_for(count, [&](int, int begin, int end) {
+        for (std::int64_t run = begin; run < end; ++run) {
+          std::copy_n(in + run * length, length, out + run * pitch);
+        }
+      });
+    });
+  }
 };
 
 void read_along(const CfgSection& section, const Network& network, Layer& layer,
