@@ -183,17 +183,17 @@ inline void add_bytes(const std::int8_t* a, const std::int8_t* b, std::int8_t* t
   for (int k = 0; k < rest; ++k) to[i + k] = values[0][k];
 }
 
-// In place: function(vectors) for kAtOnce vectors side by side.
+// In place: function(vectors) for as many vectors side by side as are activated at once.
 template <typename Function>
 inline void for_vectors(float* values, std::int64_t count, const Function& function) {
-  constexpr int kStep = kAtOnce * F32::kLanes;
+  constexpr int kStep = kActivatedAtOnce * F32::kLanes;
   const auto apply = [&](float* to) MPE_UNROLLED {
-    F32 vectors[1][kAtOnce];
-    unroll<kAtOnce>(
+    F32 vectors[1][kActivatedAtOnce];
+    unroll<kActivatedAtOnce>(
         [&](auto v) MPE_UNROLLED { vectors[0][v.value] = F32::load(to + v.value * F32::kLanes); });
     function(vectors);
-    unroll<kAtOnce>([&](auto v)
-                        MPE_UNROLLED { store(to + v.value * F32::kLanes, vectors[0][v.value]); });
+    unroll<kActivatedAtOnce>(
+        [&](auto v) MPE_UNROLLED { store(to + v.value * F32::kLanes, vectors[0][v.value]); });
   };
   std::int64_t i = 0;
   for (; i + kStep <= count; i += kStep) apply(values + i);
@@ -205,16 +205,18 @@ inline void for_vectors(float* values, std::int64_t count, const Function& funct
 }
 
 inline void activate_values(float* values, std::int64_t count, Activation activation) {
-  for_vectors(values, count,
-              [&](F32(&vectors)[1][kAtOnce]) MPE_UNROLLED { activate_all(activation, vectors); });
+  for_vectors(values, count, [&](F32(&vectors)[1][kActivatedAtOnce]) MPE_UNROLLED {
+    activate_all(activation, vectors);
+  });
 }
 
 inline void raise_values(float* values, std::int64_t count) {
-  for_vectors(values, count, [](F32(&vectors)[1][kAtOnce]) MPE_UNROLLED {
-    Group<F32, kAtOnce> group;
-    unroll<kAtOnce>([&](auto v) MPE_UNROLLED { group.vectors[v.value] = vectors[0][v.value]; });
+  for_vectors(values, count, [](F32(&vectors)[1][kActivatedAtOnce]) MPE_UNROLLED {
+    ActivationGroup<false> group;
+    unroll<kActivatedAtOnce>([&](auto v) MPE_UNROLLED { put_into(group, v, vectors[0][v.value]); });
     group = exponential(group);
-    unroll<kAtOnce>([&](auto v) MPE_UNROLLED { vectors[0][v.value] = group.vectors[v.value]; });
+    unroll<kActivatedAtOnce>([&](auto v)
+                                 MPE_UNROLLED { take_from(group, v, vectors[0][v.value]); });
   });
 }
 
