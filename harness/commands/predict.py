@@ -112,12 +112,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     targets = [load_target(name) for name in arguments.target]
     predictors = {target.name: find_predictor(target) for target in targets}
+    given = arguments.calibration is not None
     with model_files(arguments), contextlib.ExitStack() as files:
         multiply_adds = layer_multiply_adds(read_cfg(arguments.cfg))
         networks = []
         for policy in _policies(arguments):
             cfg = files.enter_context(with_policy(arguments, policy, ranges=False))
-            networks.append((policy, cfg, files.enter_context(_ranges(arguments, cfg))))
+            ranges = files.enter_context(_ranges(arguments.calibration, cfg, given=given))
+            networks.append((policy, cfg, ranges))
         asked = [(target, policy) for target in targets for policy, *_ in networks]
         profiles = profile_emulated(
             [_inference(target, *network, arguments) for target in targets for network in networks]
@@ -211,21 +213,27 @@ def _policies(arguments: argparse.Namespace) -> list[str | None]:
 
 
 @contextlib.contextmanager
-def _ranges(arguments: argparse.Namespace, cfg: Path) -> Iterator[Path | None]:
-    """The calibration of the command line, else made-up ranges: the time of int8 does not depend on them."""
+def _ranges(calibration: Path | None, cfg: Path, *, given: bool) -> Iterator[Path | None]:
+    """The calibration that was `given`. Else an imported model's own, or none, with made-up ranges for the
+    tensors that it leaves out: the time of int8 does not depend on them.
+    """
     from harness.config.darknet_cfg import read_cfg
     from harness.temporary import temporary_folder
 
     network = read_cfg(cfg)
-    static = any(layer.needs_range for layer in network.weighted)
-    if arguments.calibration or not static:
-        yield arguments.calibration
+    if given or not any(layer.needs_range for layer in network.weighted):
+        yield calibration
         return
+    document: dict[str, Any] = {"format": "mpe-calibration", "version": 1, "tensors": []}
+    if calibration:
+        document = json.loads(calibration.read_text(encoding="utf-8"))
+    known = {entry["layer"] for entry in document["tensors"]}
+    missing = (layer for layer in range(-1, len(network.layers)) if layer not in known)
+    document["tensors"] += [{"layer": layer, "min": -4.0, "max": 4.0} for layer in missing]
     with temporary_folder("ranges") as folder:
-        tensors = [{"layer": layer, "min": -4.0, "max": 4.0} for layer in range(-1, len(network.layers))]
-        made_up = folder / "ranges.json"
-        made_up.write_text(json.dumps({"format": "mpe-calibration", "version": 1, "tensors": tensors}))
-        yield made_up
+        completed = folder / "ranges.json"
+        completed.write_text(json.dumps(document), encoding="utf-8")
+        yield completed
 
 
 def _inference(
