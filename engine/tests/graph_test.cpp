@@ -302,6 +302,10 @@ TEST(maps_are_resized_as_onnx_says) {
         (Values{0, 0.5F, 1, 1.5F, 2, 2}));
   CHECK(run(net(1, 1, 4) + "[resize]\nheight=1\nwidth=2\ncoordinates=asymmetric\n", counting(4)) ==
         (Values{0, 2}));
+  // Place 6 of 12 is place 5 of 10, although 1.2 in float is more than 12 / 10.
+  CHECK(
+      run(net(1, 1, 10) + "[resize]\nheight=1\nwidth=12\ncoordinates=asymmetric\nrounding=floor\n",
+          counting(10)) == (Values{0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9}));
 }
 
 TEST(matrices_are_multiplied) {

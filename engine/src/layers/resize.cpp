@@ -125,26 +125,29 @@ enum class Rounding : std::uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
 constexpr std::array<std::string_view, 4> kRoundings = {"round_prefer_floor", "round_prefer_ceil",
                                                         "floor", "ceil"};
 
-double source_of(Coordinates mode, int place, int in, int out, double scale) {
+// In float and in this order, as ONNX Runtime computes it: whether a place lies between two others
+// is then decided alike.
+float source_of(Coordinates mode, int place, int in, int out, float scale) {
+  const auto at = static_cast<float>(place);
   switch (mode) {
     case Coordinates::kHalfPixel:
-      return (place + 0.5) / scale - 0.5;
+      return (at + 0.5F) / scale - 0.5F;
     case Coordinates::kPytorchHalfPixel:
-      return out > 1 ? (place + 0.5) / scale - 0.5 : 0.0;
+      return out > 1 ? (at + 0.5F) / scale - 0.5F : 0.0F;
     case Coordinates::kAsymmetric:
-      return place / scale;
+      return at / scale;
     case Coordinates::kAlignCorners:
-      return out > 1 ? place * (in - 1.0) / (out - 1.0) : 0.0;
+      return out > 1 ? at * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0F;
   }
-  return 0.0;
+  return 0.0F;
 }
 
-double rounded(Rounding mode, double place) {
+float rounded(Rounding mode, float place) {
   switch (mode) {
     case Rounding::kPreferFloor:
-      return std::ceil(place - 0.5);
+      return std::ceil(place - 0.5F);
     case Rounding::kPreferCeil:
-      return std::floor(place + 0.5);
+      return std::round(place);
     case Rounding::kFloor:
       return std::floor(place);
     case Rounding::kCeil:
@@ -153,17 +156,17 @@ double rounded(Rounding mode, double place) {
   return place;
 }
 
-ResizeTap tap_of(double source, bool linear, Rounding rounding, int in) {
-  const double last = in - 1;
+ResizeTap tap_of(float source, bool linear, Rounding rounding, int in) {
+  const auto last = static_cast<float>(in - 1);
   ResizeTap tap;
   if (!linear) {
-    tap.lower = tap.upper = static_cast<int>(std::clamp(rounded(rounding, source), 0.0, last));
+    tap.lower = tap.upper = static_cast<int>(std::clamp(rounded(rounding, source), 0.0F, last));
     return tap;
   }
-  const double inside = std::clamp(source, 0.0, last);
+  const float inside = std::clamp(source, 0.0F, last);
   tap.lower = static_cast<int>(inside);
   tap.upper = std::min(tap.lower + 1, in - 1);
-  tap.weight = static_cast<float>(inside - tap.lower);
+  tap.weight = inside - static_cast<float>(tap.lower);
   return tap;
 }
 
@@ -178,9 +181,9 @@ void read(const CfgSection& section, const Network&, Layer& layer) {
   const auto taps = [&](std::string_view size_key, std::string_view scale_key, int in) {
     if (section.find(size_key) == nullptr) section.fail("needs " + std::string(size_key) + "=");
     const int out = section.integer(size_key, in, 1, Limits::kDimension);
-    const auto ratio = static_cast<float>(static_cast<double>(out) / in);
-    const double scale = static_cast<double>(section.real(scale_key, ratio));
-    if (!(scale > 0.0)) {
+    const float ratio = static_cast<float>(out) / static_cast<float>(in);
+    const float scale = section.real(scale_key, ratio);
+    if (!(scale > 0.0F)) {
       section.fail(section.line_of(scale_key), std::string(scale_key) + "= must be above 0");
     }
     std::vector<ResizeTap> result;
