@@ -149,10 +149,10 @@ bool widen_by_phases(const WindowAxis& axis, const T* line, int width, PlaceSpan
   PlaceSpan inside = places_reading(first, kStride, 0, width - kStride + 1, {0, pitch});
   if (inside.begin >= inside.end) inside = {pitch, pitch};
   for (int i = 0; i < inside.begin; ++i) set(i);
-  const T* from = line + first;
-  for (int i = inside.begin; i < inside.end; ++i) {
-    for (int phase = 0; phase < kStride; ++phase) {
-      phases[phase][i] = key_of(from[i * kStride + phase]);
+  if (inside.begin < inside.end) {
+    const T* from = line + (first + inside.begin * kStride);
+    for (int i = inside.begin; i < inside.end; ++i, from += kStride) {
+      for (int phase = 0; phase < kStride; ++phase) phases[phase][i] = key_of(from[phase]);
     }
   }
   for (int i = inside.end; i < pitch; ++i) set(i);
