@@ -389,6 +389,13 @@ TEST(layers_of_long_rows_give_the_bits_of_the_plain_loops) {
              std::string("[pool]\ntype=average\nsize_y=4\nsize_x=1\nstride=3"),
              std::string("[pool]\ntype=average\nsize_y=1\nsize_x=" +
                          std::to_string(std::min(width, 700))),
+             std::string("[reduce]\ntype=mean\naxes=channels"),
+             std::string("[reduce]\ntype=sum\naxes=height"),
+             std::string("[reduce]\ntype=max\naxes=channels,height"),
+             std::string("[reduce]\ntype=min\naxes=height,width"),
+             std::string("[reduce]\ntype=l2\naxes=width"),
+             std::string("[reduce]\ntype=mean\naxes=channels,width"),
+             std::string("[avgpool]"),
              std::string("[softmax]\naxis=channels"),
              std::string("[softmax]\naxis=height"),
              std::string("[softmax]\naxis=width"),

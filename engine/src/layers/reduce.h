@@ -16,9 +16,6 @@ struct ReduceParameters {
   bool width = false;
 };
 
-// Computes the output's value at place `output`. (Defined in reference/.)
-void reduce_to(const ReduceParameters& p, const LayerCall& call, std::int64_t output);
-
 void reference_reduce(const ReduceParameters& p, const LayerCall& call);
 
 }  // namespace mpe

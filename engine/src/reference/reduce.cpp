@@ -5,8 +5,9 @@
 #include "reference/values.h"
 
 namespace mpe {
+namespace {
 
-// In double, in the order in which the values lie.
+// The output's value at place `output`: in double, in the order in which the values lie.
 void reduce_to(const ReduceParameters& p, const LayerCall& call, std::int64_t output) {
   const LayerInput& input = call.inputs[0];
   const Shape& in = input.shape;
@@ -40,6 +41,8 @@ void reduce_to(const ReduceParameters& p, const LayerCall& call, std::int64_t ou
   }
   set_value(call.output, c, output, static_cast<float>(sum));
 }
+
+}  // namespace
 
 void reference_reduce(const ReduceParameters& p, const LayerCall& call) {
   for (std::int64_t i = 0; i < call.layer.out.elements(); ++i) reduce_to(p, call, i);
