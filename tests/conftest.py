@@ -46,8 +46,8 @@ FIRST = (
 
 @pytest.hookimpl(optionalhook=True)  # a test runs pytest without its plugin xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: tests of boards and containers wait for a third of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: tests of boards and containers wait for a third of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
