@@ -92,16 +92,6 @@ def profiled() -> list[str]:
     return found
 
 
-@pytest.mark.data
-def test_int8_needs_no_ranges_where_a_model_brings_those_of_its_weights_alone(
-    shared_data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = shared_data / "import" / "mlperf-tiny" / "kws_ref_model_float32.tflite"
-    words = ["--model", str(model), "--policy", "int8", "--target", "pi5"]
-    [row] = predict(capsys, *words)["predictions"]
-    assert {layer["executed"] for layer in row["layers"] if layer["type"] == "convolutional"} == {"int8"}
-
-
 def test_a_board_of_the_users_own_without_coefficients(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

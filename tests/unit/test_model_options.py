@@ -133,8 +133,29 @@ def test_a_prediction_takes_all_precisions_of_a_float_model(shared_data: Path) -
                 continue
             with (
                 with_policy(arguments, "int8", ranges=False) as cfg,
-                predict._ranges(arguments, cfg) as calibration,
+                predict._ranges(arguments.calibration, cfg, given=False) as calibration,
             ):
                 assert calibration is not None
                 tensors = json.loads(calibration.read_text())["tensors"]
                 assert len(tensors) == len(read_cfg(cfg).layers) + 1
+
+
+@pytest.mark.data
+def test_a_prediction_completes_the_ranges_of_a_model_with_int8_weights_alone(shared_data: Path) -> None:
+    arguments = parsed(
+        "--model", str(shared_data / "import" / "mlperf-tiny" / "kws_ref_model_float32.tflite")
+    )
+    with model_files(arguments):
+        own = json.loads(arguments.calibration.read_text())
+        assert own["tensors"] == []
+        assert own["weights"]
+        with (
+            with_policy(arguments, "int8", ranges=False) as cfg,
+            predict._ranges(arguments.calibration, cfg, given=False) as completed,
+            predict._ranges(arguments.calibration, cfg, given=True) as given,
+        ):
+            assert given == arguments.calibration
+            assert completed is not None
+            document = json.loads(completed.read_text())
+            assert document["weights"] == own["weights"]
+            assert [row["layer"] for row in document["tensors"]] == list(range(-1, len(read_cfg(cfg).layers)))
