@@ -266,7 +266,7 @@ struct ElementwiseKernels {
                      std::int64_t count, Activation activation);
   void (*add_bytes)(const std::int8_t* a, const std::int8_t* b, std::int8_t* to, std::int64_t count,
                     const Int8Addition& addition);
-  // In place.
+  // In place; the second computes e^x.
   void (*activate)(float* values, std::int64_t count, Activation activation);
   void (*exponentials)(float* values, std::int64_t count);
   // The largest of two neighbours in each of two rows: pooling of size and stride 2.

@@ -109,11 +109,6 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
 
 constexpr int kColumns = 512;
 
-template <typename Key>
-void widen_maximum(const Key* from, Key* largest, int count) {
-  for (int i = 0; i < count; ++i) largest[i] = from[i] > largest[i] ? from[i] : largest[i];
-}
-
 // Widens the maxima of part of the output's row by a row of the map, one tap after another.
 template <typename T, typename Key>
 void widen_by_taps(const WindowAxis& axis, const T* line, int width, PlaceSpan columns,
@@ -129,8 +124,9 @@ void widen_by_taps(const WindowAxis& axis, const T* line, int width, PlaceSpan c
   }
 }
 
-// The same for a stride of kStride and windows of a usual size. The values that one tap reads for
-// neighbouring outputs are brought side by side: those of even and of odd places.
+// The same for a stride of kStride, or false for another one and for windows that are too wide. The
+// values that a tap reads for neighbouring outputs are first brought side by side: with a stride of
+// two, those of even and those of odd places.
 template <int kStride, typename T, typename Key>
 bool widen_by_phases(const WindowAxis& axis, const T* line, int width, PlaceSpan columns,
                      Key* largest) {
@@ -158,7 +154,8 @@ bool widen_by_phases(const WindowAxis& axis, const T* line, int width, PlaceSpan
   for (int i = inside.end; i < pitch; ++i) set(i);
   for (int k = 0; k < axis.size; ++k) {
     const int place = k * axis.dilation;
-    widen_maximum(phases[place % kStride] + place / kStride, largest, count);
+    const Key* next = phases[place % kStride] + place / kStride;
+    for (int i = 0; i < count; ++i) largest[i] = next[i] > largest[i] ? next[i] : largest[i];
   }
   return true;
 }

@@ -20,7 +20,7 @@ constexpr bool is_extreme(Reduction reduction) {
   return reduction == Reduction::kMax || reduction == Reduction::kMin;
 }
 
-// What becomes of values that are added one after another: sums in double, or the extreme.
+// Values that are reduced one after another: their sum in double, or the extreme.
 template <Reduction kReduction>
 struct Reduced {
   std::conditional_t<is_extreme(kReduction), float, double> value = 0;

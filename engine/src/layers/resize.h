@@ -20,15 +20,9 @@ struct ResizeParameters {
   std::vector<ResizeTap> columns;
 };
 
+// The value between two neighbours, `weight` of the way to the upper one.
 inline float between(float lower, float upper, float weight) {
   return lower + weight * (upper - lower);
-}
-
-// Of four values, columns first.
-inline float interpolate(float upper_left, float upper_right, float lower_left, float lower_right,
-                         float across, float down) {
-  return between(between(upper_left, upper_right, across), between(lower_left, lower_right, across),
-                 down);
 }
 
 void reference_resize(const ResizeParameters& p, const LayerCall& call);

@@ -31,14 +31,15 @@ void for_value_blocks(const Shape& shape, const Workers& workers, Body&& body) {
 
 // The shape of the output, or one channel with all its values where channels make no difference:
 // every input has the output's shape or is a single value, and no tensor's int8 steps differ by
-// channel. Maps of many channels and few places have longer blocks then.
+// channel. Maps of many channels with few places each then have fewer, longer blocks.
 Shape shape_of_blocks(const LayerCall& call);
 
 void activate_values(Activation activation, float* values, int count,
                      const ElementwiseKernels& vectors);
 
 // Loads the values that stand against `count` places of channel `channel` of an `out`, from place
-// `first` of the plane on. An axis of size 1 is repeated; all others are those of `out`.
+// `first` of the plane on. `out` is the shape of the output, whose other inputs' axes of size 1 are
+// repeated, or shape_of_blocks().
 void load_repeated(const LayerInput& input, const Shape& out, int channel, std::int64_t first,
                    int count, float* values, const ElementwiseKernels* vectors);
 

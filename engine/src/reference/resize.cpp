@@ -17,10 +17,10 @@ void reference_resize(const ResizeParameters& p, const LayerCall& call) {
     const auto value = [&](int from_y, int from_x) {
       return value_at(input.tensor, c, position(input.shape, c, from_y, from_x));
     };
-    set_value(call.output, c, to,
-              interpolate(value(row.lower, column.lower), value(row.lower, column.upper),
-                          value(row.upper, column.lower), value(row.upper, column.upper),
-                          column.weight, row.weight));
+    const auto across = [&](int from_y) {
+      return between(value(from_y, column.lower), value(from_y, column.upper), column.weight);
+    };
+    set_value(call.output, c, to, between(across(row.lower), across(row.upper), row.weight));
   });
 }
 

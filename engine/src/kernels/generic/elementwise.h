@@ -210,7 +210,7 @@ inline void activate_values(float* values, std::int64_t count, Activation activa
   });
 }
 
-inline void raise_values(float* values, std::int64_t count) {
+inline void exponentiate_values(float* values, std::int64_t count) {
   for_vectors(values, count, [](F32(&vectors)[1][kActivatedAtOnce]) MPE_UNROLLED {
     ActivationGroup<false> group;
     unroll<kActivatedAtOnce>([&](auto v) MPE_UNROLLED { put_into(group, v, vectors[0][v.value]); });
@@ -287,7 +287,7 @@ inline void pool_halves(const std::uint16_t* upper, const std::uint16_t* lower, 
 constexpr ElementwiseKernels elementwise_kernels_of_set() {
   return {measure_values,    quantize_values,   dequantize_values,
           requantize_values, add_values<float>, add_values<std::uint16_t>,
-          add_bytes,         activate_values,   raise_values,
+          add_bytes,         activate_values,   exponentiate_values,
           pool_floats,       pool_bytes,        pool_halves};
 }
 
