@@ -64,6 +64,18 @@ void run(const Case& of, const std::vector<LayerInput>& inputs, const MutableTen
   of.layer.operation->execute({of.layer, inputs, output}, workers);
 }
 
+// The same for an int8 output.
+void check_int8(const Case& of, const std::vector<LayerInput>& inputs, const Quantization& step) {
+  ThreadPool pool(2);
+  const auto run_with = [&](const ElementwiseKernels* vectors) {
+    std::vector<std::int8_t> result(size_of(of.layer.out));
+    of.layer.operation->execute({of.layer, inputs, {result.data(), Precision::kInt8, &step}},
+                                Workers{pool, vectors});
+    return result;
+  };
+  CHECK(run_with(choose_elementwise({}, {}).kernels) == run_with(nullptr));
+}
+
 Values counting(std::size_t count, float first = 0.0F) {
   Values values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
@@ -249,7 +261,6 @@ TEST(int8_shortcuts_give_the_bits_of_the_plain_loops) {
   const Quantization coarse{{40.0F}, {-128}};
   const Quantization by_channel{{0.5F, 0.03F, 2.0F}, {0, 127, -128}};
   const Quantization fine{{0.0001F}, {90}};
-  ThreadPool pool(2);
   for (const char* activation : {"linear", "leaky", "relu", "relu6", "logistic"}) {
     for (const int width : {1, 15, 16, 63, 100}) {
       const Case of({3, 1, width}, std::string("[convolutional]\nfilters=3\n[convolutional]\n") +
@@ -266,14 +277,7 @@ TEST(int8_shortcuts_give_the_bits_of_the_plain_loops) {
           const Shape shape = {3, 1, width};
           const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, &usual}, shape},
                                                   {{b.data(), Precision::kInt8, of_b}, shape}};
-          std::vector<std::int8_t> expected(a.size());
-          std::vector<std::int8_t> result(a.size());
-          of.layer.operation->execute(
-              {of.layer, inputs, {expected.data(), Precision::kInt8, of_sum}},
-              Workers{pool, nullptr});
-          of.layer.operation->execute({of.layer, inputs, {result.data(), Precision::kInt8, of_sum}},
-                                      Workers{pool, choose_elementwise({}, {}).kernels});
-          CHECK(result == expected);
+          check_int8(of, inputs, *of_sum);
         }
       }
     }
@@ -413,6 +417,13 @@ TEST(layers_of_long_rows_give_the_bits_of_the_plain_loops) {
   }
 }
 
+// A window of more values than a tile of averages has.
+TEST(a_large_average_gives_the_bits_of_the_plain_loops) {
+  const Case of({2, 70, 72}, "[pool]\ntype=average\nsize=66\nstride=2\npad=1\n");
+  CHECK(of.layer.out.elements() > 2);
+  run(of, counting(size_of({2, 70, 72}), -4000.0F));
+}
+
 // Blocks run across channels only where channels make no difference.
 TEST(maps_of_many_channels_give_the_bits_of_the_plain_loops) {
   constexpr int kChannels = 700;
@@ -431,20 +442,12 @@ TEST(maps_of_many_channels_give_the_bits_of_the_plain_loops) {
   }
   const Quantization one{{0.03F}, {4}};
   const Quantization* const steps[] = {&one, &by_channel};
-  ThreadPool pool(2);
   for (const Quantization* of_a : steps) {
     for (const Quantization* of_product : steps) {
       const Shape shape = of.layer.out;
       const std::vector<LayerInput> inputs = {{{a.data(), Precision::kInt8, of_a}, shape},
                                               {{b.data(), Precision::kInt8, &one}, shape}};
-      std::vector<std::int8_t> expected(a.size());
-      std::vector<std::int8_t> result(a.size());
-      of.layer.operation->execute(
-          {of.layer, inputs, {expected.data(), Precision::kInt8, of_product}},
-          Workers{pool, nullptr});
-      of.layer.operation->execute({of.layer, inputs, {result.data(), Precision::kInt8, of_product}},
-                                  Workers{pool, choose_elementwise({}, {}).kernels});
-      CHECK(result == expected);
+      check_int8(of, inputs, *of_product);
     }
   }
 }
