@@ -46,7 +46,7 @@ FIRST = (
 
 @pytest.hookimpl(optionalhook=True)  # a test runs pytest without its plugin xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: tests of boards and containers wait for a third of their time."""
+    """Two more than there are cores: tests of boards and containers wait for a part of their time."""
     return (os.cpu_count() or 1) + 2
 
 

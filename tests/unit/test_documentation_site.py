@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,11 +36,7 @@ def test_the_tutorial_shows_the_pictures_that_the_build_draws() -> None:
     tutorial = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8")
     drawn = pictures()
     assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", tutorial) == [*drawn]
-    words = (
-        " ".join(re.findall(r">([^<]+)<", drawn["tutorial-report.svg"]))
-        .replace("\xa0", " ")
-        .replace("&#160;", " ")
-    )
+    words = html.unescape(" ".join(re.findall(r">([^<]+)<", drawn["tutorial-report.svg"])))
     assert "digits on pi4 (predicted)" in words.replace("\xa0", " ")
     assert "predicted FPS" in drawn["tutorial-front.svg"]
 
