@@ -47,8 +47,8 @@ ncnn's times were **measured** by its users on real boards, as published in
 same name and input; the layers may differ in details. On the Raspberry Pi 5 its floating point is fp16. The
 boards' coefficients are fitted to these and other times of ncnn.
 
-With four threads, compare with care: predictions leave out the cost of threads, so small networks are
-predicted too fast.
+Four threads are predicted from the work of each
+([prediction.md](prediction.md#several-threads)).
 
 `python -m tools.predictions_page FOLDER` writes this page.
 

@@ -4,8 +4,8 @@
 //
 // The marks are system calls that do nothing: close() of file numbers that are never open.
 // kWarmCaches lets the caches fill, kStart begins the profile, kEnd ends it; `mpe bench --mark`
-// makes them, and with --profile also kLayerEnded + i when layer i has ended. Only the thread
-// that makes them is profiled.
+// makes them, and with --profile those from kLayerEnded on, which divide the profile into segments
+// of layers and of threads' parts. Only the thread that makes them is profiled.
 //
 // Without kWarmCaches the caches are empty at kStart, but the profile is that of a second run with
 // the same accesses: at kEnd, the misses of the first cache are replayed on the caches as the run
@@ -74,7 +74,7 @@ EXPORT int qemu_plugin_version = PLUGIN_API;
 enum { kCloseOnArm64 = 57, kLineShift = 6, kMaxLevels = 3, kStreams = 16 };
 enum { kAllAccesses = 3, kUsesNoRegisters = 0 };
 enum { kWarmCaches = 7777776, kStart = 7777777, kEnd = 7777778 };
-enum { kLayerEnded = 7780000, kMaxLayers = 10000 };
+enum { kFirstOfSegments = 7780000, kLastOfSegments = 7790256 };
 enum { kBlock = 1, kSegment = 2, kFinish = 3 };
 enum { kMostEvents = 8 << 20 };
 static const char kMagic[] = "MPEBLK01";
@@ -433,7 +433,7 @@ static void system_called(qemu_plugin_id_t id, unsigned int cpu, int64_t number,
     if (mark == kStart) begin(state == kWarming);
     state = mark == kStart ? kCounting : kWarming;
   } else if (state == kCounting && file != NULL && cpu == profiled_cpu &&
-             (mark == kEnd || (mark >= kLayerEnded && mark < kLayerEnded + kMaxLayers))) {
+             (mark == kEnd || (mark >= kFirstOfSegments && mark <= kLastOfSegments))) {
     end_segment(mark);
     if (mark == kEnd) {
       state = kOff;

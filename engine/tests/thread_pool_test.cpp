@@ -1,6 +1,7 @@
 #include "threads/thread_pool.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <span>
@@ -29,7 +30,10 @@ void check_cover(mpe::ThreadPool& pool, int count) {
   for (const auto& visit : visits) CHECK_EQUAL(visit.load(), 1);
   CHECK_EQUAL(begins.front().load(), 0);
   CHECK_EQUAL(ends.back().load(), count);
-  for (std::size_t i = 1; i < ends.size(); ++i) CHECK_EQUAL(begins[i].load(), ends[i - 1].load());
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    CHECK_EQUAL(begins[i].load(), ends[i - 1].load());
+    CHECK(ends[i].load() - begins[i].load() <= ends[i - 1].load() - begins[i - 1].load());
+  }
 }
 
 TEST(ranges_cover_everything_once) {
@@ -38,6 +42,21 @@ TEST(ranges_cover_everything_once) {
     CHECK_EQUAL(pool.threads(), threads);
     for (const int count : {0, 1, 2, 6, 7, 8, 1000}) check_cover(pool, count);
   }
+}
+
+std::vector<int> parts;  // that have ended
+
+TEST(one_thread_executes_the_parts_of_all_for_a_profiler) {
+  mpe::ThreadPool pool(3, {}, [](int thread) { parts.push_back(thread); });
+  for (const int count : {0, 1, 8, 1000}) check_cover(pool, count);
+  parts.clear();
+  const int caller = gettid();
+  pool.parallel_for(7, [&](int thread, int begin, int end) {
+    CHECK_EQUAL(gettid(), caller);
+    CHECK_EQUAL(parts.back(), thread - 1);
+    CHECK_EQUAL(end - begin, thread == 0 ? 3 : 2);
+  });
+  CHECK(parts == std::vector({mpe::kAlone, 0, 1, 2}));
 }
 
 // More threads than cores, work of no length: wake-ups that get lost would hang here.

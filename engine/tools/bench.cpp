@@ -29,8 +29,20 @@ enum Mark : int {
   // With --profile, + the layer's index:
   kLayerEnded = 7780000,
   kInputConverted = 7785000,  // between precisions; not in layers whose input has theirs
+  // With --profile and several threads, + the thread whose part of a loop has ended; one thread
+  // executes all parts, so that each can be seen. kPartEnded + kAlone: none was in a loop.
+  kPartEnded = 7790001,
 };
 static_assert(kLayerEnded + NetworkLimits::kLayers <= kInputConverted);
+static_assert(kInputConverted + NetworkLimits::kLayers <= kPartEnded + kAlone);
+
+Options session_options(const RunArguments& arguments) {
+  Options options = arguments.session;
+  if (arguments.mark && options.profile && options.threads > 1) {
+    options.part_ended = [](int thread) { close(kPartEnded + thread); };
+  }
+  return options;
+}
 
 // Values between 0 and 1 that are the same on every machine.
 std::vector<float> test_image(const Network& network) {
@@ -64,7 +76,7 @@ class Bench {
  public:
   explicit Bench(const RunArguments& arguments)
       : arguments_(arguments),
-        session_(arguments.cfg, arguments.weights, arguments.session),
+        session_(arguments.cfg, arguments.weights, session_options(arguments)),
         image_(test_image(session_.network())) {}
 
   const Session& session() const { return session_; }

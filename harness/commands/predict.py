@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from harness.config.targets import Target
-    from harness.prediction.engine_run import Inference
+    from harness.prediction.engine_run import Inference, ProfiledRun
     from harness.prediction.predictor import Predictor
-    from harness.prediction.profile import Profile
-    from harness.runtimes.base import BenchResult
 
 _OPTIONS_OF_A_PREDICTION = (
     "model",
@@ -120,17 +118,16 @@ def run(arguments: argparse.Namespace) -> int:
             cfg = files.enter_context(with_policy(arguments, policy, ranges=False))
             ranges = files.enter_context(_ranges(arguments.calibration, cfg, given=given))
             networks.append((policy, cfg, ranges))
-        asked = [(target, policy) for target in targets for policy, *_ in networks]
-        profiles = profile_emulated(
-            [_inference(target, *network, arguments) for target in targets for network in networks]
-        )
+        numbers = list(dict.fromkeys(arguments.threads or [1]))
+        asked = [(target, *network) for target in targets for network in networks]
+        profiles = profile_emulated([_inference(*each, numbers, arguments) for each in asked])
     rows = [
         {
             "policy": policy or "as-is",
-            **_row(target, number, predictors[target.name], *profile, multiply_adds),
+            **_row(target, number, predictors[target.name], runs, multiply_adds),
         }
-        for (target, policy), profile in zip(asked, profiles, strict=True)
-        for number in dict.fromkeys(arguments.threads or [1])
+        for (target, policy, *_), runs in zip(asked, profiles, strict=True)
+        for number in numbers
     ]
     if arguments.json:
         console.emit_json({"schema_version": VERSION, "predictions": rows, "llvm": str(find_llvm())})
@@ -155,7 +152,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     from harness.commands.run import default_folder
     from harness.config.sweep_file import read_sweep
     from harness.config.targets import load_target
-    from harness.prediction.fit import fit
+    from harness.prediction.fit import fit, fit_memory
     from harness.prediction.predictor import find_predictor
     from harness.store.store import FILE_NAME, Store
     from harness.sweep.measured_work import measured_work
@@ -175,12 +172,15 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     with Store(folder) as store:
         measured = measured_work(sweep, store, target, predictor)
     cores = predictor.board.cores
-    used = {"coefficients": 1, "coefficients_all_cores": cores}
-    fits = {
-        key: fit(times, predictor.board, threads, f"{len(times)} cells of {sweep.name}")
-        for key, threads in used.items()
-        if (times := measured.get(threads))
-    }
+    fits = {}
+    one = predictor.board.coefficients
+    if times := measured.get(1):
+        fits["coefficients"] = fit(times, predictor.board, 1, f"{len(times)} cells of {sweep.name}")
+        one = fits["coefficients"].coefficients
+    if one and (times := measured.get(cores)):
+        fits["coefficients_all_cores"] = fit_memory(
+            times, predictor.board, cores, one.compute, f"{len(times)} cells of {sweep.name}"
+        )
     if not fits:
         raise ConfigurationError(
             f"{folder}: has no cells with 1 or {cores} threads", hint=f"Measure with threads: [1, {cores}]."
@@ -237,9 +237,14 @@ def _ranges(calibration: Path | None, cfg: Path, *, given: bool) -> Iterator[Pat
 
 
 def _inference(
-    target: Target, policy: str | None, cfg: Path, calibration: Path | None, arguments: argparse.Namespace
+    target: Target,
+    policy: str | None,
+    cfg: Path,
+    calibration: Path | None,
+    threads: Sequence[int],
+    arguments: argparse.Namespace,
 ) -> Inference:
-    from harness.prediction.engine_run import Inference
+    from harness.prediction.engine_run import Inference, profiled_threads
     from harness.runtimes.engine import EngineOptions
 
     files = {"cfg": cfg, "weights": arguments.weights}
@@ -250,6 +255,7 @@ def _inference(
         target=target,
         files=files,
         options=EngineOptions(isa=arguments.isa, algorithm=arguments.algorithm, prefer=arguments.prefer),
+        threads=[profiled_threads(target, number) for number in threads],
     )
 
 
@@ -257,15 +263,15 @@ def _row(
     target: Target,
     threads: int,
     predictor: Predictor,
-    profile: Profile,
-    bench: BenchResult,
+    runs: Mapping[int, ProfiledRun],
     multiply_adds: Sequence[int],
 ) -> dict[str, Any]:
-    from harness.prediction.engine_run import descriptions
+    from harness.prediction.engine_run import descriptions, profiled_threads
     from harness.prediction.layer_figures import layer_figures
 
+    profiled, bench = runs[profiled_threads(target, threads)]
     layers = descriptions(bench, multiply_adds)
-    prediction = predictor.predict(profile, threads)
+    prediction = predictor.predict(profiled, threads)
     low, high = prediction.interval_ms
     return {
         "target": target.name,
@@ -276,7 +282,7 @@ def _row(
         "predicted_fps": 1e3 / prediction.milliseconds,
         "compute_ms": prediction.compute_ms,
         "memory_ms": prediction.memory_ms,
-        "instructions": prediction.work.instructions,
+        "instructions": profiled.alone.instructions,
         "bytes_moved": prediction.work.bytes_moved,
         "prediction_error": prediction.error,
         "prediction_validated": prediction.validated,
@@ -285,7 +291,7 @@ def _row(
             asdict(layer)
             for layer in layer_figures(
                 layers,
-                predictor.layer_parts(profile, layers, threads),
+                predictor.layer_parts(profiled, layers, threads),
                 predictor.peaks(target.features, threads),
             )
         ],

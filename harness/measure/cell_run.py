@@ -21,7 +21,7 @@ from harness.measure.rounds import measured_in_rounds, output, run_command
 from harness.measure.statistics import percentile, timing
 from harness.measure.time_series import time_series
 from harness.measure.watched_run import conditions_of
-from harness.prediction.engine_run import profile_command
+from harness.prediction.engine_run import profile_execution, profiled_threads
 from harness.prediction.predictor import PredictionError, find_predictor
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.base import Execution, Files, LayerResult, Workload, find_runtime
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.boards.base import Board
     from harness.config.targets import Target
     from harness.prediction.parts import LayerParts
-    from harness.prediction.profile import Profile
+    from harness.prediction.profile import Profiled
 
 
 def measure(
@@ -81,11 +81,11 @@ def measure(
     with ThreadPoolExecutor(1) if board.emulated else nullcontext() as beside:
         predicting = None
         if beside:
-            marked = execution.marked_bench(profile=True)
-            profiled = profile_command(board, marked, cell.protocol.timeout) if marked else None
-            profile = profiled[0] if profiled else None
+            threads = profiled_threads(board.target, cell.threads)
+            runs = profile_execution(board, execution, [threads], cell.protocol.timeout)
+            profiled = runs[threads][0] if runs else None
             context = copy_context()
-            predicting = beside.submit(context.run, _predicted, board.target, cell, profile, result, layers)
+            predicting = beside.submit(context.run, _predicted, board.target, cell, profiled, result, layers)
         forward = execution.digests(len(expected) or None)
         digests = run_command(board, forward, cell.protocol.timeout) if forward else None
         if predicting:
@@ -129,18 +129,18 @@ def _counted(board: Board, execution: Execution, result: CellResult, timeout: fl
 
 
 def _predicted(
-    target: Target, cell: Cell, profile: Profile | None, result: CellResult, layers: Sequence[LayerResult]
+    target: Target, cell: Cell, profiled: Profiled | None, result: CellResult, layers: Sequence[LayerResult]
 ) -> tuple[CellResult, Sequence[LayerResult]]:
     """Adds the times that a real board would take for the cell and for its layers, or the reason why they are
     unknown."""
-    if profile is None:
+    if profiled is None:
         reason = "; ".join(profiling_missing()) or f"{cell.runtime} cannot be profiled"
         return replace(result, prediction_unavailable_reason=reason), layers
-    result = replace(result, instructions=profile.instructions)
+    result = replace(result, instructions=profiled.alone.instructions)
     try:
         predictor = find_predictor(target)
-        prediction = predictor.predict(profile, cell.threads)
-        parts = predictor.layer_parts(profile, layers, cell.threads)
+        prediction = predictor.predict(profiled, cell.threads)
+        parts = predictor.layer_parts(profiled, layers, cell.threads)
     except PredictionError as error:
         return replace(result, prediction_unavailable_reason=str(error)), layers
     low, high = prediction.interval_ms

@@ -19,7 +19,7 @@ from harness.build.engine import build_engine
 from harness.config.darknet_cfg import read_cfg
 from harness.errors import BuildError
 from harness.files import open_regular
-from harness.prediction.profile import Profile, read_profile
+from harness.prediction.profile import Profile, Profiled, read_profile
 from harness.runtimes.base import Workload
 from harness.runtimes.engine_runtime import EngineExecution
 from harness.temporary import temporary_folder
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.boards.emulated import EmulatedBoard
     from harness.boards.qemu_user import QemuUserBoard
     from harness.config.targets import Target
-    from harness.runtimes.base import BenchResult, Command
+    from harness.runtimes.base import BenchResult, Command, Execution
     from harness.runtimes.engine import EngineOptions
 
 _TIMEOUT_SECONDS = 3600.0
@@ -56,15 +56,16 @@ class Inference:
     target: Target
     files: Mapping[str, Path]  # cfg, weights and, where int8 needs it, calibration, on this machine
     options: EngineOptions
+    threads: Sequence[int] = (1,)  # each a prediction; at most as many as the board has cores
 
 
-Profiled = tuple["Profile", "BenchResult"]
+ProfiledRun = tuple[Profiled, "BenchResult"]
 ProfilingBoard = Union["EmulatedBoard", "QemuUserBoard"]
 
 
-def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
-    """Builds the engine and profiles each inference on an emulated board, as many at once as there are cores
-    and the longest first: a profile does not depend on this machine's load.
+def profile_emulated(inferences: Sequence[Inference]) -> list[Mapping[int, ProfiledRun]]:
+    """Builds the engine and profiles each inference on an emulated board, by its numbers of threads. As
+    many run at once as there are cores, the longest first: a profile does not depend on this machine's load.
 
     The boards are those of `harness run`. Where no container can run, the engine is profiled outside of one:
     it needs the C library alone. Its buffers then lie at other addresses and share other lines of the cache.
@@ -85,7 +86,7 @@ def profile_emulated(inferences: Sequence[Inference]) -> list[Profiled]:
     boards = _Boards(opened)
     places = range(len(inferences))
 
-    def profiled(inference: Inference, engine: Path) -> Profiled:
+    def profiled(inference: Inference, engine: Path) -> Mapping[int, ProfiledRun]:
         bar.describe(f"profiling {inference.name}")
         with boards.one(inference.target) as board:
             found = _profiled(board, inference, engine)
@@ -176,7 +177,7 @@ def _zero_weights(weights: Path) -> Iterator[Path]:
         yield zeros
 
 
-def _profiled(board: ProfilingBoard, inference: Inference, engine: Path) -> Profiled:
+def _profiled(board: ProfilingBoard, inference: Inference, engine: Path) -> Mapping[int, ProfiledRun]:
     with _zero_weights(inference.files["weights"]) as weights:
         paths = board.deploy({**inference.files, "weights": weights, "program": engine})
         execution = EngineExecution(
@@ -186,10 +187,15 @@ def _profiled(board: ProfilingBoard, inference: Inference, engine: Path) -> Prof
             workload=Workload(),
             options=replace(inference.options, calibration=paths.get("calibration")),
         )
-        profiled = profile_command(board, execution.marked_bench(profile=True), _TIMEOUT_SECONDS)
-    if profiled is None:
+        found = profile_execution(board, execution, inference.threads, _TIMEOUT_SECONDS)
+    if found is None:
         raise BuildError(f"{board.target.name}: the profiler is not available on its emulated board")
-    return profiled
+    return found
+
+
+def profiled_threads(target: Target, threads: int) -> int:
+    """Of so many threads, those that a board of the target executes at the same time."""
+    return min(threads, target.board.cores) if target.board else 1
 
 
 def descriptions(bench: BenchResult, multiply_adds: Sequence[int]) -> list[LayerDescription]:
@@ -207,11 +213,30 @@ def descriptions(bench: BenchResult, multiply_adds: Sequence[int]) -> list[Layer
     ]
 
 
-def profile_command(
+def profile_execution(
+    board: Board, execution: Execution, threads: Sequence[int], timeout: float
+) -> Mapping[int, ProfiledRun] | None:
+    """One inference with warm caches, a segment per layer, for each number of threads; None without a
+    profiler, and for runtimes that cannot be profiled."""
+
+    def profile(number: int) -> tuple[Profile, BenchResult] | None:
+        command = execution.marked_bench(profile=True, threads=number)
+        return _profile(board, command, timeout) if command else None
+
+    one = profile(1)
+    if one is None:
+        return None
+    found = {}
+    for number in dict.fromkeys(threads):
+        several = profile(number) if number > 1 else None
+        run = several or one
+        found[number] = Profiled(alone=one[0], several=several[0] if several else None), run[1]
+    return found
+
+
+def _profile(
     board: Board, command: Command[BenchResult], timeout: float
 ) -> tuple[Profile, BenchResult] | None:
-    """One inference with warm caches, a segment per layer, and the command's result; None without a
-    profiler."""
     if board.profiler is None:
         return None
     with temporary_folder("profile") as folder:

@@ -1,4 +1,4 @@
-"""Fits a board's two coefficients to measured times, and estimates their error.
+"""Fits a board's coefficients to measured times, and estimates their error.
 
 The fit minimises the sum of the absolute relative errors. Squares would give outliers too much weight, and
 some published times are far off.
@@ -54,17 +54,27 @@ def fit(measurements: Sequence[Measurement], board: BoardData, threads: int, fit
     errors = [
         float(shares[i] @ _least_errors(np.delete(shares, i, axis=0))) - 1 for i in range(len(measurements))
     ]
-    sizes = np.abs(errors)
-    return Fit(
-        coefficients=Coefficients(
-            compute=float(compute),
-            memory=float(memory),
-            fitted_on=fitted_on,
-            median_error=float(np.median(sizes)),
-            error_p90=float(np.quantile(sizes, 0.9, method="higher")),
-        ),
-        errors={measured.name: error for measured, error in zip(measurements, errors, strict=True)},
-    )
+    return _fit(float(compute), float(memory), fitted_on, measurements, errors)
+
+
+def fit_memory(
+    measurements: Sequence[Measurement], board: BoardData, threads: int, compute: float, fitted_on: str
+) -> Fit:
+    """Fits the coefficient of memory for several threads, with the compute coefficient of one thread: a core
+    computes as fast as alone, and shares the memory. Raises ConfigurationError for too few measurements."""
+    if len(measurements) < LEAST_MEASUREMENTS:
+        raise ConfigurationError(
+            f"{len(measurements)} measured times of {threads} threads are too few to fit a coefficient",
+            hint=f"Measure at least {LEAST_MEASUREMENTS} different networks or policies.",
+        )
+    shares = _shares(measurements, board, threads)
+    left = 1 - compute * shares[:, 0]  # of each time, for the memory
+    memory = _least_error(left, shares[:, 1])
+    errors = [
+        float(shares[i, 1] * _least_error(np.delete(left, i), np.delete(shares[:, 1], i)) - left[i])
+        for i in range(len(measurements))
+    ]
+    return _fit(compute, memory, fitted_on, measurements, errors)
 
 
 def errors_of(
@@ -120,3 +130,32 @@ def _least_errors(shares: _Matrix) -> _Matrix:
     sums = np.abs(points @ shares.T - 1).sum(axis=1)
     best: _Matrix = points[np.argmin(sums)]
     return best
+
+
+def _least_error(left: _Matrix, shares: _Matrix) -> float:
+    """The non-negative coefficient that minimises sum |coefficient * shares - left|: it makes one of the
+    terms zero, or is zero itself."""
+    moved = shares > 0
+    found = np.append(np.maximum(left[moved] / shares[moved], 0.0), 0.0)
+    sums = np.abs(found[:, None] * shares - left).sum(axis=1)
+    return float(found[np.argmin(sums)])
+
+
+def _fit(
+    compute: float,
+    memory: float,
+    fitted_on: str,
+    measurements: Sequence[Measurement],
+    errors: Sequence[float],
+) -> Fit:
+    sizes = np.abs(errors)
+    return Fit(
+        coefficients=Coefficients(
+            compute=compute,
+            memory=memory,
+            fitted_on=fitted_on,
+            median_error=float(np.median(sizes)),
+            error_p90=float(np.quantile(sizes, 0.9, method="higher")),
+        ),
+        errors={measured.name: error for measured, error in zip(measurements, errors, strict=True)},
+    )

@@ -1,12 +1,14 @@
 """From a profile to a board's milliseconds.
 
-    seconds = compute x cycles / clock / threads + memory x bytes / (2 x copy)
+    seconds = compute x cycles / clock + memory x bytes / (2 x copy)
 
 `cycles` are the cycles of all executed blocks, each as the body of a loop with its data in the L1 cache, plus
-those to fill L1 lines. `bytes` are the lines that the last-level cache fetched and wrote back. `copy` is the
-number of bytes that one core copies per second; a copy reads and writes each byte. Threads divide the cycles
-between them and share the memory bandwidth. They never beat one thread's time divided by their number.
-docs/prediction.md describes the coefficients and their error.
+those to fill L1 lines. Of several threads they are those of the slowest part of each parallel loop, and of
+what is not divided. `bytes` are the lines that the last-level cache fetched and wrote back in a run of one
+thread; threads share the memory's bandwidth. `copy` is the number of bytes that one core copies per second; a
+copy reads and writes each byte. docs/prediction.md describes the coefficients and their error.
+
+A profile of one thread tells nothing about the parts of several. They are then assumed to be equal.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.config.board_data import LINE_BYTES, BoardData, Coefficients
+from harness.prediction.several_threads import critical_path
 
 if TYPE_CHECKING:
     from harness.prediction.profile import Profile, Segment
@@ -34,15 +37,17 @@ class Costs:
 
     blocks: Mapping[int, float]  # one iteration of every hot block, by its number
     line_fill: float  # to fill a line of the L1 cache
+    loop: float = 0.0  # to start the threads of a parallel loop, and to wait for them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """The work of a board, independent of its clock."""
 
-    instructions: int
+    instructions: int  # of the critical path, as the cycles
     cycles: float
     bytes_moved: int  # between the last level of cache and memory
+    threads: int = 1  # that the cycles are divided between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,41 +86,29 @@ def hot_blocks(profile: Profile) -> npt.NDArray[np.int64]:
 
 
 def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) -> Prediction:
-    """Predicts the time on a board with coefficients."""
+    """Predicts the time on a board with coefficients, of a profile of so many threads or of one."""
     works = works_of(profile, costs, len(board.caches))
     work = total(works)
-    coefficients = coefficients_for(work, board, threads)
+    coefficients = fitted_coefficients(board, threads)
     compute, memory = times(work, board, coefficients, threads)
     layers: dict[int, float] = {}
-    for segment, share in zip(profile.segments, works, strict=True):
+    for segment, share in works:
         if segment.layer is not None:
             part = sum(times(share, board, coefficients, threads))
             layers[segment.layer] = layers.get(segment.layer, 0.0) + part
+    known = threads == 1 or work.threads == min(threads, board.cores)
+    error = coefficients.error_p90 if known else None
     return Prediction(
         milliseconds=compute + memory,
         compute_ms=compute,
         memory_ms=memory,
-        error=UNVALIDATED_ERROR if coefficients.error_p90 is None else coefficients.error_p90,
+        error=UNVALIDATED_ERROR if error is None else error,
         # Predictions between one thread and all cores were not validated.
-        validated=coefficients.validated and min(threads, board.cores) in (1, board.cores),
+        validated=error is not None and min(threads, board.cores) in (1, board.cores),
         coefficients_of=coefficients.like,
         work=work,
         layers=layers,
     )
-
-
-def coefficients_for(work: Work, board: BoardData, threads: int) -> Coefficients:
-    """Coefficients for the whole work of a profile: those for so many threads, scaled where the threads would
-    otherwise beat one thread's time divided by their number.
-
-    Coefficients for one core and for all are fitted separately, which does not exclude that.
-    """
-    found = fitted_coefficients(board, threads)
-    least = sum(times(work, board, fitted_coefficients(board, 1), 1)) / min(threads, board.cores)
-    time = sum(times(work, board, found, threads))
-    if not 0 < time < least:
-        return found
-    return replace(found, compute=found.compute * least / time, memory=found.memory * least / time)
 
 
 def fitted_coefficients(board: BoardData, threads: int) -> Coefficients:
@@ -148,25 +141,32 @@ def work_of(profile: Profile, costs: Costs, levels: int) -> Work:
 
 def features(work: Work, board: BoardData, threads: int = 1) -> tuple[float, float]:
     """Milliseconds of cycles and of memory before the coefficients."""
-    compute = work.cycles / board.clock_hz / min(threads, board.cores)
+    undivided = min(threads, board.cores) / work.threads  # between so many threads, equally
+    compute = work.cycles / board.clock_hz / undivided
     memory = work.bytes_moved / (2 * board.copy_bytes_per_second)
     return 1e3 * compute, 1e3 * memory
 
 
-def works_of(profile: Profile, costs: Costs, levels: int) -> list[Work]:
-    """The work of each segment."""
+def works_of(profile: Profile, costs: Costs, levels: int) -> list[tuple[Segment, Work]]:
+    """The segments of the critical path, with the work of each."""
     lengths = _lengths(profile)
     cycles = np.full(len(profile.blocks), np.nan)
     cycles[list(costs.blocks)] = list(costs.blocks.values())
-    return [_work(segment, lengths, cycles, costs.line_fill, levels) for segment in profile.segments]
+
+    def work(segment: Segment) -> Work:
+        return _work(segment, lengths, cycles, costs, levels)
+
+    path = critical_path(profile.segments, lambda segment: work(segment).cycles)
+    return [(segment, replace(work(segment), threads=profile.threads)) for segment in path]
 
 
-def total(works: Sequence[Work]) -> Work:
+def total(works: Sequence[tuple[Segment, Work]]) -> Work:
     """The work of all segments."""
     return Work(
-        instructions=sum(work.instructions for work in works),
-        cycles=sum(work.cycles for work in works),
-        bytes_moved=sum(work.bytes_moved for work in works),
+        instructions=sum(work.instructions for _, work in works),
+        cycles=sum(work.cycles for _, work in works),
+        bytes_moved=sum(work.bytes_moved for _, work in works),
+        threads=max((work.threads for _, work in works), default=1),
     )
 
 
@@ -180,7 +180,7 @@ def _work(
     segment: Segment,
     lengths: npt.NDArray[np.int64],
     cycles: npt.NDArray[np.float64],
-    line_fill: float,
+    costs: Costs,
     levels: int,
 ) -> Work:
     executed = segment.runs * lengths[segment.blocks]
@@ -192,11 +192,11 @@ def _work(
     spent = (
         float(segment.runs[hot] @ rounds[hot]) * instructions / covered if covered else float(instructions)
     )
-    fetched = segment.misses.sum(axis=0) + segment.streamed.sum(axis=0)
+    filled = int(segment.misses[:, 0].sum() + segment.streamed[:, 0].sum())
     return Work(
         instructions=instructions,
-        cycles=spent + line_fill * int(fetched[0]),
-        bytes_moved=LINE_BYTES * (int(fetched[levels - 1]) + segment.written_back),
+        cycles=spent + costs.line_fill * filled + costs.loop * segment.loops,
+        bytes_moved=LINE_BYTES * segment.lines_moved(levels),
     )
 
 

@@ -7,7 +7,7 @@ instructions. Of a block's vector operations,
 - all others are its activation if one of them is of no use but to turn sums into outputs: a maximum, a
   comparison, a division, a change between integers and floats, or a saturation,
 - all others are conversion: Winograd's transforms, packing, copies, and the loops around them. A block
-  without vector operations is conversion, too.
+  without vector operations is conversion, too, and so is the start and the end of a parallel loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.prediction.instruction import VECTOR_OPERATIONS, Kind, parse_instruction
-from harness.prediction.model import Costs, coefficients_for, times, total, works_of
+from harness.prediction.model import Costs, fitted_coefficients, times, works_of
 from harness.prediction.parts import LayerParts
 
 if TYPE_CHECKING:
@@ -89,17 +89,16 @@ def layer_parts(
     tables = {transforms: _table(profile, texts, winograd=transforms) for transforms in (False, True)}
     cycles = np.zeros(len(profile.blocks))
     cycles[list(costs.blocks)] = list(costs.blocks.values())
-    works = works_of(profile, costs, len(board.caches))
-    coefficients = coefficients_for(total(works), board, threads)
+    coefficients = fitted_coefficients(board, threads)
     found: dict[int, LayerParts] = {}
-    for segment, work in zip(profile.segments, works, strict=True):
+    for segment, work in works_of(profile, costs, len(board.caches)):
         if segment.layer is None:
             continue
         computing, memory = times(work, board, coefficients, threads)
         compute = activation = 0.0
         if not segment.converts:
             shares = tables[segment.layer in winograd]
-            compute, activation = _weighted(segment, cycles, costs.line_fill, shares)
+            compute, activation = _weighted(segment, cycles, costs, shares)
         parts = LayerParts(
             compute=compute * computing,
             activation=activation * computing,
@@ -124,13 +123,13 @@ def _table(
 def _weighted(
     segment: Segment,
     cycles: npt.NDArray[np.float64],
-    line_fill: float,
+    costs: Costs,
     shares: npt.NDArray[np.float64],
 ) -> tuple[float, float]:
     """The shares of a segment, each block by its cycles and those to fill lines for it."""
     filled = segment.misses[:, 0] + segment.streamed[:, 0]
-    weights = segment.runs * cycles[segment.blocks] + line_fill * filled
-    total = float(weights.sum())
+    weights = segment.runs * cycles[segment.blocks] + costs.line_fill * filled
+    total = float(weights.sum()) + costs.loop * segment.loops
     if total == 0:
         return 0.0, 0.0
     compute, activation = (weights @ shares[segment.blocks] / total).tolist()

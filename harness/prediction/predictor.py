@@ -15,14 +15,20 @@ from harness.prediction.costs import block_cycles
 from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
 from harness.prediction.parts import LayerParts
 from harness.prediction.phases import layer_parts
+from harness.prediction.several_threads import joined
 
 if TYPE_CHECKING:
     from harness.config.board_data import BoardData
     from harness.config.targets import Target
     from harness.prediction.engine_run import LayerDescription
     from harness.prediction.llvm import Llvm
-    from harness.prediction.profile import Profile
+    from harness.prediction.profile import Profile, Profiled
     from harness.runtimes.base import LayerResult
+
+
+# To start the waiting threads of a parallel loop, and to wait for their end. Not measured on a board: a core
+# takes some 100 ns to see what another one has written, and each thread sees the start and reports its end.
+LOOP_SECONDS = 1e-6
 
 
 class PredictionError(HarnessError):
@@ -39,14 +45,16 @@ class Predictor:
     core: CoreModel
     llvm: Llvm
 
-    def predict(self, profile: Profile, threads: int = 1) -> Prediction:
-        """The time of a profile, for a board with coefficients."""
+    def predict(self, profiled: Profiled, threads: int = 1) -> Prediction:
+        """The time of an inference with so many threads, for a board with coefficients."""
+        profile = self._profile(profiled, threads)
         return predict(profile, self._costs(profile), self.board, threads)
 
     def layer_parts(
-        self, profile: Profile, layers: Sequence[LayerDescription | LayerResult], threads: int = 1
+        self, profiled: Profiled, layers: Sequence[LayerDescription | LayerResult], threads: int = 1
     ) -> dict[int, LayerParts]:
         """What the time of each layer is spent on, by index."""
+        profile = self._profile(profiled, threads)
         costs = self._costs(profile)
         words = {number: _words(profile.blocks[number]) for number in costs.blocks}
         text = self.llvm.disassemble([word for block in words.values() for word in block])
@@ -64,9 +72,17 @@ class Predictor:
         rate = self.board.clock_hz * min(threads, self.board.cores)
         return {precision: rate * self.core.peak(precision, features) for precision in PEAK_PRECISIONS}
 
-    def work(self, profile: Profile) -> Work:
-        """The work of a profile, for fitting coefficients."""
+    def work(self, profiled: Profiled, threads: int = 1) -> Work:
+        """The work of an inference with so many threads, for fitting coefficients."""
+        profile = self._profile(profiled, threads)
         return work_of(profile, self._costs(profile), len(self.board.caches))
+
+    def _profile(self, profiled: Profiled, threads: int) -> Profile:
+        if threads == 1 or profiled.several is None:
+            return profiled.alone
+        return joined(
+            profiled.alone, profiled.several, min(threads, self.board.cores), len(self.board.caches)
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -78,7 +94,8 @@ class Predictor:
         hot = [int(number) for number in hot_blocks(profile)]
         cycles = block_cycles([profile.blocks[number] for number in hot], self.core, self.llvm)
         blocks = dict(zip(hot, cycles.tolist(), strict=True))
-        return Costs(blocks=blocks, line_fill=self.core.line_fill)
+        loop = LOOP_SECONDS * self.board.clock_hz
+        return Costs(blocks=blocks, line_fill=self.core.line_fill, loop=loop)
 
 
 def _words(block: bytes) -> tuple[int, ...]:

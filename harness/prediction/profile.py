@@ -17,6 +17,8 @@ MAGIC = b"MPEBLK01"
 RUN_ENDED = 7777778
 LAYER_ENDED = 7780000
 INPUT_CONVERTED = 7785000  # of a layer, between precisions; the engine has no network of 5000 layers
+PART_ENDED = 7790001  # + the thread whose part of a parallel loop has ended
+ALONE_ENDED = PART_ENDED - 1  # what one thread does before a parallel loop
 
 _BLOCK, _SEGMENT, _FINISH = 1, 2, 3
 _HEAD = struct.Struct("<II")
@@ -43,18 +45,37 @@ class Segment:
     runs: npt.NDArray[np.int64]  # of each, [n]
     misses: npt.NDArray[np.int64]  # of each block in each cache level, without streams, [n, LEVELS]
     streamed: npt.NDArray[np.int64]  # misses that continue a stream, [n, LEVELS]
+    loops: int = 0  # parallel loops, of which it has the slowest thread's part
+    lines: int | None = None  # between the last level of cache and memory; None: those of its misses
+
+    def lines_moved(self, levels: int) -> int:
+        """Lines between the last of so many levels of cache and memory."""
+        if self.lines is not None:
+            return self.lines
+        fetched = self.misses[:, levels - 1].sum() + self.streamed[:, levels - 1].sum()
+        return int(fetched) + self.written_back
 
     @property
     def layer(self) -> int | None:
-        """The index of its layer; None outside layers."""
-        if self.mark < LAYER_ENDED:
+        """The index of its layer; None outside layers, and for a part of one."""
+        if self.mark < LAYER_ENDED or self.mark >= ALONE_ENDED:
             return None
         return self.mark - (INPUT_CONVERTED if self.converts else LAYER_ENDED)
 
     @property
     def converts(self) -> bool:
         """Whether it converts the input of its layer between precisions, before the layer's own segment."""
-        return self.mark >= INPUT_CONVERTED
+        return INPUT_CONVERTED <= self.mark < ALONE_ENDED
+
+    @property
+    def thread(self) -> int | None:
+        """The thread whose part of a parallel loop it is; None outside parallel loops."""
+        return self.mark - PART_ENDED if self.mark >= PART_ENDED else None
+
+    @property
+    def before_loop(self) -> bool:
+        """Whether a parallel loop begins at its end."""
+        return self.mark == ALONE_ENDED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +85,21 @@ class Profile:
     blocks: Sequence[bytes]  # instructions of each, four bytes per instruction
     segments: Sequence[Segment]
     addresses: Sequence[int] = ()  # of each block, in the program's memory
+    threads: int = 1  # between which the work is divided
 
     @property
     def instructions(self) -> int:
         """Executed in all segments."""
         lengths = np.array([len(block) // 4 for block in self.blocks], dtype=np.int64)
         return int(sum(lengths[segment.blocks] @ segment.runs for segment in self.segments))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiled:
+    """One inference, profiled with one thread, and with several where the program's threads allow it."""
+
+    alone: Profile
+    several: Profile | None = None  # the parts of all threads, or those of the first
 
 
 def read_profile(path: Path) -> Profile:
@@ -133,15 +163,10 @@ class _Reader:
             Segment(
                 mark=mark,
                 written_back=written_back,
-                **{
-                    name: rows[field].astype(np.int64)
-                    for name, field in (
-                        ("blocks", "block"),
-                        ("runs", "runs"),
-                        ("misses", "misses"),
-                        ("streamed", "streamed"),
-                    )
-                },
+                blocks=rows["block"].astype(np.int64),
+                runs=rows["runs"].astype(np.int64),
+                misses=rows["misses"].astype(np.int64),
+                streamed=rows["streamed"].astype(np.int64),
             )
         )
 

@@ -150,10 +150,14 @@ class Execution(ABC):
     def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
         """Measures at least `runs` inferences that take at least `min_seconds`, in one process."""
 
-    def marked_bench(self, *, profile: bool) -> Command[BenchResult] | None:
-        """Runs one inference on one thread, between the marks that a board's profiler and instruction counter
-        look for. Those before it are needed only if the first inference does more than later ones: the
-        profiler fills the caches itself."""
+    def marked_bench(self, *, profile: bool, threads: int = 1) -> Command[BenchResult] | None:
+        """Runs one inference between the marks that a board's profiler and instruction counter look for.
+        Those before it are needed only if the first inference does more than later ones: the profiler fills
+        the caches itself.
+
+        A `profile` of several threads has the parts of all, or the first thread's alone. None if the profile
+        would tell nothing about their work.
+        """
         return None
 
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:

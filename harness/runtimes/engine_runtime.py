@@ -111,19 +111,21 @@ class EngineExecution(Execution):
         )
         return self._bench(argv, asked, f"mpe bench on {self.board}")
 
-    def marked_bench(self, *, profile: bool) -> Command[BenchResult]:
-        # One thread: waiting threads spin, which adds a random number of instructions.
+    def marked_bench(self, *, profile: bool, threads: int = 1) -> Command[BenchResult]:
+        # With --profile, `mpe` lets one thread execute the parts of all, so that none waits.
         argv = bench_arguments(
             self.paths["program"],
             cfg=self.paths["cfg"],
             weights=self.paths["weights"],
-            options=replace(self.options, threads=1),
+            options=replace(self.options, threads=threads),
             warmup=0,
             runs=1,
             profile=profile,
             mark=True,
         )
-        return self._bench(argv, Asked(runs=1), f"mpe bench under an emulator on {self.board}")
+        return self._bench(
+            argv, Asked(runs=1, threads=threads), f"mpe bench under an emulator on {self.board}"
+        )
 
     def _bench(self, argv: Sequence[str], asked: Asked, name: str) -> Command[BenchResult]:
         return Command(

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from harness.config.file_kind import ONNX
@@ -30,6 +31,8 @@ class NcnnRuntime(PythonRuntime):
     session = "on_board.ncnn_session"
     formats = (ONNX,)
     export = "onnx"
+    # OpenMP divides loops into equal parts, and waits for their end in the kernel.
+    passive_threads = MappingProxyType({"OMP_WAIT_POLICY": "passive"})
 
     @property
     def fingerprint(self) -> str:

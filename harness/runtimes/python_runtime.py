@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -57,6 +58,9 @@ class PythonRuntime(Runtime):
     session: ClassVar[str]  # the module in the program
     has_profile: ClassVar[bool] = False  # whether it tells the times of operators
     options: Collection[str] = ("cores",)
+    # The environment in which its threads do equal parts and wait without executing anything, so that the
+    # profile of the first tells its work; empty: there is none.
+    passive_threads: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @cached_property
     def packages(self) -> Packages:
@@ -235,10 +239,13 @@ class PythonExecution(Execution):
             words += ["--profiled-runs", "1"] if self.board.emulated else []
         return self._command(words, asked, self.workload.threads)
 
-    def marked_bench(self, *, profile: bool) -> Command[BenchResult]:
+    def marked_bench(self, *, profile: bool, threads: int = 1) -> Command[BenchResult] | None:
+        if threads > 1 and not self.runtime.passive_threads:
+            return None
         # The first inference allocates memory, which later ones do not.
         words = ["--warmup", "1", "--runs", "1", "--min-seconds", "0", "--mark"]
-        return self._command(words, Asked(runs=1), 1)
+        command = self._command(words, Asked(runs=1), threads)
+        return replace(command, environment=self.runtime.passive_threads) if threads > 1 else command
 
     def _command(self, words: Sequence[str], asked: Asked, threads: int) -> Command[BenchResult]:
         name = f"{self.runtime.name} on {self.board.name}"

@@ -81,16 +81,17 @@ class PredictedTimer:
     model: Model
     target: Target
     predictor: Predictor
-    threads: int = 1  # of the board; the emulated run has one
+    threads: int = 1
     predicted: bool = True
 
     def time(self, assignments: Sequence[Assignment]) -> list[Timed]:
         """Raises BuildError if the target cannot be emulated here."""
-        from harness.prediction.engine_run import Inference, profile_emulated
+        from harness.prediction.engine_run import Inference, profile_emulated, profiled_threads
 
         files = {"weights": self.model.weights}
         if self.model.calibration:
             files["calibration"] = self.model.calibration
+        threads = profiled_threads(self.target, self.threads)
         with self.model.written(assignments) as cfgs:
             profiles = profile_emulated(
                 [
@@ -99,13 +100,15 @@ class PredictedTimer:
                         target=self.target,
                         files=files | {"cfg": cfg},
                         options=EngineOptions(),
+                        threads=[threads],
                     )
                     for number, cfg in enumerate(cfgs)
                 ]
             )
         found = []
-        for profile, bench in profiles:
-            prediction = self.predictor.predict(profile, self.threads)
+        for runs in profiles:
+            profiled, bench = runs[threads]
+            prediction = self.predictor.predict(profiled, self.threads)
             found.append(
                 Timed(
                     milliseconds=prediction.milliseconds,

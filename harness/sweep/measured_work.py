@@ -6,7 +6,6 @@ The times come from a real board; the work is found by running the same cells on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
@@ -15,7 +14,7 @@ from harness.config.sweep import Build
 from harness.config.targets import load_target
 from harness.errors import ConfigurationError, HarnessError
 from harness.measure.cell_run import deployed
-from harness.prediction.engine_run import profile_command
+from harness.prediction.engine_run import profile_execution, profiled_threads
 from harness.prediction.fit import Measurement
 from harness.runtimes.base import Files, find_runtime
 from harness.sweep.inputs import SweepInputs
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from harness.config.sweep import Sweep
     from harness.config.targets import Target
     from harness.measure.cell import Cell
-    from harness.measure.spec import CellSpec
     from harness.prediction.predictor import Predictor
-    from harness.prediction.profile import Profile
+    from harness.prediction.profile import Profiled
     from harness.store.store import Store
 
 
@@ -45,38 +43,36 @@ def measured_work(
         open_board(target) as board,
         console.progress(f"profiling the measured cells of {target.name}", len(measured)) as progress,
     ):
-        for same in measured:
-            work = predictor.work(_profile(board, inputs, same[0][0]))
-            for cell, milliseconds in same:
-                found.setdefault(cell.threads, []).append(
-                    Measurement(name=cell.name, work=work, milliseconds=milliseconds)
-                )
+        for cell, milliseconds in measured:
+            work = predictor.work(_profiled(board, inputs, cell), cell.threads)
+            found.setdefault(cell.threads, []).append(
+                Measurement(name=cell.name, work=work, milliseconds=milliseconds)
+            )
             progress.advance()
     return found
 
 
-def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cell, float]]]:
-    """Cells with their medians, grouped by work: the cells of a group differ only in threads."""
+def _measured(sweep: Sweep, store: Store, target: Target) -> list[tuple[Cell, float]]:
+    """Cells with their medians."""
     last = store.last_run()
     keys = {planned.spec: planned.key for planned in (store.planned(last[0]) if last else [])}
-    groups: dict[CellSpec, list[tuple[Cell, float]]] = {}
+    found = []
     for cell in cells(sweep, lambda _: False):
         if cell.options.tune:  # other algorithms than under emulation
             continue
         key = keys.get(cell.spec) if cell.target.name == target.name else None
         outcome = store.cell(key) if key and cell.runtime == "engine" else None
         if outcome is not None and outcome.status == "done" and outcome.result.p50_ms:
-            same = replace(cell.spec, threads=0)
-            groups.setdefault(same, []).append((cell, outcome.result.p50_ms))
-    if not groups:
+            found.append((cell, outcome.result.p50_ms))
+    if not found:
         raise ConfigurationError(
             f"{store.folder}: the last run has no measurements of a real {target.name}",
             hint="Measure some networks and policies first: harness run --matrix … --boards FILE.",
         )
-    return list(groups.values())
+    return found
 
 
-def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
+def _profiled(board: Board, inputs: SweepInputs, cell: Cell) -> Profiled:
     runtime = find_runtime(cell.runtime)
     files = Files(
         program=runtime.prepare(board.target, cell.build, [cell.options.algorithm]).path,
@@ -85,10 +81,10 @@ def _profile(board: Board, inputs: SweepInputs, cell: Cell) -> Profile:
         calibration=inputs.calibration(cell.variant),
         libraries=runtime.libraries(cell.target, cell.options),
     )
-    command = deployed(board, cell, files).marked_bench(profile=True)
-    profiled = profile_command(board, command, cell.protocol.timeout) if command else None
-    if profiled is None:
+    threads = profiled_threads(cell.target, cell.threads)
+    runs = profile_execution(board, deployed(board, cell, files), [threads], cell.protocol.timeout)
+    if runs is None:
         from harness.qemu.profiler import profiling_missing
 
         raise HarnessError("; ".join(profiling_missing()))
-    return profiled[0]
+    return runs[threads][0]

@@ -14,10 +14,10 @@ from harness.boards.qemu_user import qemu_user_missing
 from harness.config.random_weights import SEED, write_random_weights
 from harness.prediction.llvm import find_llvm
 from harness.prediction.predictor import find_predictor
-from harness.prediction.profile import read_profile
 from harness.runtimes.engine import HostEngine
 from tools.boardmodel import published
 from tools.boardmodel.__main__ import main
+from tools.boardmodel.validation import read_profiled
 
 pytestmark = [pytest.mark.engine, pytest.mark.emulation]
 
@@ -58,12 +58,15 @@ def test_published_times_are_predicted(
     assert row["one_thread"]["coefficients"]["median_error"] < 0.2
     assert (tmp_path / "p.svg").read_text().lstrip().startswith("<?xml")
     profiles = sorted(path.name for path in (tmp_path / "kept" / "pi5").iterdir())
-    assert profiles == sorted(f"{name}.profile" for name in networks)
+    assert profiles == sorted(f"{name}{more}.profile" for name in networks for more in ("", "-4-threads"))
+    assert row["four_threads"]["coefficients"]["median_error"] < 0.2
     # With the shipped coefficients every prediction is within a third of the published time.
     predictor = find_predictor(board.target)
     for name in networks:
-        predicted = predictor.predict(read_profile(tmp_path / "kept" / "pi5" / f"{name}.profile"))
-        assert predicted.milliseconds == pytest.approx(board.one_thread_ms[name], rel=0.33)
+        profiled = read_profiled(tmp_path / "kept", "pi5", name)
+        for threads, times in ((1, board.one_thread_ms), (4, board.four_threads_ms)):
+            predicted = predictor.predict(profiled, threads)
+            assert predicted.milliseconds == pytest.approx(times[name], rel=0.33)
     assert output(capsys, *words) == found  # from the profiles kept
 
 

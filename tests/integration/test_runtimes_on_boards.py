@@ -26,7 +26,7 @@ from harness.config.targets import Target, load_target
 from harness.images.availability import emulation_missing
 from harness.importing.tflite_file import read_flat_model
 from harness.measure.rounds import run_command
-from harness.prediction.engine_run import profile_command
+from harness.prediction.engine_run import profile_execution
 from harness.qemu.profiler import profiling_missing
 from harness.runtimes.base import Files, ModelFile, Runtime, Workload, find_runtime
 from harness.runtimes.engine import EngineOptions, HostEngine
@@ -239,15 +239,13 @@ def test_a_profiler_of_a_board_counts_tensorflows_work(tmp_path: Path) -> None:
     files = files_of(model, runtime, file, target)
     with EmulatedBoard(target) as board:
         paths = board.deploy(runtime.deployed_files(files, board))
-        command = runtime.execution(board, paths, {}, Workload(network=model.network)).marked_bench(
-            profile=True
-        )
-        assert command is not None
-        profiled = profile_command(board, command, 200)
-    assert profiled is not None
-    profile, result = profiled
-    assert len(result.samples_ns) == 1
-    assert profile.instructions > 1e7
+        execution = runtime.execution(board, paths, {}, Workload(network=model.network))
+        runs = profile_execution(board, execution, [4], 200)
+    assert runs is not None
+    profiled, bench = runs[4]
+    assert len(bench.samples_ns) == 1
+    assert profiled.alone.instructions > 1e7
+    assert profiled.several is None  # its threads cannot be profiled
 
 
 SWEEP = """\

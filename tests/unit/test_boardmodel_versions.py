@@ -11,11 +11,12 @@ from profiles import BOARD, NOP, write_profile
 
 from harness.config.board_data import BoardData, Coefficients
 from harness.prediction.model import Costs, Prediction, predict
-from harness.prediction.profile import RUN_ENDED, Profile
+from harness.prediction.profile import RUN_ENDED, Profiled
 from harness.sdk.packages import read_packages
 from tools.boardmodel import benchmark_options, validation, versions_command
 from tools.boardmodel.__main__ import main
 from tools.boardmodel.published import read_benchmark
+from tools.boardmodel.validation import FOUR, profile_path
 
 NETWORK, TARGETS = "squeezenet", ("pi4", "pi5")
 PUBLISHED = {board.target.name: board for board in read_benchmark().boards}
@@ -27,14 +28,18 @@ class FakePredictor:
     def __init__(self, board: BoardData) -> None:
         self.board = board
 
-    def predict(self, profile: Profile, threads: int) -> Prediction:
+    def predict(self, profiled: Profiled, threads: int) -> Prediction:
+        profile = profiled.several if threads > 1 else profiled.alone
+        assert profile is not None
+        profile = replace(profile, threads=threads)
         return predict(profile, Costs(blocks={0: 2.0}, line_fill=0.0), self.board, threads)
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Profiles of one network: that of the times' own version has the published work, the pinned one half."""
-    every = Coefficients(compute=4.0, memory=0.0, error_p90=0.1)
+    """Profiles of one network: those of the times' own version have the published work, the pinned ones half.
+    Four threads take half of the cycles, each of which takes twice as long."""
+    every = Coefficients(compute=2.0, memory=0.0, error_p90=0.1)
     board = replace(BOARD, cores=4, coefficients_all_cores=every)
 
     def fail(*_: object) -> None:
@@ -46,9 +51,11 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for target in TARGETS:
         cycles = round(1e6 * PUBLISHED[target].one_thread_ms[NETWORK])
         for folder, share in ((tmp_path, 2), (tmp_path / f"ncnn-{read_packages('ncnn').version}", 4)):
-            path = folder / target / f"{NETWORK}.profile"
-            path.parent.mkdir(parents=True)
-            write_profile(path, [2 * NOP], [(RUN_ENDED, 0, [(0, cycles // share)])])
+            (folder / target).mkdir(parents=True)
+            for threads in (1, FOUR):
+                path = profile_path(folder, target, NETWORK, threads)
+                runs = cycles // share // (1 if threads == 1 else 2)
+                write_profile(path, [2 * NOP], [(RUN_ENDED, 0, [(0, runs)])])
     (tmp_path / f"{NETWORK}.param").write_text("")
     return tmp_path
 

@@ -52,10 +52,8 @@ def test_this_machine_is_measured_with_so_many_threads(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_board_is_predicted_with_so_many_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulated run itself has one."""
-
-    def profile(inferences: Sequence[engine_run.Inference]) -> list[tuple[float, BenchResult]]:
-        assert {inference.options.threads for inference in inferences} == {EngineOptions().threads}
+    def profile(inferences: Sequence[engine_run.Inference]) -> list[dict[int, engine_run.ProfiledRun]]:
+        assert [list(inference.threads) for inference in inferences] == [[threads]] * len(inferences)
         layers = [
             LayerResult(
                 index=0,
@@ -70,7 +68,7 @@ def test_a_board_is_predicted_with_so_many_threads(threads: int, monkeypatch: py
             )
         ]
         bench = BenchResult(samples_ns=[1], arena_bytes=700, weight_bytes=80, layers=layers)
-        return [(8.0, bench) for _ in inferences]
+        return [{threads: (cast("Any", 8.0), bench)} for _ in inferences]
 
     monkeypatch.setattr(engine_run, "profile_emulated", profile)
     timer = PredictedTimer(

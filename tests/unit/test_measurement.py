@@ -35,7 +35,7 @@ from harness.measure.result import CellOutcome
 from harness.measure.watched_run import Watched, run_watched
 from harness.prediction.core_model import load_core_model
 from harness.prediction.predictor import Predictor
-from harness.prediction.profile import LAYER_ENDED, RUN_ENDED
+from harness.prediction.profile import LAYER_ENDED, PART_ENDED, RUN_ENDED
 from harness.runtimes.base import Files
 from harness.runtimes.engine_output import ImplausibleResultError
 from harness.sweep.plan import cells, interleave
@@ -126,7 +126,10 @@ class ScriptedBoard(FakeBoard):
     ) -> Completed:
         self.environments.append(dict(environment or {}))
         self.profiled.append(list(argv))
-        write_profile(output, [NOP], [(LAYER_ENDED, 0, [(0, 12000)]), (RUN_ENDED, 0, [(0, 345)])])
+        threads = int(argv[argv.index("--threads") + 1])
+        parts = [(PART_ENDED + thread, 0, [(0, 12000 // threads)]) for thread in range(threads)]
+        whole = [(LAYER_ENDED, 0, [(0, 12000)])] if threads == 1 else [*parts, (LAYER_ENDED, 0, [])]
+        write_profile(output, [NOP], [*whole, (RUN_ENDED, 0, [(0, 345)])])
         return Completed(status=0, stdout=json.dumps(BENCH), stderr="")
 
     def count_instructions(
@@ -198,7 +201,7 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
     chosen = replace(cell, options=replace(cell.options, quantizer="tensorflow"))
     libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
     result = measured(board, chosen, replace(files, libraries=libraries)).result
-    assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 3
+    assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 4
     for argv in (*board.ran, *board.profiled):
         assert argv[argv.index("--quantizer") + 1] == "tensorflow"
     assert result.conversion_ms == pytest.approx(2e-6)
@@ -212,7 +215,7 @@ def test_an_emulated_cell_is_profiled_on_one_thread(cell: Cell, files: Files) ->
     assert str(outcome.result.prediction_unavailable_reason).startswith("no prediction for pi4: its file")
     assert [row.predicted_ns for row in outcome.layers] == [None]
     (argv,) = board.profiled
-    assert argv[argv.index("--threads") + 1] == "1"
+    assert argv[argv.index("--threads") + 1] == "1"  # the board's file does not tell its cores
     assert {"--mark", "--profile"} <= set(argv)
 
 
@@ -223,9 +226,9 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
     monkeypatch.setattr(measurement, "find_predictor", lambda _: predictor)
     outcome = measured(ScriptedBoard(emulated=True), cell, files)
     result = outcome.result
-    # A cycle a block; two threads on two cores halve it.
+    # A cycle a block; two threads on two cores halve the layer, and start and wait in a microsecond.
     assert result.predicted_ms is not None
-    assert result.predicted_ms == pytest.approx(1e3 * 12345 / 1e9 / 2 * 1.5)
+    assert result.predicted_ms == pytest.approx(1e3 * (6000 + 1000 + 345) / 1e9 * 1.5)
     low, high = result.predicted_low_ms, result.predicted_high_ms
     assert low is not None
     assert high is not None
@@ -233,7 +236,7 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
     assert (result.prediction_error, result.prediction_validated) == (0.2, True)
     assert result.bytes_moved == 0
     (layer,) = outcome.layers
-    assert layer.predicted_ns == round(1e9 * 12000 / 1e9 / 2 * 1.5)
+    assert layer.predicted_ns == round(1e9 * 7000 / 1e9 * 1.5)
     # The only block does nothing with vectors.
     parts = (layer.predicted_compute_ns, layer.predicted_activation_ns, layer.predicted_memory_ns)
     assert (*parts, layer.predicted_conversion_ns) == (0, 0, 0, layer.predicted_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from profiles import BOARD
 
 from harness.config.board_data import Coefficients
 from harness.errors import ConfigurationError
-from harness.prediction.fit import Measurement, errors_of, fit, fit_together
+from harness.prediction.fit import Measurement, errors_of, fit, fit_memory, fit_together
 from harness.prediction.model import Work, features
 
 
@@ -67,6 +69,37 @@ def test_threads_divide_the_cycles() -> None:
 def test_too_few_times_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="3 measured times are too few"):
         fit(EXACT[:3], BOARD, 1, "a test")
+
+
+def divided(name: str, cycles: float, bytes_moved: int) -> Measurement:
+    """A measurement of two threads, each with so many cycles, with the coefficients 1.25 and 0.8."""
+    work = Work(instructions=0, cycles=cycles, bytes_moved=bytes_moved, threads=2)
+    compute, memory = features(work, BOARD, 2)
+    return Measurement(name=name, work=work, milliseconds=1.25 * compute + 0.8 * memory)
+
+
+def test_memory_is_fitted_to_threads_that_compute_as_fast_as_one() -> None:
+    times = [divided(str(i), 1e6 * (i + 1), 1000 * (i * i + 3)) for i in range(6)]
+    found = fit_memory(times, BOARD, 2, 1.25, "a test")
+    assert (found.coefficients.compute, found.coefficients.memory) == pytest.approx((1.25, 0.8))
+    assert found.errors == pytest.approx({str(i): 0.0 for i in range(6)}, abs=1e-9)
+    assert found.coefficients.error_p90 == pytest.approx(0.0, abs=1e-9)
+    outlier = replace(times[2], name="off", milliseconds=4 * times[2].milliseconds)
+    again = fit_memory([*times, outlier], BOARD, 2, 1.25, "a test")
+    assert again.coefficients.memory == pytest.approx(0.8)
+    assert again.errors["off"] == pytest.approx(-0.75)
+
+
+def test_the_coefficient_of_memory_is_never_negative() -> None:
+    times = [divided(str(i), 1e6 * (i + 1), 1000) for i in range(4)]
+    assert fit_memory(times, BOARD, 2, 2.0, "a test").coefficients.memory == 0
+    none_moved = [replace(time, work=replace(time.work, bytes_moved=0)) for time in times]
+    assert fit_memory(none_moved, BOARD, 2, 1.0, "a test").coefficients.memory == 0
+
+
+def test_too_few_times_of_several_threads_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="3 measured times of 2 threads are too few"):
+        fit_memory(EXACT[:3], BOARD, 2, 1.0, "a test")
 
 
 def test_other_coefficients_have_other_errors() -> None:

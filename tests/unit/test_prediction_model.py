@@ -121,15 +121,15 @@ def test_a_prediction_with_borrowed_coefficients_says_so(profile: Profile) -> No
     assert fitted_coefficients(every, 2).like == "pi4"
 
 
-def test_threads_do_not_beat_one_thread_divided_by_their_number(profile: Profile) -> None:
-    """The all-core coefficients of a board may be smaller than those of one core."""
-    one, every = Coefficients(compute=1.0, memory=0.5), Coefficients(compute=0.7, memory=0.6)
-    board = replace(BOARD, cores=4, coefficients=one, coefficients_all_cores=every)
-    alone, found = predict(profile, COSTS, board), predict(profile, COSTS, board, 4)
-    assert found.milliseconds == pytest.approx(alone.milliseconds / 4)
-    assert found.milliseconds == pytest.approx(found.compute_ms + found.memory_ms)
-    written_back_after = found.memory_ms / 22  # one of the 22 lines, outside layers
-    assert sum(found.layers.values()) == pytest.approx(found.milliseconds - written_back_after)
+def test_cycles_that_are_divided_already_are_not_divided_again() -> None:
+    work = Work(instructions=0, cycles=1e6, bytes_moved=1_000_000, threads=2)
+    assert features(work, BOARD, 2) == pytest.approx((1.0, 0.5))
+
+
+def test_threads_that_are_assumed_to_divide_the_work_equally_are_unvalidated(profile: Profile) -> None:
+    found = predict(profile, COSTS, BOARD, 2)
+    assert (found.validated, found.error) == (False, UNVALIDATED_ERROR)
+    assert found.compute_ms == pytest.approx(1.5 * 1e3 * 7120 / 2 / 1e9)
 
 
 def test_threads_that_share_memory_keep_their_own_coefficients(tmp_path: Path) -> None:

@@ -383,6 +383,18 @@ def test_marks_surround_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert events == [7777776, "run", "run", 7777777, "run", 7777778]
 
 
+def test_several_threads_are_profiled_where_they_wait_without_executing_anything(
+    runtime: FakeRuntime, board: HostBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four = execution(runtime, board, tmp_path, {}, replace(WORKLOAD, threads=4))
+    assert four.marked_bench(profile=True, threads=4) is None
+    monkeypatch.setattr(FakeRuntime, "passive_threads", NcnnRuntime.passive_threads)
+    command = four.marked_bench(profile=True, threads=4)
+    assert command is not None
+    assert command.argv[command.argv.index("--threads") + 1] == "4"
+    assert command.environment == {"OMP_WAIT_POLICY": "passive"}
+
+
 def test_a_marked_run_has_one_thread(runtime: FakeRuntime, board: HostBoard, tmp_path: Path) -> None:
     command = execution(runtime, board, tmp_path, {}, replace(WORKLOAD, threads=4)).marked_bench(profile=True)
     assert command is not None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness import console
 from harness.errors import explained
 from harness.signals import Ended, ended_by_signals
-from tools.boardmodel import loops_command, threads_command, validate_command, versions_command
+from tools.boardmodel import loops_command, validate_command, versions_command
 
 COMMANDS = {
     "validate": ("compare predictions with the times that ncnn publishes", validate_command),
@@ -17,7 +17,6 @@ COMMANDS = {
         "compare these times with predictions for their version of ncnn and for the pinned one",
         versions_command,
     ),
-    "threads": ("compare two ways to predict four threads on published times", threads_command),
     "loops": ("compare each inner loop with the core's peak throughput", loops_command),
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.prediction.costs import block_cycles
 from harness.prediction.instruction import Kind, parse_instruction
+from harness.prediction.profile import Profiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def find_loops(profile: Profile, predictor: Predictor) -> list[Loop]:
             before = bodies.get(body, (0, set()))
             bodies[body] = (before[0] + int(runs[number]), before[1] | layers[number])
     cycles = block_cycles(list(bodies), predictor.core, predictor.llvm)
-    total = predictor.work(profile).cycles
+    total = predictor.work(Profiled(alone=profile)).cycles
     found = [
         _loop(body, rounds, where, float(cost), total, predictor)
         for (body, (rounds, where)), cost in zip(bodies.items(), cycles, strict=True)

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
             for target in targets
         ]
         profiles = profile_emulated(inferences)
-        for target, predictor, (profile, _) in zip(targets, predictors, profiles, strict=True):
-            found[target.name] = loops = find_loops(profile, predictor)
+        for target, predictor, runs in zip(targets, predictors, profiles, strict=True):
+            found[target.name] = loops = find_loops(runs[1][0].alone, predictor)
             if arguments.out:
                 write_loops(loops, arguments.out / target.name, predictor)
     if arguments.json:

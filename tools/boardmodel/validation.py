@@ -13,9 +13,9 @@ import numpy as np
 from harness import console
 from harness.errors import HarnessError
 from harness.files import write_atomically
-from harness.prediction.fit import Fit, Measurement, errors_of, fit, fit_together
-from harness.prediction.predictor import Predictor, find_predictor
-from harness.prediction.profile import read_profile
+from harness.prediction.fit import Fit, Measurement, errors_of, fit, fit_memory, fit_together
+from harness.prediction.predictor import find_predictor
+from harness.prediction.profile import Profiled, read_profile
 from harness.temporary import temporary_folder
 from tools.boardmodel.ncnn_run import ncnn_board
 
@@ -36,7 +36,7 @@ class BoardValidation:
     """The errors for one kind of board."""
 
     target: str
-    works: Mapping[str, Work]
+    works: Mapping[str, Work]  # of one thread
     measured: tuple[Mapping[str, float], Mapping[str, float]]  # milliseconds of one thread and of four
     one_thread: Fit  # leave-one-out errors
     four_threads: Fit
@@ -50,18 +50,13 @@ class BoardValidation:
 
 
 def profile_networks(
-    boards: Sequence[PublishedBoard],
-    params: Mapping[str, Path],
-    inputs: Mapping[str, int],
-    kept: Path,
-    threads: int = 1,
+    boards: Sequence[PublishedBoard], params: Mapping[str, Path], inputs: Mapping[str, int], kept: Path
 ) -> None:
-    """Profiles every network on every board into kept/TARGET/NETWORK.profile, unless the file exists. The
-    profile is that of the first of so many threads.
+    """Profiles one thread and the first of four of every network on every board, unless `kept` has them.
 
     Raises HarnessError for the first network that fails.
     """
-    total = sum(len(board.one_thread_ms) for board in boards)
+    total = 2 * sum(len(board.one_thread_ms) for board in boards)
     with (
         console.progress("profiling networks", total) as progress,
         ThreadPoolExecutor(_BOARDS_AT_ONCE) as pool,
@@ -71,9 +66,7 @@ def profile_networks(
             progress.describe(f"profiled {name}")
             progress.advance()
 
-        futures = [
-            pool.submit(_profile_board, board, params, inputs, kept, threads, advance) for board in boards
-        ]
+        futures = [pool.submit(_profile_board, board, params, inputs, kept, advance) for board in boards]
         for future in futures:
             future.result()
 
@@ -83,67 +76,75 @@ def _profile_board(
     params: Mapping[str, Path],
     inputs: Mapping[str, int],
     kept: Path,
-    threads: int,
     advance: Callable[[str], None],
 ) -> None:
     target = published.target.name
     missing = []
     for network in published.one_thread_ms:
-        if profile_path(kept, target, network).is_file():
-            advance(f"{network} on {target}")
-        else:
-            missing.append(network)
+        for threads in (1, FOUR):
+            if profile_path(kept, target, network, threads).is_file():
+                advance(_name(network, target, threads))
+            else:
+                missing.append((network, threads))
     if not missing:
         return
     with ncnn_board(published) as board, temporary_folder("profile") as folder:
-        for network in missing:
+        for network, threads in missing:
             fresh = folder / network
             board.profile(params[network], inputs[network], fresh, threads)
-            path = profile_path(kept, target, network)
+            path = profile_path(kept, target, network, threads)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, fresh.read_bytes())
-            advance(f"{network} on {target}")
+            advance(_name(network, target, threads))
+
+
+def _name(network: str, target: str, threads: int) -> str:
+    return f"{network} on {target}" + (f", {threads} threads" if threads > 1 else "")
 
 
 def validate(boards: Sequence[PublishedBoard], kept: Path) -> list[BoardValidation]:
     """Validates the profiles of `profile_networks`. Raises PredictionError without LLVM."""
-    works: dict[str, dict[str, Work]] = {}
+    works: dict[int, dict[str, dict[str, Work]]] = {1: {}, FOUR: {}}  # by threads and target
     data: dict[str, BoardData] = {}
     for board in boards:
+        name = board.target.name
         predictor = find_predictor(board.target, fitted=False)
-        data[board.target.name] = predictor.board
-        works[board.target.name] = {
-            network: _work(predictor, profile_path(kept, board.target.name, network))
-            for network in board.one_thread_ms
-        }
+        data[name] = predictor.board
+        profiles = {network: read_profiled(kept, name, network) for network in board.one_thread_ms}
+        for threads, found in works.items():
+            found[name] = {
+                network: predictor.work(profiled, threads) for network, profiled in profiles.items()
+            }
     return [_validate(board, boards, works, data) for board in boards]
 
 
 def _validate(
     board: PublishedBoard,
     boards: Sequence[PublishedBoard],
-    works: Mapping[str, Mapping[str, Work]],
+    works: Mapping[int, Mapping[str, Mapping[str, Work]]],
     data: Mapping[str, BoardData],
 ) -> BoardValidation:
     name = board.target.name
-    mine = _measurements(board.one_thread_ms, works[name])
+    mine = _measurements(board.one_thread_ms, works[1][name])
     floats = [measured for measured in mine if not measured.name.endswith("_int8")]
     integers = [measured for measured in mine if measured.name.endswith("_int8")]
     version = f"ncnn {board.packages.version}"
     others = [
-        (_measurements(other.one_thread_ms, works[other.target.name]), data[other.target.name])
+        (_measurements(other.one_thread_ms, works[1][other.target.name]), data[other.target.name])
         for other in boards
         if other is not board
     ]
+    one_thread = fit(mine, data[name], 1, f"{len(mine)} networks of {version}, one thread")
     return BoardValidation(
         target=name,
-        works=works[name],
+        works=works[1][name],
         measured=(board.one_thread_ms, board.four_threads_ms),
-        one_thread=fit(mine, data[name], 1, f"{len(mine)} networks of {version}, one thread"),
-        four_threads=fit(
-            _measurements(board.four_threads_ms, works[name]),
+        one_thread=one_thread,
+        four_threads=fit_memory(
+            _measurements(board.four_threads_ms, works[FOUR][name]),
             data[name],
             FOUR,
+            one_thread.coefficients.compute,
             f"{len(mine)} networks of {version}, four threads",
         ),
         other_boards=errors_of(fit_together(others, 1), mine, data[name], 1) if others else {},
@@ -169,12 +170,16 @@ def _measurements(times: Mapping[str, float], works: Mapping[str, Work]) -> list
     ]
 
 
-def _work(predictor: Predictor, path: Path) -> Work:
-    if not path.is_file():
-        raise HarnessError(f"{path}: the network has not been profiled")
-    return predictor.work(read_profile(path))
+def read_profiled(kept: Path, target: str, network: str) -> Profiled:
+    """The profiles of `profile_networks`."""
+    alone, several = (profile_path(kept, target, network, threads) for threads in (1, FOUR))
+    for path in (alone, several):
+        if not path.is_file():
+            raise HarnessError(f"{path}: the network has not been profiled")
+    return Profiled(alone=read_profile(alone), several=read_profile(several))
 
 
-def profile_path(kept: Path, target: str, network: str) -> Path:
-    """The file of a profile in the folder of `profile_networks`."""
-    return kept / target / f"{network}.profile"
+def profile_path(kept: Path, target: str, network: str, threads: int = 1) -> Path:
+    """The file of a profile in the folder of `profile_networks`: of the first of so many threads."""
+    name = f"{network}.profile" if threads == 1 else f"{network}-{threads}-threads.profile"
+    return kept / target / name

@@ -13,11 +13,10 @@ from rich.table import Table
 
 from harness import console
 from harness.prediction.predictor import find_predictor
-from harness.prediction.profile import read_profile
 from harness.report.tables import figure
 from harness.sdk.packages import read_packages
 from tools.boardmodel.benchmark_options import Chosen, add_benchmark, chosen, profiles_folder
-from tools.boardmodel.validation import FOUR, profile_networks, profile_path
+from tools.boardmodel.validation import FOUR, profile_networks, read_profiled
 
 if TYPE_CHECKING:
     from harness.prediction.model import Prediction
@@ -79,8 +78,8 @@ def compare(selected: Chosen, kept: Path) -> list[Comparison]:
 
 
 def _predicted(board: PublishedBoard, network: str, threads: int, folder: Path) -> Prediction:
-    profile = read_profile(profile_path(folder, board.target.name, network))
-    return find_predictor(board.target).predict(profile, threads)
+    profiled = read_profiled(folder, board.target.name, network)
+    return find_predictor(board.target).predict(profiled, threads)
 
 
 def _inside(row: Comparison, prediction: Prediction) -> bool:

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "threads/thread_pool.h"
+
 namespace mpe {
 
 enum class Preference {
@@ -26,8 +28,9 @@ struct Options {
   std::string tune;
   // Called with a description of each measurement for `tune`.
   std::function<void(const std::string&)> tuning;
-  bool profile = false;      // measure every layer
-  bool keep_layers = false;  // every layer's output exists: none is computed within another's
+  bool profile = false;            // measure every layer
+  PartEnded part_ended = nullptr;  // where given, the caller executes all threads' parts
+  bool keep_layers = false;        // every layer's output exists: none is computed within another's
 };
 
 }  // namespace mpe

@@ -44,7 +44,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     : network_(load_network(cfg)),
       precisions_(plan_with_calibration(network_, options.calibration)),
       elementwise_(choose_elementwise(options.isa, options.algorithm)),
-      pool_(options.threads, options.cores),
+      pool_(options.threads, options.cores, options.part_ended),
       workers_{pool_, elementwise_.kernels},
       quantizer_(make_quantizer(options.quantizer, options.threads)),
       heads_(find_heads(network_)),

@@ -1,5 +1,6 @@
 #include "threads/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -52,19 +53,20 @@ struct Slice {
   int end;
 };
 
-// The part of [0, count) that belongs to `thread`: sizes differ by one at most.
+// The part of [0, count) that belongs to `thread`: sizes differ by one at most, the first are the
+// larger ones.
 Slice slice_of(int count, int thread, int threads) {
-  const auto bound = [&](int index) {
-    return static_cast<int>(static_cast<std::int64_t>(count) * index / threads);
-  };
+  const int size = count / threads;
+  const int larger = count % threads;
+  const auto bound = [&](int index) { return index * size + std::min(index, larger); };
   return {bound(thread), bound(thread + 1)};
 }
 
 }  // namespace
 
 struct ThreadPool::State {
-  State(int threads_, std::span<const int> cores_)
-      : threads(threads_), cores(cores_.begin(), cores_.end()) {
+  State(int threads_, std::span<const int> cores_, PartEnded part_ended_)
+      : threads(threads_), cores(cores_.begin(), cores_.end()), part_ended(part_ended_) {
     // With more threads than cores a spinning thread keeps a working one from running.
     const unsigned cores = std::thread::hardware_concurrency();
     spin = cores == 0 || static_cast<unsigned>(threads) <= cores;
@@ -105,6 +107,7 @@ struct ThreadPool::State {
 
   const int threads;
   const std::vector<int> cores;
+  const PartEnded part_ended;  // null: workers have been started
   std::optional<PinnedThread> caller;
   std::mutex refusal_mutex;  // only while threads start
   std::exception_ptr refusal;
@@ -119,7 +122,7 @@ struct ThreadPool::State {
   std::vector<std::thread> workers;
 };
 
-ThreadPool::ThreadPool(int threads, std::span<const int> cores) {
+ThreadPool::ThreadPool(int threads, std::span<const int> cores, PartEnded part_ended) {
   if (threads < 1 || threads > kMaxThreads) {
     throw Error("the number of threads is " + std::to_string(threads) +
                 "; give one between 1 and " + std::to_string(kMaxThreads));
@@ -128,7 +131,8 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cores) {
     throw Error(std::to_string(threads) + " threads need as many cores to stay on, not " +
                 std::to_string(cores.size()));
   }
-  state_ = std::make_unique<State>(threads, cores);
+  state_ = std::make_unique<State>(threads, cores, part_ended);
+  if (part_ended != nullptr) return;
   state_->workers.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int thread = 1; thread < threads; ++thread) {
@@ -159,6 +163,15 @@ void ThreadPool::run(int count, Function function, void* context) {
   State& state = *state_;
   if (state.threads == 1) {
     function(context, 0, 0, count);
+    return;
+  }
+  if (state.part_ended != nullptr) {
+    state.part_ended(kAlone);
+    for (int thread = 0; thread < state.threads; ++thread) {
+      const Slice slice = slice_of(count, thread, state.threads);
+      function(context, thread, slice.begin, slice.end);
+      state.part_ended(thread);
+    }
     return;
   }
   state.count = count;
