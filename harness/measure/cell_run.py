@@ -151,6 +151,7 @@ def _predicted(
         predicted_high_ms=high,
         prediction_error=prediction.error,
         prediction_validated=prediction.validated,
+        prediction_divided=prediction.divided,
         prediction_coefficients_of=prediction.coefficients_of or None,
         bytes_moved=prediction.work.bytes_moved,
     )

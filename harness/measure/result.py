@@ -66,6 +66,7 @@ class CellResult:
     predicted_high_ms: float | None = None  # and this time
     prediction_error: float | None = None  # the fraction of the prediction that makes this interval
     prediction_validated: bool | None = None  # whether that error was found on this kind of board
+    prediction_divided: bool | None = None  # whether one thread's work is assumed to be divided equally
     prediction_coefficients_of: str | None = None  # the target that they are borrowed from, if they are
     prediction_unavailable_reason: str | None = None
     bytes_moved: int | None = None  # to and from memory in one inference

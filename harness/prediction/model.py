@@ -59,6 +59,7 @@ class Prediction:
     memory_ms: float
     error: float  # 90th percentile of the relative error
     validated: bool  # whether the error was determined on this kind of board and number of threads
+    divided: bool = False  # whether one thread's work is assumed to be divided equally between several
     coefficients_of: str = ""  # the target from which coefficients are borrowed, if any
     work: Work
     layers: Mapping[int, float] = field(default_factory=dict)  # milliseconds, by index
@@ -96,8 +97,8 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         if segment.layer is not None:
             part = sum(times(share, board, coefficients, threads))
             layers[segment.layer] = layers.get(segment.layer, 0.0) + part
-    known = threads == 1 or work.threads == min(threads, board.cores)
-    error = coefficients.error_p90 if known else None
+    divided = work.threads < min(threads, board.cores)
+    error = None if divided else coefficients.error_p90
     return Prediction(
         milliseconds=compute + memory,
         compute_ms=compute,
@@ -105,6 +106,7 @@ def predict(profile: Profile, costs: Costs, board: BoardData, threads: int = 1) 
         error=UNVALIDATED_ERROR if error is None else error,
         # Predictions between one thread and all cores were not validated.
         validated=error is not None and min(threads, board.cores) in (1, board.cores),
+        divided=divided,
         coefficients_of=coefficients.like,
         work=work,
         layers=layers,

@@ -87,7 +87,7 @@ class Predictor:
     @property
     def fingerprint(self) -> str:
         """Identifies everything except the profile that a prediction depends on."""
-        values = (self.board, self.core.fingerprint(self.llvm))
+        values = (self.board, self.core.fingerprint(self.llvm), LOOP_SECONDS)
         return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
     def _costs(self, profile: Profile) -> Costs:

@@ -163,13 +163,18 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
     notes = []
     predicted = [row for row in rows if row.prediction_error is not None]
     if predicted:
-        unchecked = [row.threads for row in predicted if not row.prediction_validated]
+        divided = [row for row in predicted if row.prediction_divided]
+        unchecked = [row for row in predicted if not row.prediction_validated and row not in divided]
         found = "the error on published measurements of this kind of board"
         if len(unchecked) == len(predicted):
             found = "an assumption: UNVALIDATED, as there are no measurements of this kind of board"
         elif unchecked:
-            threads = " and ".join(str(number) for number in dict.fromkeys(unchecked))
+            threads = " and ".join(str(number) for number in dict.fromkeys(row.threads for row in unchecked))
             found += f"; UNVALIDATED with {threads} threads, for which there are no measurements"
+        if divided:
+            runtimes = " and ".join(dict.fromkeys(row.runtime for row in divided))
+            assumed = "which are assumed to divide the work equally"
+            found += f"; UNVALIDATED for several threads of {runtimes}, {assumed}"
         largest = max(row.prediction_error or 0.0 for row in predicted)
         notes.append(
             "PREDICTED: times of a real board, computed from the instructions and cache misses of the "

@@ -40,7 +40,7 @@ def test_published_times_are_predicted(
     capsys: pytest.CaptureFixture[str], shared_data: Path, tmp_path: Path
 ) -> None:
     """Four of the smaller networks on one board; all of them take an hour."""
-    networks = ("squeezenet", "shufflenet_v2", "yolo-fastestv2", "FastestDet")
+    networks = ("yolo-fastest-1.1", "shufflenet_v2", "yolo-fastestv2", "FastestDet")
     boards = published.read_benchmark().only(networks).boards
     board = next(board for board in boards if board.target.name == "pi5")
     nets = shared_data.parent / "tools" / "boardmodel" / "nets"

@@ -347,6 +347,23 @@ def test_a_prediction_says_how_far_it_was_checked(validated: tuple[bool, bool], 
     assert table.cells(table.rows[0])[headings.index("interval ms")] == "4.00 to 7.00"
 
 
+def test_threads_that_are_assumed_to_divide_the_work_are_named() -> None:
+    engine = emulated(threads=4, predicted_ms=5.0, prediction_error=0.2, prediction_validated=True)
+    other = emulated(
+        threads=4,
+        runtime="litert",
+        predicted_ms=5.0,
+        prediction_error=0.4,
+        prediction_validated=False,
+        prediction_divided=True,
+    )
+    (note,) = [note for note in tables(report(engine, other))[0].notes if note.startswith("PREDICTED")]
+    assert note.endswith(
+        "this kind of board; UNVALIDATED for several threads of litert, which are assumed to divide the work "
+        "equally."
+    )
+
+
 def test_borrowed_coefficients_are_named_in_every_form_of_the_report() -> None:
     row = emulated(
         predicted_ms=5.0, prediction_error=0.4, prediction_validated=False, prediction_coefficients_of="pi5"
