@@ -51,8 +51,11 @@ def test_the_same_sources_give_the_same_build() -> None:
     assert second.engine == first.engine
 
 
-@pytest.mark.parametrize(("name", "best"), [("pi4", "neon"), ("jetson", "neon"), ("pi5", "neon_dotprod")])
-def test_one_arm64_engine_chooses_its_kernels_by_the_core(name: str, best: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "best", "second_kib"),
+    [("pi4", "neon", 1024), ("jetson", "neon", 2048), ("pi5", "neon_dotprod", 512)],
+)
+def test_one_arm64_engine_chooses_its_kernels_by_the_core(name: str, best: str, second_kib: int) -> None:
     target = load_target(name)
     emulator = find_emulator(target)
     if emulator is None:
@@ -61,6 +64,7 @@ def test_one_arm64_engine_chooses_its_kernels_by_the_core(name: str, best: str) 
     caps = report["caps"]
     assert isinstance(caps, dict)
     assert caps["best"] == best
+    assert caps["caches"]["second_bytes"] == second_kib << 10
     assert report["precisions"] == ["fp32", "fp16", "int8"]
 
 

@@ -15,6 +15,8 @@ namespace {
 constexpr double kOperationsPerByte = 1.0 / 3.0;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
+// Of a cache, beside what streams through it.
+constexpr double kUsableShare = 0.875;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
 constexpr int kMostShares = 4;
@@ -166,7 +168,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
     const double scratch = static_cast<double>(block_bytes);
     double bytes = weights;
-    if (scratch + weights > cache) bytes *= passes;
+    if (scratch + weights > kUsableShare * cache) bytes *= passes;
     // The layer's input and output stream through the same cache.
     if (scratch > cache / 2) {
       bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +

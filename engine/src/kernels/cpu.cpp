@@ -4,6 +4,8 @@
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+
+#include <fstream>
 #elif defined(__x86_64__)
 #include <cpuid.h>
 #include <unistd.h>
@@ -20,18 +22,21 @@ constexpr unsigned long kHwcapAsimdHp = 1UL << 10;
 constexpr unsigned long kHwcapCpuid = 1UL << 11;
 constexpr unsigned long kHwcapAsimdDp = 1UL << 20;
 
-// False where Linux does not show the core's identification (before 4.11).
-bool is_in_order(unsigned long hwcap) {
-  if ((hwcap & kHwcapCpuid) == 0) return false;
+constexpr unsigned kA53 = 0xD03;
+constexpr unsigned kA35 = 0xD04;
+constexpr unsigned kA55 = 0xD05;
+constexpr unsigned kA57 = 0xD07;
+constexpr unsigned kA72 = 0xD08;
+
+// The number of Arm's core that this is; 0 for cores of others, and where Linux does not show the
+// core's identification (before 4.11).
+unsigned arm_core() {
+  if ((getauxval(AT_HWCAP) & kHwcapCpuid) == 0) return 0;
   std::uint64_t midr = 0;
   asm("mrs %0, midr_el1" : "=r"(midr));
   constexpr unsigned kArm = 0x41;
-  constexpr unsigned kA53 = 0xD03;
-  constexpr unsigned kA35 = 0xD04;
-  constexpr unsigned kA55 = 0xD05;
-  const auto part = static_cast<unsigned>(midr >> 4U) & 0xFFFU;
-  return (static_cast<unsigned>(midr >> 24U) & 0xFFU) == kArm &&
-         (part == kA35 || part == kA53 || part == kA55);
+  const bool by_arm = (static_cast<unsigned>(midr >> 24U) & 0xFFU) == kArm;
+  return by_arm ? static_cast<unsigned>(midr >> 4U) & 0xFFFU : 0;
 }
 
 CpuFeatures detect() {
@@ -40,11 +45,39 @@ CpuFeatures detect() {
   features.neon = (hwcap & kHwcapAsimd) != 0;
   features.fp16 = features.neon && (hwcap & kHwcapAsimdHp) != 0;
   features.dotprod = features.neon && (hwcap & kHwcapAsimdDp) != 0;
-  features.in_order = is_in_order(hwcap);
+  const unsigned core = arm_core();
+  features.in_order = core == kA35 || core == kA53 || core == kA55;
   return features;
 }
 
-CpuCaches detect_caches() { return {}; }
+// Of Linux's description of the caches, 0 where it has none.
+std::size_t described_second_bytes() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index2/size");
+  std::size_t kib = 0;
+  char unit = 0;
+  return file >> kib >> unit && unit == 'K' ? kib << 10U : 0;
+}
+
+// By the core, with the size that it has on the boards of the field: under QEMU, Linux describes
+// the caches of the machine that emulates.
+CpuCaches detect_caches() {
+  CpuCaches caches;
+  switch (arm_core()) {
+    case kA57:
+      caches.second_bytes = std::size_t{2} << 20U;
+      break;
+    case kA72:
+      caches.second_bytes = std::size_t{1} << 20U;
+      break;
+    case 0:
+      if (const std::size_t bytes = described_second_bytes(); bytes > 0)
+        caches.second_bytes = bytes;
+      break;
+    default:
+      break;
+  }
+  return caches;
+}
 
 #elif defined(__x86_64__)
 
