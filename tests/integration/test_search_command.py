@@ -111,10 +111,13 @@ def test_the_model_of_memory_is_that_of_the_engine(host_engine: HostEngine) -> N
     labels = np.random.default_rng(1).integers(0, 3, (8, len(graph.weighted))).astype(np.int8)
     options = EngineOptions(calibration=ranges)
     with files.written([Assignment.of_labels(graph.weighted, row) for row in labels]) as cfgs:
-        benches = [host_engine.bench(file, weights, options, warmup=0, runs=1) for file in cfgs]
-    planned = [bench["live_bytes"] + bench["weight_bytes"] for bench in benches]
+        benches = [
+            [host_engine.bench(file, weights, options, warmup=0, runs=1) for _ in range(6)] for file in cfgs
+        ]
+    planned = [bench["live_bytes"] + bench["weight_bytes"] for bench, *_ in benches]
     assert (memory.bytes(labels) - memory.base).tolist() == pytest.approx(planned, rel=0.07)
-    peaks = [bench["peak_rss_bytes"] for bench in benches]
+    # Processes differ by 150 KB in the pages of the program that the kernel maps at once.
+    peaks = [max(bench["peak_rss_bytes"] for bench in runs) for runs in benches]
     assert memory.bytes(labels).tolist() == pytest.approx(peaks, rel=0.05)
 
 
