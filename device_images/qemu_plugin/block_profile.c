@@ -4,8 +4,8 @@
 //
 // The marks are system calls that do nothing: close() of file numbers that are never open.
 // kWarmCaches lets the caches fill, kStart begins the profile, kEnd ends it; `mpe bench --mark`
-// makes them, and with --profile those from kLayerEnded on, which divide the profile into segments
-// of layers and of threads' parts. Only the thread that makes them is profiled.
+// makes them, and with --profile those from kFirstOfSegments on, which divide the profile into
+// segments of layers and of threads' parts. Only the thread that makes them is profiled.
 //
 // Without kWarmCaches the caches are empty at kStart, but the profile is that of a second run with
 // the same accesses: at kEnd, the misses of the first cache are replayed on the caches as the run

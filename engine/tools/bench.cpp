@@ -29,8 +29,8 @@ enum Mark : int {
   // With --profile, + the layer's index:
   kLayerEnded = 7780000,
   kInputConverted = 7785000,  // between precisions; not in layers whose input has theirs
-  // With --profile and several threads, + the thread whose part of a loop has ended; one thread
-  // executes all parts, so that each can be seen. kPartEnded + kAlone: none was in a loop.
+  // With --profile and several threads, whose parts one thread then executes: + the thread whose
+  // part of a parallel loop has ended. kPartEnded + kAlone: a loop begins.
   kPartEnded = 7790001,
 };
 static_assert(kLayerEnded + NetworkLimits::kLayers <= kInputConverted);

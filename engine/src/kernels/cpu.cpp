@@ -22,8 +22,8 @@ constexpr unsigned long kHwcapAsimdHp = 1UL << 10;
 constexpr unsigned long kHwcapCpuid = 1UL << 11;
 constexpr unsigned long kHwcapAsimdDp = 1UL << 20;
 
-constexpr unsigned kA53 = 0xD03;
 constexpr unsigned kA35 = 0xD04;
+constexpr unsigned kA53 = 0xD03;
 constexpr unsigned kA55 = 0xD05;
 constexpr unsigned kA57 = 0xD07;
 constexpr unsigned kA72 = 0xD08;
@@ -58,8 +58,8 @@ std::size_t described_second_bytes() {
   return file >> kib >> unit && unit == 'K' ? kib << 10U : 0;
 }
 
-// By the core, with the size that it has on the boards of the field: under QEMU, Linux describes
-// the caches of the machine that emulates.
+// The size that is usual with the core. Linux's description comes second: under QEMU it may be that
+// of the machine that emulates.
 CpuCaches detect_caches() {
   CpuCaches caches;
   switch (arm_core()) {
