@@ -164,7 +164,7 @@ def _prediction_notes(rows: Sequence[Row]) -> list[str]:
     predicted = [row for row in rows if row.prediction_error is not None]
     if predicted:
         divided = [row for row in predicted if row.prediction_divided]
-        unchecked = [row for row in predicted if not row.prediction_validated and row not in divided]
+        unchecked = [row for row in predicted if not (row.prediction_validated or row.prediction_divided)]
         found = "the error on published measurements of this kind of board"
         if len(unchecked) == len(predicted):
             found = "an assumption: UNVALIDATED, as there are no measurements of this kind of board"
