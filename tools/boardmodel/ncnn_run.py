@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.boards.emulated import EmulatedBoard
 from harness.errors import ConfigurationError, HarnessError
 from harness.prediction.profile import Profile, read_profile
+from harness.runtimes.ncnn_runtime import NcnnRuntime
 from harness.sdk.packages import UNPACKED, Python, archive_for
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class NcnnBoard:
             environment={
                 "PYTHONPATH": self.packages,
                 "OMP_NUM_THREADS": str(threads),
-                "OMP_WAIT_POLICY": "passive",  # else the profile has the rounds of waiting loops
+                **NcnnRuntime.passive_threads,
             },
         )
         return read_profile(output)
