@@ -48,7 +48,12 @@ def test_a_network_is_predicted_with_its_layers_and_the_same_again(
     assert newer[0]["predicted_ms"] < one["predicted_ms"]
     assert one["predicted_low_ms"] < one["predicted_ms"] < one["predicted_high_ms"]
     assert one["predicted_ms"] == pytest.approx(one["compute_ms"] + one["memory_ms"])
-    assert four["predicted_ms"] < one["predicted_ms"]
+    assert one["compute_ms"] / 4 < four["compute_ms"] < one["compute_ms"] / 3
+    assert four["bytes_moved"] == one["bytes_moved"]
+    assert four["prediction_validated"]  # from the work of each thread
+    assert sum(layer["predicted_ms"] for layer in four["layers"]) == pytest.approx(
+        four["predicted_ms"], rel=0.02
+    )
     layers = [layer["predicted_ms"] for layer in one["layers"]]
     assert len(layers) == 24
     assert sum(layers) == pytest.approx(one["predicted_ms"], rel=0.02)

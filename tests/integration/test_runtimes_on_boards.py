@@ -229,12 +229,18 @@ def test_arm_nn_runs_an_int8_model_and_names_its_backends(shared_data: Path) -> 
 
 
 @pytest.mark.emulation
-def test_a_profiler_of_a_board_counts_tensorflows_work(tmp_path: Path) -> None:
-    """It counts the thread that asks: in a pool's thread, an inference would look almost free."""
+@pytest.mark.parametrize(
+    ("name", "instructions", "divided"), [("tensorflow", 1e7, False), ("ncnn", 5e6, True)]
+)
+def test_a_profiler_of_a_board_counts_a_runtimes_work(
+    name: str, instructions: float, *, divided: bool, tmp_path: Path
+) -> None:
+    """It counts the thread that asks: in a pool's thread, an inference would look almost free. ncnn's threads
+    divide the work equally, TensorFlow's by chance."""
     if missing := [*emulation_missing(), *profiling_missing()]:
         pytest.skip("; ".join(missing))
     pytest.importorskip("tensorflow")
-    model, runtime, target = digits(), find_runtime("tensorflow"), load_target("pi4")
+    model, runtime, target = digits(), find_runtime(name), load_target("pi4")
     file = exported_digits(model, runtime, tmp_path)
     files = files_of(model, runtime, file, target)
     with EmulatedBoard(target) as board:
@@ -244,8 +250,11 @@ def test_a_profiler_of_a_board_counts_tensorflows_work(tmp_path: Path) -> None:
     assert runs is not None
     profiled, bench = runs[4]
     assert len(bench.samples_ns) == 1
-    assert profiled.alone.instructions > 1e7
-    assert profiled.several is None  # its threads cannot be profiled
+    assert profiled.alone.instructions > instructions
+    assert (profiled.several is not None) == divided
+    if profiled.several is not None:
+        share = profiled.several.instructions / profiled.alone.instructions
+        assert 0.25 < share < 0.75
 
 
 SWEEP = """\

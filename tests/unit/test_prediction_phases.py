@@ -13,13 +13,7 @@ from harness.prediction.layer_figures import layer_figures
 from harness.prediction.model import Costs, predict
 from harness.prediction.parts import LayerParts
 from harness.prediction.phases import Shares, block_shares, layer_parts
-from harness.prediction.profile import (
-    INPUT_CONVERTED,
-    LAYER_ENDED,
-    RUN_ENDED,
-    Profile,
-    read_profile,
-)
+from harness.prediction.profile import INPUT_CONVERTED, LAYER_ENDED, RUN_ENDED, Profile, read_profile
 
 PRODUCT = "fmla v0.4s, v1.4s, v2.s[0]"
 PLAIN = "fmla v0.4s, v1.4s, v2.4s"

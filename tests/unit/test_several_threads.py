@@ -29,11 +29,9 @@ COEFFICIENT = 1.5 * 1e3 / BOARD.clock_hz  # of all cores, from cycles to millise
 
 @pytest.fixture
 def predictor(monkeypatch: pytest.MonkeyPatch) -> Predictor:
-    """A block takes a cycle, and a line nothing to fill."""
+    """A block takes a cycle. No line of the profiles misses the first cache."""
     monkeypatch.setattr(predictor_module, "block_cycles", lambda blocks, *_: np.ones(len(blocks)))
-    core = load_core_model("cortex-a53")
-    monkeypatch.setattr(type(core), "line_fill", 0.0, raising=False)
-    return Predictor(board=BOARD, core=core, llvm=Scripted())
+    return Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Scripted())
 
 
 def profile(path: Path, *segments: tuple[int, int, list[Row]]) -> Profile:
