@@ -7,7 +7,7 @@ instructions. Of a block's vector operations,
 - all others are its activation if one of them is of no use but to turn sums into outputs: a maximum, a
   comparison, a division, a change between integers and floats, or a saturation,
 - all others are conversion: Winograd's transforms, packing, copies, and the loops around them. A block
-  without vector operations is conversion, too, and so is the start and the end of a parallel loop.
+  without vector operations is conversion, too, and so are the start and the end of a parallel loop.
 """
 
 from __future__ import annotations
