@@ -6,6 +6,7 @@ The times come from a real board; the work is found by running the same cells on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness import console
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from harness.config.sweep import Sweep
     from harness.config.targets import Target
     from harness.measure.cell import Cell
+    from harness.measure.spec import CellSpec
+    from harness.prediction.engine_run import ProfiledRun
     from harness.prediction.predictor import Predictor
-    from harness.prediction.profile import Profiled
     from harness.store.store import Store
 
 
@@ -43,36 +45,42 @@ def measured_work(
         open_board(target) as board,
         console.progress(f"profiling the measured cells of {target.name}", len(measured)) as progress,
     ):
-        for cell, milliseconds in measured:
-            work = predictor.work(_profiled(board, inputs, cell), cell.threads)
-            found.setdefault(cell.threads, []).append(
-                Measurement(name=cell.name, work=work, milliseconds=milliseconds)
-            )
+        for same in measured:
+            runs = _profiled(board, inputs, [cell for cell, _ in same])
+            for cell, milliseconds in same:
+                profiled, _ = runs[profiled_threads(target, cell.threads)]
+                work = predictor.work(profiled, cell.threads)
+                found.setdefault(cell.threads, []).append(
+                    Measurement(name=cell.name, work=work, milliseconds=milliseconds)
+                )
             progress.advance()
     return found
 
 
-def _measured(sweep: Sweep, store: Store, target: Target) -> list[tuple[Cell, float]]:
-    """Cells with their medians."""
+def _measured(sweep: Sweep, store: Store, target: Target) -> list[list[tuple[Cell, float]]]:
+    """Cells with their medians, in groups that differ only in threads."""
     last = store.last_run()
     keys = {planned.spec: planned.key for planned in (store.planned(last[0]) if last else [])}
-    found = []
+    groups: dict[CellSpec, list[tuple[Cell, float]]] = {}
     for cell in cells(sweep, lambda _: False):
         if cell.options.tune:  # other algorithms than under emulation
             continue
         key = keys.get(cell.spec) if cell.target.name == target.name else None
         outcome = store.cell(key) if key and cell.runtime == "engine" else None
         if outcome is not None and outcome.status == "done" and outcome.result.p50_ms:
-            found.append((cell, outcome.result.p50_ms))
-    if not found:
+            same = replace(cell.spec, threads=0)
+            groups.setdefault(same, []).append((cell, outcome.result.p50_ms))
+    if not groups:
         raise ConfigurationError(
             f"{store.folder}: the last run has no measurements of a real {target.name}",
             hint="Measure some networks and policies first: harness run --matrix … --boards FILE.",
         )
-    return found
+    return list(groups.values())
 
 
-def _profiled(board: Board, inputs: SweepInputs, cell: Cell) -> Profiled:
+def _profiled(board: Board, inputs: SweepInputs, group: Sequence[Cell]) -> Mapping[int, ProfiledRun]:
+    """The profiles of cells that differ only in threads, by the threads that the board executes at once."""
+    cell = group[0]
     runtime = find_runtime(cell.runtime)
     files = Files(
         program=runtime.prepare(board.target, cell.build, [cell.options.algorithm]).path,
@@ -81,10 +89,10 @@ def _profiled(board: Board, inputs: SweepInputs, cell: Cell) -> Profiled:
         calibration=inputs.calibration(cell.variant),
         libraries=runtime.libraries(cell.target, cell.options),
     )
-    threads = profiled_threads(cell.target, cell.threads)
-    runs = profile_execution(board, deployed(board, cell, files), [threads], cell.protocol.timeout)
+    threads = [profiled_threads(board.target, each.threads) for each in group]
+    runs = profile_execution(board, deployed(board, cell, files), threads, cell.protocol.timeout)
     if runs is None:
         from harness.qemu.profiler import profiling_missing
 
         raise HarnessError("; ".join(profiling_missing()))
-    return runs[threads][0]
+    return runs
