@@ -88,6 +88,7 @@ enum class Form {
   kConnected,
   kDeep,
   kThree,
+  kStridedThree,
   kSquareDepthwise,
   kFewChannels,
   kFar
@@ -143,6 +144,7 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         }
         break;
       case Form::kThree:  // what Winograd's algorithm computes
+      case Form::kStridedThree:
         s.in = {random.integer(1, 40), random.integer(1, 24), random.integer(1, 40)};
         s.out.channels = random.integer(1, 40);
         if (random.chance(5)) {  // several blocks of tiles and of channels
@@ -150,7 +152,8 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
           s.out.channels = random.integer(40, 100);
         }
         s.kernel_y = s.kernel_x = 3;
-        s.stride_y = s.stride_x = s.dilation_y = s.dilation_x = 1;
+        s.stride_y = s.stride_x = form == Form::kThree ? 1 : 2;
+        s.dilation_y = s.dilation_x = 1;
         break;
       case Form::kFar: {  // kernels that reach far beyond the map
         s.in = {random.integer(1, 6), random.integer(1, 12), random.integer(1, 12)};

@@ -153,7 +153,7 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (precision == Precision::kInt8) {
         compare(problem, set.name, "interleaved", expected, pool, random.chance(30), tally);
       }
-      if (form != Form::kThree && form != Form::kDeep) continue;
+      if (form != Form::kThree && form != Form::kStridedThree && form != Form::kDeep) continue;
       compare(problem, set.name, "winograd2", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
     }
@@ -189,6 +189,8 @@ TEST(deep_fp16) { compare_everywhere(Form::kDeep, Precision::kFp16, 6, 14); }
 TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
 
 TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 60, 19); }
+TEST(strided_winograd_fp32) { compare_everywhere(Form::kStridedThree, Precision::kFp32, 40, 41); }
+TEST(strided_winograd_fp16) { compare_everywhere(Form::kStridedThree, Precision::kFp16, 40, 42); }
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 40, 21); }
 
@@ -309,10 +311,11 @@ TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
   Random random(25);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
   int compared = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 75; ++i) {
     Problem problem;
     const Precision precision = i % 2 == 0 ? Precision::kFp32 : Precision::kFp16;
-    make_problem(random, problem, Form::kThree, precision);
+    const bool strided = i % 3 == 0;
+    make_problem(random, problem, strided ? Form::kStridedThree : Form::kThree, precision);
     mpe::Shape& out = problem.request.shape.out;
     if (out.height < 2 || out.width < 2) continue;
     out.height -= out.height % 2;
@@ -321,7 +324,8 @@ TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
     Kernels kernels;
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : {"winograd2", "winograd4"}) {
+      for (const std::string_view algorithm : {"winograd2", "winograd4"}) {
+        if (strided && algorithm == "winograd4") continue;
         const ConvolutionChoice choice{.isa = set.name, .algorithm = algorithm};
         problem.request.may_pool = false;
         const auto separate = mpe::make_convolution(problem.request, choice);

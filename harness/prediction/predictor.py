@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.prediction import llvm as llvm_tools
+from harness.prediction.continued_blocks import continuations
 from harness.prediction.core_model import PEAK_PRECISIONS, CoreModel, load_core_model
 from harness.prediction.costs import block_cycles
 from harness.prediction.model import Costs, Prediction, Work, hot_blocks, predict, work_of
@@ -92,10 +93,20 @@ class Predictor:
 
     def _costs(self, profile: Profile) -> Costs:
         hot = [int(number) for number in hot_blocks(profile)]
-        cycles = block_cycles([profile.blocks[number] for number in hot], self.core, self.llvm)
-        blocks = dict(zip(hot, cycles.tolist(), strict=True))
+        blocks = self._block_cycles(profile, hot)
         loop = LOOP_SECONDS * self.board.clock_hz
         return Costs(blocks=blocks, line_fill=self.core.line_fill, loop=loop)
+
+    def _block_cycles(self, profile: Profile, numbers: Sequence[int]) -> dict[int, float]:
+        """What each block adds to the cycles of the code that continues it."""
+        afters = continuations(profile, numbers)
+        bodies = {profile.blocks[number] + after for number, after in zip(numbers, afters, strict=True)}
+        distinct = sorted(bodies | set(afters) - {b""})
+        cycles = dict(zip(distinct, block_cycles(distinct, self.core, self.llvm).tolist(), strict=True))
+        return {
+            number: max(cycles[profile.blocks[number] + after] - cycles.get(after, 0.0), 0.0)
+            for number, after in zip(numbers, afters, strict=True)
+        }
 
 
 def _words(block: bytes) -> tuple[int, ...]:

@@ -20,6 +20,10 @@ constexpr double kOperationsPerLine = 6.0;
 constexpr double kUsableShare = 0.875;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
+// Of Winograd's kernels beside their vectors: for a position and a block of output channels, and
+// for a channel of a row of tiles.
+constexpr double kOperationsPerProduct = 80.0;
+constexpr double kOperationsPerSegment = 150.0;
 constexpr int kMostShares = 4;
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
@@ -38,8 +42,9 @@ struct TransformCost {
   double input;
   double output;
 };
-TransformCost transform_cost(int tile) {
-  return tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
+TransformCost transform_cost(const WinogradForm& form) {
+  if (form.stride == 2) return {110, 50};
+  return form.tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
 }
 
 // `count` values of a size, and as many more as make an odd number of cache lines.
@@ -48,7 +53,7 @@ std::size_t odd_lines(std::size_t count, std::size_t size) {
 }
 
 // How the products of a block of tiles go over the channels, and what that costs beside the
-// multiply-adds, at one position.
+// multiply-adds, at one position of so many terms.
 struct DepthPlan {
   int step = 0;
   double cost = 0.0;
@@ -58,8 +63,7 @@ struct DepthPlan {
 // these stay in the first-level cache: a shorter step keeps more of them there, and has the sums
 // loaded and stored more often.
 DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                     const WinogradBlock& block, int chunks) {
-  const int depth = shape.in.channels;
+                     const WinogradBlock& block, int depth, int chunks) {
   const double blocks = divide_up(shape.out.channels, kernel.rows);
   const double panel = static_cast<double>(block.panel_stride) * kernel.panel_bytes;
   const double sums = blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
@@ -92,14 +96,29 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
   return products + copies + weights * kOperationsPerByte;
 }
 
-bool suits_winograd(const ConvolutionShape& shape) {
-  return shape.kernel_y == 3 && shape.kernel_x == 3 && shape.stride_y == 1 && shape.stride_x == 1 &&
-         shape.dilation_y == 1 && shape.dilation_x == 1 && shape.groups == 1;
+const WinogradForm* winograd_form(const ConvolutionShape& shape, int tile) {
+  if (shape.kernel_y != 3 || shape.kernel_x != 3 || shape.dilation_y != 1 ||
+      shape.dilation_x != 1 || shape.groups != 1) {
+    return nullptr;
+  }
+  for (const WinogradForm& form : kWinogradForms) {
+    if (form.tile == tile && form.stride == shape.stride_y && form.stride == shape.stride_x) {
+      return &form;
+    }
+  }
+  return nullptr;
 }
 
-WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             int tiles, int chunk_blocks) {
-  const auto positions = static_cast<std::size_t>((tile + 2) * (tile + 2));
+bool suits_winograd(const ConvolutionShape& shape) {
+  return std::ranges::any_of(kWinogradForms, [&](const WinogradForm& form) {
+    return winograd_form(shape, form.tile) == &form;
+  });
+}
+
+WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                             const WinogradForm& form, int tiles, int chunk_blocks) {
+  const auto values = static_cast<std::size_t>(form.all_values());
+  const auto positions = static_cast<std::size_t>(form.all_positions());
   const int lanes = kernel.lanes;
   const auto slack = static_cast<std::size_t>(std::max(lanes, kernel.sum_lanes));
   WinogradBlock block;
@@ -107,20 +126,20 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   block.panel_stride = block.sum_stride;
   const int rows = chunk_blocks * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
-  const auto panel_position = odd_lines(
+  const auto value_stride = odd_lines(
       static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride),
       panel_size);
   const auto sum_size = static_cast<std::size_t>(kernel.sum_bytes);
   const auto sum_position = odd_lines(
       static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sum_size);
-  block.panel_position = static_cast<std::int64_t>(panel_position);
+  block.value_stride = static_cast<std::int64_t>(value_stride);
   block.sum_position = static_cast<std::int64_t>(sum_position);
-  block.panel_bytes = round_up((positions * panel_position + slack) * panel_size, kCacheLine);
+  block.panel_bytes = round_up((values * value_stride + slack) * panel_size, kCacheLine);
   block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
-  const int tiles_x = divide_up(shape.out.width, tile);
+  const int tiles_x = divide_up(shape.out.width, form.tile);
   const int longest = divide_up(std::min(tiles, tiles_x), lanes) * lanes;
-  block.line_width = tile * longest + tile + lanes;
-  block.line_bytes = round_up(static_cast<std::size_t>(tile + 3) *
+  block.line_width = form.step * (longest + 1) + lanes;
+  block.line_bytes = round_up(static_cast<std::size_t>(form.input + 1) *
                                   static_cast<std::size_t>(block.line_width) * sizeof(float),
                               kCacheLine);
   return block;
@@ -134,17 +153,18 @@ std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_st
 
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
 
-WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                           std::size_t scratch_bytes, int threads) {
-  const int positions = (tile + 2) * (tile + 2);
-  const int tiles_x = divide_up(shape.out.width, tile);
-  const int tiles_y = divide_up(shape.out.height, tile);
+WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                           const WinogradForm& form, std::size_t scratch_bytes, int threads) {
+  const int positions = form.all_positions();
+  const int values = form.all_values();
+  const int tiles_x = divide_up(shape.out.width, form.tile);
+  const int tiles_y = divide_up(shape.out.height, form.tile);
   const int tiles = tiles_x * tiles_y;
   const int blocks = divide_up(shape.out.channels, kernel.rows);
-  const double terms = static_cast<double>(positions) * shape.in.channels * blocks;
-  const double weights = static_cast<double>(positions) * shape.in.channels * blocks * kernel.rows *
-                         static_cast<double>(weight_size(kernel.weights));
-  const TransformCost transform = transform_cost(tile);
+  const double terms = static_cast<double>(values) * shape.in.channels * blocks;
+  const double weights = terms * kernel.rows * static_cast<double>(weight_size(kernel.weights));
+  const int mean_depth = divide_up(values * shape.in.channels, positions);
+  const TransformCost transform = transform_cost(form);
   const double rows_of_tiles = tiles_y;
   const double transforms =
       rows_of_tiles * divide_up(tiles_x, kernel.lanes) * transform.input * shape.in.channels +
@@ -162,7 +182,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const int chunks = divide_up(blocks, chunk_blocks);
     const int full = tiles / size;
     const int rest = tiles % size;
-    const WinogradBlock block = winograd_block(shape, kernel, tile, size, chunk_blocks);
+    const WinogradBlock block = winograd_block(shape, kernel, form, size, chunk_blocks);
     const double passes = full + (rest > 0 ? 1 : 0);
     const auto at_once =
         static_cast<std::size_t>(winograd_blocks_at_once(divide_up(tiles, size), threads));
@@ -175,8 +195,11 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
                passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
     }
-    const DepthPlan depth = plan_depth(shape, kernel, block, chunks);
-    const double cost = terms * (full * products(size) + products(rest)) +
+    const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
+    const double segments = passes + std::max<double>(passes, tiles_y);
+    const double calls = passes * positions * blocks * kOperationsPerProduct +
+                         segments * shape.in.channels * kOperationsPerSegment;
+    const double cost = terms * (full * products(size) + products(rest)) + calls +
                         passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
     // The cheapest plan that fits; if none fits, the smallest one.
     const std::size_t thread_bytes =
@@ -187,7 +210,7 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const bool fitted = best_bytes <= scratch_bytes;
     if (best.tiles == 0 || (fits && !fitted) ||
         (fits == fitted && (fits ? cost < best.cost : all_bytes < best_bytes))) {
-      best = {tile, size, chunk_blocks, depth.step, cost};
+      best = {&form, size, chunk_blocks, depth.step, cost};
       best_bytes = all_bytes;
     }
     return block_bytes <= scratch_bytes;

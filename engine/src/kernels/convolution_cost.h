@@ -13,14 +13,16 @@ namespace mpe {
 
 double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
 
-// Can F(m x m, 3 x 3) compute this shape?
+// The form of Winograd's algorithm with tiles of m x m outputs that can compute this shape; null:
+// there is none.
+const WinogradForm* winograd_form(const ConvolutionShape& shape, int tile);
 bool suits_winograd(const ConvolutionShape& shape);
 
 struct WinogradPlan {
-  int tile = 0;          // m: outputs of a tile, along each direction
+  const WinogradForm* form = nullptr;
   int tiles = 0;         // tiles of a block
   int chunk_blocks = 0;  // blocks of output channels whose sums are kept at once
-  int depth_step = 0;    // input channels that are multiplied before the next ones
+  int depth_step = 0;    // terms of the sums that are multiplied before the next ones
   double cost = 0.0;     // as above
 };
 
@@ -30,16 +32,16 @@ int winograd_blocks_at_once(int blocks, int threads);
 
 // The cheapest block size with at most `scratch_bytes` of scratch for all `threads` together; the
 // smallest block if none fits.
-WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                           std::size_t scratch_bytes, int threads);
+WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                           const WinogradForm& form, std::size_t scratch_bytes, int threads);
 
 // The scratch of a block of tiles: transformed input and sums.
 struct WinogradBlock {
-  int panel_stride = 0;  // values of a channel of the transformed input
+  int panel_stride = 0;  // values of a row of the transformed input
   int sum_stride = 0;    // sums of a row
-  // From position to position: an odd number of cache lines, so that the positions of a tile do not
-  // meet in a few sets of the first-level cache.
-  std::int64_t panel_position = 0;
+  // An odd number of cache lines, so that the positions of a tile do not meet in a few sets of the
+  // first-level cache: for each value of a position's transformed input, and of its sums.
+  std::int64_t value_stride = 0;
   std::int64_t sum_position = 0;
   std::size_t panel_bytes = 0;
   std::size_t sum_bytes = 0;
@@ -47,8 +49,8 @@ struct WinogradBlock {
   int line_width = 0;
   std::size_t line_bytes = 0;
 };
-WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             int tiles, int chunk_blocks);
+WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                             const WinogradForm& form, int tiles, int chunk_blocks);
 // Also every thread's own: so many terms of the weights of a block of rows, widened.
 std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step);
 

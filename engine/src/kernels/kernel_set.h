@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cpu.h"
+#include "kernels/winograd_tiles.h"
 #include "model/activation.h"
 #include "model/precision.h"
 #include "quant/activation_lines.h"
@@ -283,7 +284,8 @@ struct WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const void* input = nullptr;
-  const void* weights = nullptr;  // transformed: [position][block][depth][rows of a block]
+  // Transformed: [position][block][channel][value of the position][rows of a block]
+  const void* weights = nullptr;
   void* output = nullptr;
   const float* unscales = nullptr;  // of each output channel; for sums in half only
   bool pool = false;                // write the largest of each 2x2 outputs
@@ -297,16 +299,19 @@ struct WinogradWork {
   int tile_count = 0;
   int channel_begin = 0;  // for transform_input
   int channel_end = 0;
-  int unit_begin = 0;  // for multiply: [position][block of the chunk]
+  // For multiply: blocks of the chunk whose products begin in this share. There are
+  // [position][block of the chunk][value of the position] of these.
+  int unit_begin = 0;
   int unit_end = 0;
   int row_begin = 0;  // for transform_output
   int row_end = 0;
-  int panel_stride = 0;              // values from channel to channel
-  std::int64_t position_stride = 0;  // values from position to position
-  int sum_stride = 0;                // sums from row to row
-  std::int64_t sum_position = 0;     // sums from position to position
+  const WinogradForm* form = nullptr;
+  int panel_stride = 0;           // from row to row: channels, and a channel's values at a position
+  std::int64_t value_stride = 0;  // a position's panels begin at its first value times this
+  int sum_stride = 0;             // sums from row to row
+  std::int64_t sum_position = 0;  // sums from position to position
   int line_width = 0;
-  std::byte* panels = nullptr;       // scratch: transformed input [position][channel][tile]
+  std::byte* panels = nullptr;       // scratch: transformed input [position][row][tile]
   std::byte* sums = nullptr;         // scratch: [position][row of the chunk][tile]
   std::byte* multipliers = nullptr;  // scratch: depth_step terms of one block's weights, widened
   std::byte* lines = nullptr;        // scratch: line_width values for every row of a tile, and one
@@ -324,12 +329,12 @@ struct WinogradKernel {
   int panel_bytes = 0;
   int multiplier_bytes = 0;  // 0: weights are used as they are stored
   WeightFormat weights = WeightFormat::kFloat;
-  // For output tiles of 2 x 2 and of 4 x 4.
-  void (*transform_input[2])(const WinogradWork&) = {};
+  // For each of kWinogradForms.
+  void (*transform_input[kWinogradFormCount])(const WinogradWork&) = {};
   // Where sums are halves, else null: the same of the input times kSmallerInput.
-  void (*transform_smaller_input[2])(const WinogradWork&) = {};
+  void (*transform_smaller_input[kWinogradFormCount])(const WinogradWork&) = {};
   void (*multiply)(const WinogradWork&) = nullptr;
-  void (*transform_output[2])(const WinogradWork&) = {};
+  void (*transform_output[kWinogradFormCount])(const WinogradWork&) = {};
 };
 
 // A tile of a direct convolution: output channels [channel_begin, channel_end) of a group, output

@@ -115,7 +115,7 @@ std::string_view algorithm_for(const ConvolutionShape& shape, std::string_view w
   if (wish == kGemm) return kGemm;
   if (wish == kGemv && single_pixel) return kGemv;
   if (wish == kReference) return kReference;
-  if (is_winograd(wish) && suits_winograd(shape)) return wish;
+  if (is_winograd(wish) && winograd_form(shape, tile_of(wish)) != nullptr) return wish;
   if (suits_depthwise(shape)) return kDepthwise;
   return single_pixel ? kGemv : kGemm;
 }
@@ -208,8 +208,9 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     const KernelSet* set = find_set(sets, algorithm, request.precision);
     // Winograd saves less than a kernel of a lesser instruction set costs.
     if (set != gemm) continue;
-    const double cost =
-        choose_winograd(request.shape, *set->winograd[index], tile_of(algorithm), choice).cost;
+    const WinogradForm* form = winograd_form(request.shape, tile_of(algorithm));
+    if (form == nullptr) continue;
+    const double cost = choose_winograd(request.shape, *set->winograd[index], *form, choice).cost;
     if (cost >= least) continue;
     least = cost;
     best = algorithm;
@@ -337,7 +338,8 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   }
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];
-    const WinogradPlan plan = choose_winograd(request.shape, kernel, tile_of(algorithm), choice);
+    const WinogradForm& form = *winograd_form(request.shape, tile_of(algorithm));
+    const WinogradPlan plan = choose_winograd(request.shape, kernel, form, choice);
     auto convolution = make_winograd_convolution(request, kernel, set->name, plan);
     if (convolution != nullptr) return convolution;
     set = find_set(sets, kGemm, request.precision);

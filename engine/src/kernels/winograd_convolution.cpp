@@ -20,9 +20,8 @@ namespace {
 constexpr std::size_t kSmallBlockBytes = 256U << 10U;
 
 // G g G^T: a kernel's values at every position of a tile.
-template <int kTile>
+template <typename Tiles>
 void transform_weights(const float* weights, double* transformed) {
-  using Tiles = WinogradTiles<kTile>;
   constexpr int kInput = Tiles::kInput;
   double rows[kInput][3];
   for (int i = 0; i < kInput; ++i) {
@@ -56,20 +55,27 @@ void settle(Magnitude&) {}
 
 // How large anything can become while outputs are computed from inputs of magnitude 1, whatever
 // their signs: `totals` are the sums over the channels of the magnitudes of the transformed
-// weights, at every position. No intermediate of the output's transform exceeds the largest output,
-// as every sum takes part in one of them with a factor of at least 1.
-template <int kTile>
+// weights, of every value of a tile. No intermediate of the output's transform exceeds the largest
+// output, as every sum takes part in one of them with a factor of at least 1.
+template <typename Tiles>
 double largest_output(const std::vector<double>& totals) {
-  using Tiles = WinogradTiles<kTile>;
   constexpr int kInput = Tiles::kInput;
+  constexpr int kTile = Tiles::kOutput;
   Magnitude ones[kInput];
   for (Magnitude& one : ones) one = Magnitude(1.0);
   Magnitude input[kInput];
   Tiles::transform_input(ones, input);
-  const auto load = [&](auto column, Magnitude(&values)[kInput]) {
-    for (int i = 0; i < kInput; ++i) {
-      const double total = totals[static_cast<std::size_t>(i * kInput + column.value)];
-      values[i] = Magnitude(total) * input[i] * input[column.value];
+  Magnitude sums[Tiles::kPositions * Tiles::kPositions];
+  for (int a = 0; a < kInput; ++a) {
+    for (int b = 0; b < kInput; ++b) {
+      const Magnitude total(totals[static_cast<std::size_t>(a * kInput + b)]);
+      Magnitude& sum = sums[winograd_value<Tiles>(a, b).position];
+      sum = sum + total * input[a] * input[b];
+    }
+  }
+  const auto load = [&](auto column, Magnitude(&values)[Tiles::kPositions]) {
+    for (int i = 0; i < Tiles::kPositions; ++i) {
+      values[i] = sums[i * Tiles::kPositions + column.value];
     }
   };
   Magnitude output[kTile][kTile];
@@ -125,14 +131,13 @@ class WinogradConvolution final : public Convolution {
       : kernel_(kernel),
         isa_(isa),
         pool_(request.may_pool),
-        tile_(plan.tile),
-        positions_((plan.tile + 2) * (plan.tile + 2)),
+        form_(*plan.form),
         rows_(request.shape.out.channels),
         blocks_(divide_up(rows_, kernel.rows)),
-        tiles_x_(divide_up(request.shape.out.width, plan.tile)),
-        tiles_(tiles_x_ * divide_up(request.shape.out.height, plan.tile)),
+        tiles_x_(divide_up(request.shape.out.width, form_.tile)),
+        tiles_(tiles_x_ * divide_up(request.shape.out.height, form_.tile)),
         block_tiles_(plan.tiles),
-        block_(winograd_block(request.shape, kernel, plan.tile, plan.tiles, plan.chunk_blocks)),
+        block_(winograd_block(request.shape, kernel, form_, plan.tiles, plan.chunk_blocks)),
         chunk_blocks_(plan.chunk_blocks),
         depth_step_(plan.depth_step),
         geometry_(request.shape),
@@ -145,7 +150,9 @@ class WinogradConvolution final : public Convolution {
   bool holds_weights() const { return holds_weights_; }
 
   std::string_view isa() const override { return isa_; }
-  std::string_view algorithm() const override { return tile_ == 2 ? "winograd2" : "winograd4"; }
+  std::string_view algorithm() const override {
+    return form_.tile == 2 ? "winograd2" : "winograd4";
+  }
   bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override {
     return weights_.size() + constants_.bytes() +
@@ -197,7 +204,7 @@ class WinogradConvolution final : public Convolution {
     for (int first = 0; first < blocks_; first += chunk_blocks_) {
       const WinogradWork chunk = chunk_of(work, first);
       kernel_.multiply(chunk);
-      kernel_.transform_output[form()](chunk);
+      kernel_.transform_output[form_.index](chunk);
     }
   }
 
@@ -231,7 +238,7 @@ class WinogradConvolution final : public Convolution {
         WinogradWork work = chunk_of(work_of_thread(thread), first);
         work.row_end = work.row_begin + end;
         work.row_begin += begin;
-        kernel_.transform_output[form()](work);
+        kernel_.transform_output[form_.index](work);
       });
     }
     return overflowed;
@@ -239,11 +246,10 @@ class WinogradConvolution final : public Convolution {
 
   void transform_input(const WinogradWork& work, bool smaller) const {
     const auto& transforms = smaller ? kernel_.transform_smaller_input : kernel_.transform_input;
-    transforms[form()](work);
+    transforms[form_.index](work);
   }
 
   bool may_overflow() const { return !unscales_.empty(); }
-  std::size_t form() const { return tile_ == 2 ? 0 : 1; }
   int block_count() const { return divide_up(tiles_, block_tiles_); }
 
   bool splits_blocks(int threads) const {
@@ -270,8 +276,9 @@ class WinogradConvolution final : public Convolution {
     work.depth_step = depth_step_;
     work.tiles_x = tiles_x_;
     work.channel_end = geometry_->channels;
+    work.form = &form_;
     work.panel_stride = block_.panel_stride;
-    work.position_stride = block_.panel_position;
+    work.value_stride = block_.value_stride;
     work.sum_stride = block_.sum_stride;
     work.sum_position = block_.sum_position;
     work.line_width = block_.line_width;
@@ -287,60 +294,69 @@ class WinogradConvolution final : public Convolution {
   WinogradWork chunk_of(WinogradWork work, int first_block) const {
     work.chunk_blocks = std::min(chunk_blocks_, blocks_ - first_block);
     work.first_row = first_block * kernel_.rows;
-    work.unit_end = positions_ * work.chunk_blocks;
+    work.unit_end = form_.all_values() * work.chunk_blocks;
     work.row_begin = work.first_row;
     work.row_end = std::min(rows_, (first_block + work.chunk_blocks) * kernel_.rows);
     return work;
   }
 
   // Calls put(packed position, value) for every transformed weight, scaled where sums are halves.
-  template <int kTile, typename Put>
+  template <typename Tiles, typename Put>
   void for_weights(const ConvolutionRequest& request, Put&& put) {
+    constexpr int kInput = Tiles::kInput;
     const auto depth = static_cast<std::size_t>(geometry_->channels);
     const auto rows = static_cast<std::size_t>(kernel_.rows);
-    const std::size_t position = static_cast<std::size_t>(blocks_) * depth * rows;
-    const auto positions = static_cast<std::size_t>(positions_);
-    std::vector<double> transformed(depth * positions);  // of one filter
+    const auto values = static_cast<std::size_t>(form_.all_values());
+    std::vector<double> transformed(depth * values);  // of one filter
     for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
       const float* weights = request.filter(static_cast<int>(row)).data();
       for (std::size_t channel = 0; channel < depth; ++channel, weights += 9) {
-        transform_weights<kTile>(weights, &transformed[channel * positions]);
+        transform_weights<Tiles>(weights, &transformed[channel * values]);
       }
-      const double scale = unscales_.empty() ? 1.0 : choose_scale<kTile>(transformed, row);
-      for (std::size_t channel = 0; channel < depth; ++channel) {
-        std::size_t to = (row / rows * depth + channel) * rows + row % rows;
-        for (std::size_t i = 0; i < positions; ++i, to += position) {
-          put(to, static_cast<float>(transformed[channel * positions + i] * scale));
+      const double scale = unscales_.empty() ? 1.0 : choose_scale<Tiles>(transformed, row);
+      for (int a = 0; a < kInput; ++a) {
+        for (int b = 0; b < kInput; ++b) {
+          const WinogradValue value = winograd_value<Tiles>(a, b);
+          const auto position = static_cast<std::size_t>(value.position);
+          const auto first = static_cast<std::size_t>(form_.first_values[position]);
+          const auto count = static_cast<std::size_t>(form_.first_values[position + 1]) - first;
+          const std::size_t block = first * static_cast<std::size_t>(blocks_) + row / rows * count;
+          std::size_t to =
+              (block * depth + static_cast<std::size_t>(value.place)) * rows + row % rows;
+          const auto from = static_cast<std::size_t>(a * kInput + b);
+          for (std::size_t channel = 0; channel < depth; ++channel, to += count * rows) {
+            put(to, static_cast<float>(transformed[channel * values + from] * scale));
+          }
         }
       }
     }
   }
 
-  template <int kTile>
+  template <typename Tiles>
   double choose_scale(const std::vector<double>& transformed, std::size_t row) {
-    const auto positions = static_cast<std::size_t>(positions_);
-    std::vector<double> totals(positions);
+    const auto values = static_cast<std::size_t>(form_.all_values());
+    std::vector<double> totals(values);
     for (std::size_t i = 0; i < transformed.size(); ++i) {
-      totals[i % positions] += std::abs(transformed[i]);
+      totals[i % values] += std::abs(transformed[i]);
     }
-    const double scale = scale_of(largest_output<kTile>(totals));
+    const double scale = scale_of(largest_output<Tiles>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
     unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
     holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
     return scale;
   }
 
-  template <int kTile>
+  template <typename Tiles>
   void pack_tiles(const ConvolutionRequest& request) {
     if (kernel_.weights == WeightFormat::kHalf) {
       auto* packed = weights_.as<Half>();
-      for_weights<kTile>(request, [&](std::size_t i, float value) {
+      for_weights<Tiles>(request, [&](std::size_t i, float value) {
         packed[i] = half_from_float(value);
         holds_weights_ &= std::isfinite(half_to_float(packed[i]));
       });
     } else {
       auto* packed = weights_.as<float>();
-      for_weights<kTile>(request, [&](std::size_t i, float value) {
+      for_weights<Tiles>(request, [&](std::size_t i, float value) {
         packed[i] = value;
         holds_weights_ &= std::isfinite(value);
       });
@@ -353,13 +369,15 @@ class WinogradConvolution final : public Convolution {
       unscales_of_smaller_.resize(static_cast<std::size_t>(rows_));
     }
     weights_ =
-        AlignedBuffer(static_cast<std::size_t>(positions_) * static_cast<std::size_t>(blocks_) *
-                      static_cast<std::size_t>(kernel_.rows) *
+        AlignedBuffer(static_cast<std::size_t>(form_.all_values()) *
+                      static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(kernel_.rows) *
                       static_cast<std::size_t>(geometry_->channels) * weight_size(kernel_.weights));
-    if (tile_ == 2) {
-      pack_tiles<2>(request);
+    if (form_.stride == 2) {
+      pack_tiles<WinogradTiles<2, 2>>(request);
+    } else if (form_.tile == 2) {
+      pack_tiles<WinogradTiles<2, 1>>(request);
     } else {
-      pack_tiles<4>(request);
+      pack_tiles<WinogradTiles<4, 1>>(request);
     }
     constants_.finish(0);
   }
@@ -367,8 +385,7 @@ class WinogradConvolution final : public Convolution {
   const WinogradKernel& kernel_;
   const std::string_view isa_;
   const bool pool_;
-  const int tile_;
-  const int positions_;
+  const WinogradForm& form_;
   const int rows_;
   const int blocks_;  // of rows
   const int tiles_x_;
@@ -379,7 +396,7 @@ class WinogradConvolution final : public Convolution {
   const int depth_step_;
   GroupGeometry geometry_;
   OutputConstants constants_;
-  AlignedBuffer weights_;  // [position][block][channel][rows of a block]
+  AlignedBuffer weights_;  // [position][block][channel][value of the position][row]
   bool holds_weights_ = true;
   // Where sums are halves: what undoes the scale of each output channel's weights.
   std::vector<float> unscales_;
@@ -389,10 +406,10 @@ class WinogradConvolution final : public Convolution {
 
 }  // namespace
 
-WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             const ConvolutionChoice& choice) {
+WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                             const WinogradForm& form, const ConvolutionChoice& choice) {
   const std::size_t bytes = choice.small_scratch ? kSmallBlockBytes : choice.scratch_bytes;
-  return plan_winograd(shape, kernel, tile, bytes, choice.threads);
+  return plan_winograd(shape, kernel, form, bytes, choice.threads);
 }
 
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,

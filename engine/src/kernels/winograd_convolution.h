@@ -10,8 +10,8 @@
 namespace mpe {
 
 // A plan for the shape, by the memory that may be used.
-WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel, int tile,
-                             const ConvolutionChoice& choice);
+WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                             const WinogradForm& form, const ConvolutionChoice& choice);
 
 // Null where a transformed weight is beyond the range of the type that holds it.
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,

@@ -4,11 +4,19 @@
 // infinity, multiplied there, and interpolated (Toom and Cook). Which points decides the rounding
 // errors.
 //
+// With stride 2, the weights' outer taps meet every second pixel and the middle one the others. The
+// outer taps are a kernel of two taps with stride 1, for which F(2, 2) takes three products in
+// place of four; the middle one takes two. Those two and the first and the last of the three are
+// added to the same outputs, so that three sums hold all five products: 25 products where the plain
+// sum takes 36, and 9 sums.
+//
 // Written once over a type `V` that is double where weights are prepared and a vector in the
 // kernels (which has settle(), see generic/winograd.h); internal linkage, as in
 // kernels/activation.h.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -16,14 +24,20 @@
 
 namespace mpe {
 
-template <int kOutput>
+// kOutput is m. Along each direction there are kInput values of the input and as many of its
+// transform; those from kFirstValue[i] to kFirstValue[i + 1] are multiplied and added at position i
+// of kPositions.
+template <int kOutput, int kStride>
 struct WinogradTiles;
 
 // Points 0, 1, -1.
 template <>
-struct WinogradTiles<2> {
+struct WinogradTiles<2, 1> {
   static constexpr int kOutput = 2;
+  static constexpr int kStride = 1;
   static constexpr int kInput = 4;
+  static constexpr int kPositions = 4;
+  static constexpr int kFirstValue[kPositions + 1] = {0, 1, 2, 3, 4};
 
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[4], V (&t)[4]) {
@@ -61,12 +75,57 @@ struct WinogradTiles<2> {
   }
 };
 
+// Points 0 and 1 for the outer taps.
+template <>
+struct WinogradTiles<2, 2> {
+  static constexpr int kOutput = 2;
+  static constexpr int kStride = 2;
+  static constexpr int kInput = 5;
+  static constexpr int kPositions = 3;
+  static constexpr int kFirstValue[kPositions + 1] = {0, 2, 3, 5};
+
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_input(const V (&d)[5], V (&t)[5]) {
+    t[0] = d[0] - d[2];
+    t[1] = d[1];
+    t[2] = d[2];
+    t[3] = d[4] - d[2];
+    t[4] = d[3];
+  }
+  template <typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_output(const Load& load,
+                                                                     V (&y)[2][2]) {
+    V columns[3][2];
+    transform_column<0>(load, columns[0]);
+    transform_column<1>(load, columns[1]);
+    transform_column<2>(load, columns[2]);
+    for (int i = 0; i < 2; ++i) {
+      y[i][0] = columns[0][i] + columns[1][i];
+      y[i][1] = columns[1][i] + columns[2][i];
+    }
+  }
+  static constexpr double kWeights[5][3] = {
+      {1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}, {1.0, 0.0, 1.0}, {0.0, 0.0, 1.0}, {0.0, 1.0, 0.0}};
+
+ private:
+  template <int kColumn, typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_column(const Load& load, V (&y)[2]) {
+    V m[3];
+    load(std::integral_constant<int, kColumn>{}, m);
+    y[0] = m[0] + m[1];
+    y[1] = m[1] + m[2];
+  }
+};
+
 // Points 0, 3/4, -3/4, 3/2, -3/2. Integers would need fewer operations, but lose ten times the
 // accuracy, as values far from one meet; with these every constant is exact in half as well.
 template <>
-struct WinogradTiles<4> {
+struct WinogradTiles<4, 1> {
   static constexpr int kOutput = 4;
+  static constexpr int kStride = 1;
   static constexpr int kInput = 6;
+  static constexpr int kPositions = 6;
+  static constexpr int kFirstValue[kPositions + 1] = {0, 1, 2, 3, 4, 5, 6};
 
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[6], V (&t)[6]) {
@@ -168,5 +227,63 @@ struct WinogradTiles<4> {
                                             {1 / kAtB, -kB / kAtB, kB * kB / kAtB},
                                             {0.0, 0.0, 1.0}};
 };
+
+// What the code around the transforms knows of them.
+struct WinogradForm {
+  int index;  // in the kernels' tables
+  int tile;   // outputs of a tile, along each direction, as the following four
+  int stride;
+  int input;
+  int positions;
+  int step;  // input pixels from tile to tile
+  // In both directions: the values of the transformed tile from first_values[p] on are added at
+  // position p.
+  std::array<int, 37> first_values;
+
+  constexpr int all_values() const { return input * input; }
+  constexpr int all_positions() const { return positions * positions; }
+};
+
+template <typename Tiles>
+constexpr WinogradForm winograd_form(int index) {
+  WinogradForm form = {index,
+                       Tiles::kOutput,
+                       Tiles::kStride,
+                       Tiles::kInput,
+                       Tiles::kPositions,
+                       Tiles::kOutput * Tiles::kStride,
+                       {}};
+  int value = 0;
+  for (int i = 0; i < Tiles::kPositions; ++i) {
+    for (int j = 0; j < Tiles::kPositions; ++j) {
+      form.first_values[static_cast<std::size_t>(i * Tiles::kPositions + j)] = value;
+      value += (Tiles::kFirstValue[i + 1] - Tiles::kFirstValue[i]) *
+               (Tiles::kFirstValue[j + 1] - Tiles::kFirstValue[j]);
+    }
+  }
+  form.first_values[static_cast<std::size_t>(form.all_positions())] = value;
+  return form;
+}
+
+// Value (a, b) of the transformed tile: its position, and its place among that position's values.
+struct WinogradValue {
+  int position;
+  int place;
+};
+template <typename Tiles>
+constexpr WinogradValue winograd_value(int a, int b) {
+  int i = 0;
+  int j = 0;
+  while (Tiles::kFirstValue[i + 1] <= a) ++i;
+  while (Tiles::kFirstValue[j + 1] <= b) ++j;
+  const int across = Tiles::kFirstValue[j + 1] - Tiles::kFirstValue[j];
+  return {i * Tiles::kPositions + j,
+          (a - Tiles::kFirstValue[i]) * across + b - Tiles::kFirstValue[j]};
+}
+
+inline constexpr WinogradForm kWinogradForms[] = {winograd_form<WinogradTiles<2, 1>>(0),
+                                                  winograd_form<WinogradTiles<4, 1>>(1),
+                                                  winograd_form<WinogradTiles<2, 2>>(2)};
+inline constexpr int kWinogradFormCount = 3;
 
 }  // namespace mpe

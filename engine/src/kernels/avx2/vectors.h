@@ -156,6 +156,12 @@ inline void deinterleave(const float* from, F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) columns[i].value = transposed[i];
 }
 
+inline F32 following(F32 x, F32 next) {
+  const __m256i middle = _mm256_castps_si256(_mm256_permute2f128_ps(x.value, next.value, 0x21));
+  const __m256i bytes = _mm256_alignr_epi8(middle, _mm256_castps_si256(x.value), 4);
+  return F32(_mm256_castsi256_ps(bytes));
+}
+
 inline void interleave(float* to, const F32 (&columns)[4]) {
   __m256 rows[4];
   const __m256 values[4] = {columns[0].value, columns[1].value, columns[2].value, columns[3].value};

@@ -146,6 +146,11 @@ inline void deinterleave(const float* from, F32 (&columns)[4]) {
   for (int i = 0; i < 4; ++i) columns[i].value = transposed[i];
 }
 
+inline F32 following(F32 x, F32 next) {
+  return F32(_mm512_castsi512_ps(
+      _mm512_alignr_epi32(_mm512_castps_si512(next.value), _mm512_castps_si512(x.value), 1)));
+}
+
 inline void interleave(float* to, const F32 (&columns)[4]) {
   const __m512 values[4] = {columns[0].value, columns[1].value, columns[2].value, columns[3].value};
   __m512 rows[4];

@@ -103,6 +103,18 @@ inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, c
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
   });
   K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
+  if constexpr (K::kRows == kActivatedAtOnce) {
+    if (rows >= K::kRows && !is_simple(stage.activation)) {
+      F32 columns[kVectorsUsed][K::kRows];
+      unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
+        unroll<K::kRows>([&](auto r)
+                             MPE_UNROLLED { columns[v.value][r.value] = sums[r.value][v.value]; });
+      });
+      return with_costly(stage.activation, [&](auto kind) MPE_UNROLLED {
+        activate_into_rows<kind.value>(&columns[0][0], kVectorsUsed, output, pixels);
+      });
+    }
+  }
   activate_all(stage.activation, sums);
   store_rows(sums, rows, output, pixels);
 }

@@ -6,12 +6,12 @@
 // in magnitude: make_int8_winograd() asks that of the weights.
 //
 // The set K offers
-//   I16         vector of kWinogradTiles 16-bit lanes: + - and
-//               multiply_add(sum, a, constant), store(to, a),
+//   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), store(to, a),
 //               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
-//   I32         + - and multiply_add(sum, a, constant), shift_left<n>(a), load,
-//               divide_by_576(a), store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j,
+//   I32         + -, shift_left<n>(a), load, divide_by_576(a), store_four_apart(to, a, b, c, d)
+//   lane t of vector j at 4 t + j,
 //               larger(a, b), larger_of_pairs(a, b)   where outputs are pooled
+//   Bounded     what writes outputs whose sums are bounded (OutputStage::bounded)
 //   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
 #pragma once
 
@@ -43,9 +43,10 @@ class Int8Winograd {
     for (int channel = work.begin; channel < work.end; ++channel) {
       copy_rows(work, work.input + channel * plane, 4 * first_row - geometry.padding_y, rows,
                 padded);
+      TilePlace place = {0, work.tile_begin - first_row * work.tiles_x, 0};
       for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
         std::int32_t offsets[kTiles];
-        const bool neighbours = tile_offsets(work, panel, first_row, offsets);
+        const bool neighbours = tile_offsets(work, place, offsets);
         std::int16_t* to =
             work.panels + (static_cast<std::int64_t>(panel) * work.depth + channel) * kTiles;
         transform_panel(work, padded, offsets, neighbours, to);
@@ -107,14 +108,25 @@ class Int8Winograd {
     }
   }
 
-  // Where the tiles of a panel begin in the padded rows. Returns whether they are neighbours.
-  static bool tile_offsets(const Int8WinogradWork& work, int panel, int first_row,
+  // A tile of the block, its column, and where its row begins in the padded rows.
+  struct TilePlace {
+    int tile;
+    int x;
+    std::int32_t row;
+  };
+
+  // Where the tiles of a panel begin in the padded rows, from `place` on, which moves to the next
+  // panel. Returns whether they are neighbours. What is past the block's last tile is not used.
+  static bool tile_offsets(const Int8WinogradWork& work, TilePlace& place,
                            std::int32_t (&offsets)[kTiles]) {
-    for (int lane = 0; lane < kTiles; ++lane) {
-      const int index = panel * kTiles + lane;
-      const int tile = work.tile_begin + (index < work.tile_count ? index : 0);
-      const int row = tile / work.tiles_x;
-      offsets[lane] = 4 * ((row - first_row) * work.padded_width + tile - row * work.tiles_x);
+    for (int lane = 0; lane < kTiles; ++lane, ++place.tile) {
+      offsets[lane] = 0;
+      if (place.tile >= work.tile_count) continue;
+      offsets[lane] = place.row + 4 * place.x;
+      if (++place.x == work.tiles_x) {
+        place.x = 0;
+        place.row += 4 * work.padded_width;
+      }
     }
     bool neighbours = true;
     for (int lane = 1; lane < kTiles; ++lane) {
@@ -160,30 +172,29 @@ class Int8Winograd {
 
   // B^T d.
   static inline __attribute__((always_inline)) void transform_six(const I16 (&d)[6], I16 (&r)[6]) {
-    r[0] = multiply_add(multiply_add(d[4], d[0], 4), d[2], -5);
-    const I16 even = multiply_add(d[4], d[2], -4);
-    const I16 odd = multiply_add(d[3], d[1], -4);
-    r[1] = even + odd;
-    r[2] = even - odd;
     const I16 outer = d[4] - d[2];
     const I16 inner = d[3] - d[1];
     const I16 twice = inner + inner;
+    const I16 even = d[4] - shift_left<2>(d[2]);
+    const I16 odd = d[3] - shift_left<2>(d[1]);
+    r[0] = outer + shift_left<2>(d[0] - d[2]);
+    r[1] = even + odd;
+    r[2] = even - odd;
     r[3] = outer + twice;
     r[4] = outer - twice;
-    r[5] = multiply_add(multiply_add(d[5], d[1], 4), d[3], -5);
+    r[5] = (d[5] - d[3]) - (twice + twice);
   }
 
-  // A^T m, with the columns of A^T times the scales that G lacks: 24 (1/4, -1/6, -1/6, 1/24, 1/24,
-  // 1).
+  // 24 A^T m, of which G has the factors 6, -4, -4, 1, 1 and 3.
   static inline __attribute__((always_inline)) void transform_back(const I32 (&m)[6], I32 (&y)[4]) {
     const I32 sum = m[1] + m[2];
     const I32 difference = m[1] - m[2];
     const I32 far_sum = m[3] + m[4];
     const I32 far_difference = m[3] - m[4];
-    y[0] = multiply_add(multiply_add(far_sum, m[0], 6), sum, -4);
-    y[1] = shift_left<1>(multiply_add(far_difference, difference, -2));
-    y[2] = shift_left<2>(far_sum - sum);
-    y[3] = multiply_add(multiply_add(shift_left<3>(far_difference), difference, -4), m[5], 24);
+    y[0] = m[0] + sum + far_sum;
+    y[1] = difference + shift_left<1>(far_difference);
+    y[2] = sum + shift_left<2>(far_sum);
+    y[3] = difference + shift_left<3>(far_difference + m[5]);
   }
 
   static void write_panel(const Int8WinogradWork& work, int block, int panel,
@@ -196,6 +207,9 @@ class Int8Winograd {
     const int bytes = output_bytes(work.stage->kind);
     auto* output = static_cast<std::byte*>(work.output);
     alignas(64) std::int32_t pixels[4][4 * kTiles + 16];
+    if (rows == kRows && suits_bounded(work, first, begin)) {
+      return write_bounded_panel(work, first, begin, tiles, pixels);
+    }
     for (int r = 0; r < rows; ++r) {
       for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
         restore(tiles + r * kTiles + lane, pixels, 4 * lane);
@@ -228,6 +242,76 @@ class Int8Winograd {
                                         output + position * bytes);
         }
         lane += length;
+      }
+    }
+  }
+
+  // Are all outputs of the panel from tile `begin` of the block on, in channels from `first` on,
+  // neighbours, and their sums bounded?
+  static bool suits_bounded(const Int8WinogradWork& work, int first, int begin) {
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const OutputStage& stage = *work.stage;
+    if (work.pool || stage.kind != OutputKind::kInt8 || work.tile_count - begin < kTiles ||
+        !stage.eight_bounded(first)) {
+      return false;
+    }
+    const int tile = work.tile_begin + begin;
+    const int y = tile / work.tiles_x;
+    const int x = tile - y * work.tiles_x;
+    return 4 * (x + kTiles) <= geometry.out_width && 4 * (y + 1) <= geometry.out_height;
+  }
+
+  static void write_bounded_panel(const Int8WinogradWork& work, int first, int begin,
+                                  const std::int32_t* tiles,
+                                  std::int32_t (&pixels)[4][4 * kTiles + 16]) {
+    switch (work.stage->activation) {
+      case Activation::kLinear:
+        return write_bounded<Activation::kLinear>(work, first, begin, tiles, pixels);
+      case Activation::kLeaky:
+        return write_bounded<Activation::kLeaky>(work, first, begin, tiles, pixels);
+      case Activation::kRelu:
+        return write_bounded<Activation::kRelu>(work, first, begin, tiles, pixels);
+      case Activation::kRelu6:
+        return write_bounded<Activation::kRelu6>(work, first, begin, tiles, pixels);
+      default:
+        return write_bounded<Activation::kLogistic>(work, first, begin, tiles, pixels);
+    }
+  }
+
+  template <Activation kActivation>
+  static void write_bounded(const Int8WinogradWork& work, int first, int begin,
+                            const std::int32_t* tiles, std::int32_t (&pixels)[4][4 * kTiles + 16]) {
+    using Bounded = typename K::Bounded;
+    using Constants = typename Bounded::Constants;
+    constexpr int kVectors = 4 * kTiles / I32::kLanes;
+    const ConvolutionGeometry& geometry = *work.geometry;
+    const OutputStage& stage = *work.stage;
+    const int tile = work.tile_begin + begin;
+    const int y = tile / work.tiles_x;
+    const int x = tile - y * work.tiles_x;
+    auto* output = static_cast<std::int8_t*>(work.output) + first * geometry.pixels() +
+                   static_cast<std::int64_t>(4 * y) * geometry.out_width + 4 * x;
+    for (int r = 0; r < kRows; ++r, output += geometry.pixels()) {
+      for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
+        restore(tiles + r * kTiles + lane, pixels, 4 * lane);
+      }
+      const I32 start = Bounded::start(stage, first + r);
+      const auto one = Constants::template load<kActivation>(stage, first + r);
+      const Constants constants[2] = {one, one};
+      for (int i = 0; i < 4; i += 2) {
+        I32 sums[2][kVectors];
+        unroll<2>([&](auto k) MPE_UNROLLED {
+          unroll<kVectors>([&](auto v) MPE_UNROLLED {
+            sums[k.value][v.value] = I32::load(pixels[i + k.value] + v.value * I32::kLanes) + start;
+          });
+        });
+        std::int8_t* to = output + std::int64_t{i} * geometry.out_width;
+        if constexpr (kActivation == Activation::kLogistic) {
+          Bounded::template write_by_lines<0>(stage, first + r, sums, to, geometry.out_width);
+        } else {
+          Bounded::template write<kActivation>(stage.lines, constants, sums, to,
+                                               geometry.out_width);
+        }
       }
     }
   }

@@ -75,47 +75,29 @@ class InterleavedOutput {
   static inline __attribute__((always_inline)) void write_by_lines(
       const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
       std::int8_t* output, std::int64_t plane) {
-    F32 values[kRows * kVectors];
-    // A register of its own: two vectors are stored at once only near an address in a register, and
-    // the stack's is far.
-    F32* near = values;
-    asm("" : "+r"(near));
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const F32 multiplier(stage.multiplier[channel + r.value]);
-      unroll<kVectors>([&](auto v) MPE_UNROLLED {
-        const I32 sum = sums[r.value][v.value];
-        F32& value = near[r.value * kVectors + v.value];
-        if constexpr (kBounded) {
-          value = K::Bounded::value_of(sum) * multiplier;
-        } else {
-          value = to_float(sum + I32(stage.offset[channel + r.value])) * multiplier;
-        }
-      });
-    });
-    static_assert(kRows * kVectors % 4 == 0);
-    for (int i = 0; i < kRows * kVectors; i += 4) activate_few_by_lines<4>(stage.lines, near + i);
-    unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
-      constexpr int kRow = 2 * pair.value;
-      F32 steps[2][kVectors];
-      unroll<2>([&](auto r) MPE_UNROLLED {
-        const F32 inverse(stage.inverse_scale[channel + kRow + r.value]);
+    if constexpr (kBounded) {
+      K::Bounded::template write_by_lines<1>(stage, channel, sums, output, plane);
+    } else {
+      F32 values[kRows * kVectors];
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        const I32 offset(stage.offset[channel + r.value]);
+        const F32 multiplier(stage.multiplier[channel + r.value]);
         unroll<kVectors>([&](auto v) MPE_UNROLLED {
-          steps[r.value][v.value] = near[(kRow + r.value) * kVectors + v.value] * inverse;
+          values[r.value * kVectors + v.value] =
+              to_float(sums[r.value][v.value] + offset) * multiplier;
         });
       });
-      std::int8_t* to = output + kRow * plane;
-      const std::int32_t* zeros = stage.zero_point + channel + kRow;
-      if constexpr (kBounded) {
-        K::Bounded::store_steps(steps, {zeros[0], zeros[1]}, to, plane);
-      } else {
-        unroll<2>([&](auto r) MPE_UNROLLED {
-          unroll<kVectors>([&](auto v) MPE_UNROLLED {
-            store_int8(to + r.value * plane + v.value * I32::kLanes,
-                       round_to_steps(steps[r.value][v.value], I32(zeros[r.value])), I32::kLanes);
-          });
+      activate_by_lines(stage.lines, values, Index<kRows * kVectors>{});
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        const F32 inverse(stage.inverse_scale[channel + r.value]);
+        const I32 zero(stage.zero_point[channel + r.value]);
+        unroll<kVectors>([&](auto v) MPE_UNROLLED {
+          const F32 steps = values[r.value * kVectors + v.value] * inverse;
+          store_int8(output + r.value * plane + v.value * I32::kLanes, round_to_steps(steps, zero),
+                     I32::kLanes);
         });
-      }
-    });
+      });
+    }
   }
 
   // Whole pooled outputs of four rows, of the larger sums of each column, with their offset, that

@@ -44,9 +44,23 @@ inline void take_from(const ActivationGroup<kForHalf>& group, I i, F32& x) {
   x = group.vectors[i.value];
 }
 
-// Out of line, as it takes hundreds of instructions.
-template <typename Vector, bool kForHalf = !std::is_same_v<Vector, F32>>
-__attribute__((noinline)) void activate_vectors(Activation activation, Vector* values, int count) {
+// body(constant) for the costly activation; any that is not one counts as kLogistic.
+template <typename Body>
+inline __attribute__((always_inline)) void with_costly(Activation activation, const Body& body) {
+  switch (activation) {
+#define ACTIVATION(kind, word, function) \
+  case Activation::k##kind:              \
+    return body(std::integral_constant<Activation, Activation::k##kind>{});
+#include "model/activations.def"
+    default:
+      return body(std::integral_constant<Activation, Activation::kLogistic>{});
+  }
+}
+
+// Out of line, as each takes hundreds of instructions, and one by one, so that none prepares the
+// constants of others.
+template <Activation kActivation, bool kForHalf, typename Vector>
+__attribute__((noinline)) void activate_run(Vector* values, int count) {
   constexpr int kStep = kActivatedAtOnce * F32::kLanes / Vector::kLanes;
   for (; count > 0; count -= kStep, values += kStep) {
     Vector few[kStep];
@@ -57,9 +71,28 @@ __attribute__((noinline)) void activate_vectors(Activation activation, Vector* v
     }
     ActivationGroup<kForHalf> group;
     unroll<kStep>([&](auto i) MPE_UNROLLED { put_into(group, i, at[i.value]); });
-    group = activate_costly(activation, group);
+    group = activate_costly(kActivation, group);
     unroll<kStep>([&](auto i) MPE_UNROLLED { take_from(group, i, at[i.value]); });
     for (int i = 0; i < count && at == few; ++i) values[i] = few[i];
+  }
+}
+template <typename Vector, bool kForHalf = !std::is_same_v<Vector, F32>>
+inline __attribute__((always_inline)) void activate_vectors(Activation activation, Vector* values,
+                                                            int count) {
+  with_costly(activation,
+              [&](auto kind) MPE_UNROLLED { activate_run<kind.value, kForHalf>(values, count); });
+}
+
+// From [column][kActivatedAtOnce rows] to rows of the output.
+template <Activation kActivation>
+__attribute__((noinline)) void activate_into_rows(const F32* values, int columns, float* output,
+                                                  std::int64_t pixels) {
+  for (int i = 0; i < columns; ++i, values += kActivatedAtOnce, output += F32::kLanes) {
+    ActivationGroup<false> group;
+    unroll<kActivatedAtOnce>([&](auto r) MPE_UNROLLED { put_into(group, r, values[r.value]); });
+    group = activate_costly(kActivation, group);
+    unroll<kActivatedAtOnce>(
+        [&](auto r) MPE_UNROLLED { store(output + r.value * pixels, group.vectors[r.value]); });
   }
 }
 
@@ -79,6 +112,15 @@ inline __attribute__((always_inline)) void activate_few_by_lines(const Activatio
   unroll<kVectors>([&](auto v) MPE_UNROLLED {
     values[v.value] = multiply_add(intercepts[v.value], slopes[v.value], values[v.value]);
   });
+}
+template <int kVectors>
+inline __attribute__((always_inline)) void activate_by_lines(const ActivationLine* lines,
+                                                             F32* values, Index<kVectors>) {
+  static_assert(kVectors % 4 == 0);
+  // A register of its own: two vectors are stored at once only near an address in a register, and
+  // the stack's is far.
+  asm("" : "+r"(values));
+  for (int i = 0; i < kVectors; i += 4) activate_few_by_lines<4>(lines, values + i);
 }
 __attribute__((noinline)) void activate_by_lines(const ActivationLine* lines, F32* values,
                                                  int count) {
@@ -105,11 +147,16 @@ inline __attribute__((always_inline)) void activate_copy(Vector (&tile)[kRows][k
     });
   });
 }
+// Of values in memory.
+inline __attribute__((always_inline)) void activate_costly_values(Activation activation,
+                                                                  F32* values, int count) {
+  activate_vectors(activation, values, count);
+}
 template <typename Vector, int kRows, int kVectors>
 inline __attribute__((always_inline)) void activate_costly_tile(Activation activation,
                                                                 Vector (&tile)[kRows][kVectors]) {
   activate_copy(tile, [activation](Vector* values, int count)
-                          MPE_UNROLLED { activate_vectors(activation, values, count); });
+                          MPE_UNROLLED { activate_costly_values(activation, values, count); });
 }
 
 // kLinear, kLeaky, kRelu and kRelu6, which are known at compile time.

@@ -1,6 +1,7 @@
 // Winograd's convolution (kernels/winograd_tiles.h) for a block of tiles at a time: the input tiles
-// are transformed, at each of the (m + 2)^2 positions of a tile a matrix product runs over the
-// channels, and the sums are transformed back. Neighbouring tiles lie along the vectors everywhere.
+// are transformed, at each position of a tile a matrix product runs over the channels (and over a
+// channel's values at that position, of which there are several with stride 2), and the sums are
+// transformed back. Neighbouring tiles lie along the vectors everywhere.
 //
 // Tiles are taken in the order of their rows, and rows of tiles follow each other without a gap in
 // the products, so that small maps fill the vectors as well. The input's transform goes segment by
@@ -16,8 +17,9 @@
 // Vector types have Value, what they are loaded from and stored as, and kLowest, the least of
 // these; they offer keep_larger(largest, x), for pooling, deinterleave(from, columns) and
 // interleave(to, columns): column i of `count` holds the values at i, i + count, i + 2 count, ...;
-// and settle(x), which has x computed before what settles after it: compilers take more at once
-// than the registers hold.
+// following(x, next): the lanes of x from the second on, then the first of next; and settle(x),
+// which has x computed before what settles after it: compilers take more at once than the registers
+// hold.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +38,19 @@ namespace {
 struct TileSegment {
   int first;  // tile of the block
   int count;
-  int y;  // output row and column of the first one
+  int y;  // row and column of the padded input where the first one begins
   int x;
 };
 
 template <typename Body>
-inline void for_segments(const WinogradWork& work, int tile_size, Body&& body) {
+inline void for_segments(const WinogradWork& work, Body&& body) {
+  const int step = work.form->step;
   int y = work.tile_begin / work.tiles_x;
   int x = work.tile_begin - y * work.tiles_x;
   for (int first = 0; first < work.tile_count;) {
     const int left = work.tile_count - first;
     const int count = left < work.tiles_x - x ? left : work.tiles_x - x;
-    body(TileSegment{first, count, y * tile_size, x * tile_size});
+    body(TileSegment{first, count, y * step, x * step});
     first += count;
     x = 0;
     ++y;
@@ -55,14 +58,14 @@ inline void for_segments(const WinogradWork& work, int tile_size, Body&& body) {
 }
 
 // `kSmaller`: transforms the input times kSmallerInput.
-template <typename K, int kTile, bool kSmaller = false>
+template <typename K, typename Tiles, bool kSmaller = false>
 class WinogradInput {
  public:
   using Input = typename K::Input;
   using Panel = typename K::Panel;
   using Vector = typename K::Transform;
-  using Tiles = WinogradTiles<kTile>;
   static constexpr int kInput = Tiles::kInput;
+  static constexpr int kStep = Tiles::kOutput * Tiles::kStride;
   static constexpr int kLanes = Vector::kLanes;
 
   static void run(const WinogradWork& work) {
@@ -73,22 +76,37 @@ class WinogradInput {
     const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const Input* input = static_cast<const Input*>(work.input) + channel * plane;
-      Panel* panel = reinterpret_cast<Panel*>(work.panels) +
-                     static_cast<std::int64_t>(channel) * work.panel_stride;
-      for_segments(work, kTile, [&](const TileSegment& segment) {
+      const std::int64_t row = std::int64_t{channel} * work.panel_stride;
+      for_segments(work, [&](const TileSegment& segment) {
         transform_columns(work, segment, input, zeros, lines);
-        transform_rows(work, segment, lines, panel + segment.first);
+        auto* panels = reinterpret_cast<Panel*>(work.panels) + segment.first;
+        // Two lines at once, so that none waits for its own results.
+        unroll<(kInput + 1) / 2>([&](auto i) MPE_UNROLLED {
+          constexpr int kFirst = 2 * i.value;
+          transform_rows<kFirst, (kFirst + 1 < kInput ? 2 : 1)>(work, segment, lines, panels, row);
+        });
       });
     }
   }
 
  private:
+  // From the panels' begin to value (a, b) of a channel's transformed tile; `row` is the channel
+  // times panel_stride.
+  template <int kA, int kB>
+  static std::int64_t panel_offset(const WinogradWork& work, std::int64_t row) {
+    constexpr WinogradValue kValue = winograd_value<Tiles>(kA, kB);
+    constexpr WinogradForm kForm = winograd_form<Tiles>(0);
+    constexpr int kFirst = kForm.first_values[kValue.position];
+    constexpr int kValues = kForm.first_values[kValue.position + 1] - kFirst;
+    return kFirst * work.value_stride + kValues * row + kValue.place * work.panel_stride;
+  }
+
   // Along y, all columns of the segment. lines: [kInput][line_width]
   static void transform_columns(const WinogradWork& work, const TileSegment& segment,
                                 const Input* input, const Input* zeros, Panel* lines) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int x = segment.x - geometry.padding_x;
-    const int width = segment.count * kTile + kInput - kTile;
+    const int width = segment.count * kStep + kInput - kStep;
     const int first = limited(-x, 0, width);
     const int last = limited(geometry.in_width - x, first, width);
     const Input* rows[kInput];
@@ -103,16 +121,16 @@ class WinogradInput {
       fill_run(lines + i * work.line_width + last, Panel{}, width - last);
     }
     lines += first;
+    const int line_width = work.line_width;
     const int count = last - first;
     if (count >= kLanes) {
       // The last vector overlaps the one before if the count is not a multiple.
       int i = 0;
       for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-        transform_columns_at<2>(rows, i, lines, work.line_width);
+        transform_columns_at<2>(rows, i, lines, line_width);
       }
       for (; i < count; i += kLanes) {
-        transform_columns_at<1>(rows, i + kLanes <= count ? i : count - kLanes, lines,
-                                work.line_width);
+        transform_columns_at<1>(rows, i + kLanes <= count ? i : count - kLanes, lines, line_width);
       }
     } else if (count > 0) {
       Input values[kInput][kLanes] = {};
@@ -121,7 +139,7 @@ class WinogradInput {
         copies[i] = values[i];
         copy_run(values[i], rows[i], count);
       }
-      transform_columns_at<1>(copies, 0, lines, work.line_width);
+      transform_columns_at<1>(copies, 0, lines, line_width);
       if (last < width) {
         for (int i = 0; i < kInput; ++i) {
           fill_run(lines + i * work.line_width + count, Panel{}, width - last);
@@ -153,58 +171,55 @@ class WinogradInput {
     });
   }
 
-  // Along x, a vector of tiles at a time.
+  // Along x, a vector of tiles at a time, of kLines lines.
+  template <int kFirst, int kLines>
   static void transform_rows(const WinogradWork& work, const TileSegment& segment,
-                             const Panel* lines, Panel* panel) {
-    const std::int64_t position = work.position_stride;
-    constexpr int kLines = 2;  // at once, so that none waits for its own results
-    static_assert(kInput % kLines == 0);
+                             const Panel* lines, Panel* panels, std::int64_t row) {
+    const int width = work.line_width;
+    const Panel* line = lines + kFirst * width;
     const int room = work.panel_stride - segment.first;
-    for (int i = 0; i < kInput; i += kLines) {
-      const Panel* line = lines + i * work.line_width;
-      Panel* to = panel + i * kInput * position;
-      for (int tile = 0; tile < segment.count; tile += kLanes) {
-        Vector values[kLines][kInput];
-        Vector transformed[kLines][kInput];
-        unroll<kLines>([&](auto k) MPE_UNROLLED {
-          load_tiles(line + k.value * work.line_width + tile * kTile, values[k.value]);
-        });
-        unroll<kLines>([&](auto k) MPE_UNROLLED {
-          Tiles::transform_input(values[k.value], transformed[k.value]);
-        });
-        const auto store_all = [&](auto... count) MPE_UNROLLED {
-          unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
-            store(to + j.value * position + tile, transformed[j.value / kInput][j.value % kInput],
-                  count...);
-          });
-        };
-        if (tile + kLanes <= room) {
-          store_all();
-        } else {
-          store_all(room - tile);
-        }
-      }
-    }
+    Panel* to[kLines * kInput];
+    unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
+      to[j.value] = panels + panel_offset<kFirst + j.value / kInput, j.value % kInput>(work, row);
+    });
+    const auto transform_at = [&](int tile, auto... count) MPE_UNROLLED {
+      Vector values[kLines][kInput];
+      Vector transformed[kLines][kInput];
+      unroll<kLines>([&](auto k) MPE_UNROLLED {
+        load_tiles(line + k.value * width + tile * kStep, values[k.value]);
+      });
+      unroll<kLines>([&](auto k) MPE_UNROLLED {
+        Tiles::transform_input(values[k.value], transformed[k.value]);
+      });
+      unroll<kLines * kInput>([&](auto j) MPE_UNROLLED {
+        store(to[j.value] + tile, transformed[j.value / kInput][j.value % kInput], count...);
+      });
+    };
+    const int last = room - kLanes < segment.count - 1 ? room - kLanes : segment.count - 1;
+    int tile = 0;
+    for (; tile <= last; tile += kLanes) transform_at(tile);
+    if (tile < segment.count) transform_at(tile, room - tile);
   }
 
   static inline __attribute__((always_inline)) void load_tiles(const Panel* line,
                                                                Vector (&values)[kInput]) {
-    Vector columns[kTile];
-    Vector following[kTile];
+    Vector columns[kStep];
     deinterleave(line, columns);
-    deinterleave(line + kTile, following);
-    unroll<kTile>([&](auto i) MPE_UNROLLED { values[i.value] = columns[i.value]; });
-    values[kTile] = following[0];
-    values[kTile + 1] = following[1];
+    unroll<kStep>([&](auto i) MPE_UNROLLED { values[i.value] = columns[i.value]; });
+    // Each tile's last columns are the next tile's first ones.
+    unroll<kInput - kStep>([&](auto i) MPE_UNROLLED {
+      values[kStep + i.value] =
+          following(columns[i.value], Vector::load(line + kStep * kLanes + i.value));
+    });
   }
 };
 
-template <typename Vector, int kTile>
+template <typename Vector, typename Tiles>
 class WinogradOutput {
  public:
   using Sum = typename Vector::Value;
-  using Tiles = WinogradTiles<kTile>;
-  static constexpr int kInput = Tiles::kInput;
+  static constexpr int kTile = Tiles::kOutput;
+  static constexpr int kPositions = Tiles::kPositions;
   static constexpr int kLanes = Vector::kLanes;
   static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
 
@@ -226,43 +241,85 @@ class WinogradOutput {
  private:
   // A vector of tiles may go over the end of a row of tiles.
   struct Place {
-    int row;  // output channel
-    int y;    // row of tiles, and the first tile in it
+    int row;   // output channel
+    int tile;  // of the block
+    int y;     // row of tiles, and the first tile in it
     int x;
-    int count;  // of tiles that are wanted
   };
 
   template <Activation kActivation>
   static void run_with(const WinogradWork& work) {
+    if constexpr (kActivation == Activation::kLogistic) {
+      return run_costly(work);
+    }
+    for_places(work, [&](const Place& place) {
+      Vector pixels[kTile][kTile];
+      transform_back(work, place, pixels);
+      activate_tile<kActivation>(work.stage->activation, pixels);
+      write(work, place, pixels);
+    });
+  }
+
+  // The pixels of several vectors of tiles wait in memory, so that a call for their activation has
+  // enough to do.
+  static void run_costly(const WinogradWork& work) {
+    constexpr int kAtOnce = 32 / (kTile * kTile);
+    Vector pixels[kAtOnce][kTile][kTile];
+    Place places[kAtOnce];
+    int count = 0;
+    const auto finish = [&] {
+      activate_costly_values(work.stage->activation, &pixels[0][0][0], count * kTile * kTile);
+      for (int i = 0; i < count; ++i) write(work, places[i], pixels[i]);
+      count = 0;
+    };
+    for_places(work, [&](const Place& place) {
+      Vector tile[kTile][kTile];  // in registers
+      transform_back(work, place, tile);
+      unroll<kTile>([&](auto i) MPE_UNROLLED {
+        unroll<kTile>(
+            [&](auto j) MPE_UNROLLED { pixels[count][i.value][j.value] = tile[i.value][j.value]; });
+      });
+      places[count] = place;
+      if (++count == kAtOnce) finish();
+    });
+    if (count > 0) finish();
+  }
+
+  template <typename Body>
+  static inline __attribute__((always_inline)) void for_places(const WinogradWork& work,
+                                                               Body&& body) {
     for (int row = work.row_begin; row < work.row_end; ++row) {
-      const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
-                        static_cast<std::int64_t>(row - work.first_row) * work.sum_stride;
       int y = work.tile_begin / work.tiles_x;
       int x = work.tile_begin - y * work.tiles_x;
       for (int tile = 0; tile < work.tile_count; tile += kLanes) {
-        transform<kActivation>(work, sums + tile, {row, y, x, work.tile_count - tile});
+        body(Place{row, tile, y, x});
         for (x += kLanes; x >= work.tiles_x; x -= work.tiles_x) ++y;
       }
     }
   }
 
-  template <Activation kActivation>
-  static inline __attribute__((always_inline)) void transform(const WinogradWork& work,
-                                                              const Sum* sums, const Place& place) {
-    Vector pixels[kTile][kTile];
+  // Without the activation.
+  static inline __attribute__((always_inline)) void transform_back(const WinogradWork& work,
+                                                                   const Place& place,
+                                                                   Vector (&pixels)[kTile][kTile]) {
+    const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
+                      static_cast<std::int64_t>(place.row - work.first_row) * work.sum_stride +
+                      place.tile;
+    const std::int64_t position = work.sum_position;
+    const std::int64_t step = kPositions * position;
     Tiles::transform_output(
-        [&](auto column, Vector(&values)[kInput]) MPE_UNROLLED {
-          const Sum* from = sums + column.value * work.sum_position;
-          // One address a column: all of them, made ahead, would take the vectors' place in time
-          // and registers.
-          asm volatile("" : "+r"(from));
-          unroll<kInput>([&](auto i) MPE_UNROLLED {
-            values[i.value] = Vector::load(from + i.value * kInput * work.sum_position);
+        [&](auto column, Vector(&values)[kPositions]) MPE_UNROLLED {
+          const Sum* from = sums + column.value * position;
+          unroll<kPositions>([&](auto i) MPE_UNROLLED {
+            // From address to address: all of them, made ahead, would take the vectors' place in
+            // time and registers, and a product of 64 bits keeps an Arm core busy for three cycles.
+            asm volatile("" : "+r"(from));
+            values[i.value] = Vector::load(from);
+            from += step;
           });
         },
         pixels);
-    const OutputStage& stage = *work.stage;
-    const Vector bias(stage.bias[place.row]);
+    const Vector bias(work.stage->bias[place.row]);
     const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
@@ -270,7 +327,11 @@ class WinogradOutput {
         pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
       });
     });
-    activate_tile<kActivation>(stage.activation, pixels);
+  }
+
+  static inline __attribute__((always_inline)) void write(const WinogradWork& work,
+                                                          const Place& place,
+                                                          const Vector (&pixels)[kTile][kTile]) {
     if (!work.pool) return write_pixels(work, place, pixels);
     Vector pooled[kTile / 2][kTile / 2];
     unroll<kTile / 2>([&](auto i) MPE_UNROLLED {
@@ -289,16 +350,18 @@ class WinogradOutput {
 
   // Tiles of kSize pixels each way, of the output as it is written: pooled or not.
   template <int kSize>
-  static inline __attribute__((always_inline)) void write_pixels(
-      const WinogradWork& work, const Place& place, const Vector (&pixels)[kSize][kSize]) {
+  static inline __attribute__((always_inline)) void write_pixels(const WinogradWork& work,
+                                                                 const Place& place,
+                                                                 const Vector (*pixels)[kSize]) {
     constexpr int kPixels = kSize * kLanes;
+    const int left = work.tile_count - place.tile;
     const int width = work.geometry->out_width * kSize / kTile;
     const int height = work.geometry->out_height * kSize / kTile;
     const auto position = [&](int y, int x) {
       return (static_cast<std::int64_t>(place.row) * height + y) * width + x;
     };
     const bool same = (work.stage->kind == OutputKind::kHalf) == (sizeof(Sum) == 2);
-    if (same && place.count >= kLanes && place.x + kLanes <= work.tiles_x &&
+    if (same && left >= kLanes && place.x + kLanes <= work.tiles_x &&
         (place.x + kLanes) * kSize <= width && (place.y + 1) * kSize <= height) {
       Sum* to = static_cast<Sum*>(work.output) + position(place.y * kSize, place.x * kSize);
       unroll<kSize>([&](auto i) MPE_UNROLLED {
@@ -311,10 +374,10 @@ class WinogradOutput {
                       MPE_UNROLLED { interleave(values + i.value * kPixels, pixels[i.value]); });
     int y = place.y;
     int x = place.x;
-    const int tiles = place.count < kLanes ? place.count : kLanes;
+    const int tiles = left < kLanes ? left : kLanes;
     for (int first = 0; first < tiles; x = 0, ++y) {
-      const int left = work.tiles_x - x;
-      const int used = left < tiles - first ? left : tiles - first;
+      const int in_row = work.tiles_x - x;
+      const int used = in_row < tiles - first ? in_row : tiles - first;
       const int inside = width - x * kSize;
       const int columns = used * kSize < inside ? used * kSize : inside;
       const int rows = height - y * kSize < kSize ? height - y * kSize : kSize;
@@ -351,39 +414,55 @@ class WinogradProduct {
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
   static_assert(K::kUnit == 1);
 
-  // Units are row blocks of a chunk, all of one position after the other.
+  // Units are row blocks of a chunk, all of one position after the other. With more values a
+  // position's products take longer, so that it has more units: those of a block are the share's in
+  // which the first one is.
   static void run(const WinogradWork& work) {
+    const auto& first_values = work.form->first_values;
+    int position = 0;
     for (int unit = work.unit_begin; unit < work.unit_end;) {
-      const int position = unit / work.chunk_blocks;
-      const int first = unit - position * work.chunk_blocks;
-      const int left = work.unit_end - unit;
-      const int last = left < work.chunk_blocks - first ? first + left : work.chunk_blocks;
-      for (int depth = 0; depth < work.depth; depth += work.depth_step) {
-        multiply(work, position, first, last, depth);
+      while (first_values[position + 1] * work.chunk_blocks <= unit) ++position;
+      const int values = first_values[position + 1] - first_values[position];
+      const int start = first_values[position] * work.chunk_blocks;
+      const int end = start + values * work.chunk_blocks;
+      const int last = end < work.unit_end ? end : work.unit_end;
+      const Blocks blocks = {position, values, (unit - start + values - 1) / values,
+                             (last - start + values - 1) / values};
+      for (int depth = 0; depth < values * work.depth; depth += work.depth_step) {
+        multiply(work, blocks, depth);
       }
-      unit += last - first;
+      unit = last;
     }
   }
 
  private:
-  // Blocks [first, last) of the chunk.
-  static void multiply(const WinogradWork& work, int position, int first, int last, int depth) {
-    const int left = work.depth - depth;
+  // Blocks [first, last) of the chunk, at a position with so many values.
+  struct Blocks {
+    int position;
+    int values;
+    int first;
+    int last;
+  };
+
+  static void multiply(const WinogradWork& work, const Blocks& blocks, int depth) {
+    const int position = blocks.position;
+    const int left = blocks.values * work.depth - depth;
     const int terms = left < work.depth_step ? left : work.depth_step;
     const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
-                          position * work.position_stride +
+                          work.form->first_values[position] * work.value_stride +
                           static_cast<std::int64_t>(depth) * work.panel_stride;
     const int vectors = (work.tile_count + K::kLanes - 1) / K::kLanes;
+    // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
-    for (int block = first; block < last; ++block) {
-      const Multiplier* weights =
-          weights_of(work, position, work.first_row / K::kRows + block, depth, terms);
+    const int fewest = vectors / count;
+    const int wider = vectors - fewest * count;  // panels with one vector more
+    for (int block = blocks.first; block < blocks.last; ++block) {
+      const Multiplier* weights = weights_of(work, blocks, block, depth, terms);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
-      // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
+      int begin = 0;
       for (int i = 0; i < count; ++i) {
-        const int begin = i * vectors / count;
-        const int used = (i + 1) * vectors / count - begin;
+        const int used = fewest + (i < wider ? 1 : 0);
         unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
           if (used == v.value + 1) {
             K::template accumulate<v.value + 1>(panels + begin * K::kLanes, weights, terms,
@@ -391,16 +470,18 @@ class WinogradProduct {
                                                 work.panel_stride, work.sum_stride);
           }
         });
+        begin += used;
       }
     }
   }
 
-  static const Multiplier* weights_of(const WinogradWork& work, int position, int block, int depth,
-                                      int terms) {
+  static const Multiplier* weights_of(const WinogradWork& work, const Blocks& blocks, int block,
+                                      int depth, int terms) {
+    const std::int64_t value = work.form->first_values[blocks.position];
+    const std::int64_t row =
+        value * work.blocks + std::int64_t{work.first_row / K::kRows + block} * blocks.values;
     const auto* stored =
-        static_cast<const Weight*>(work.weights) +
-        ((static_cast<std::int64_t>(position) * work.blocks + block) * work.depth + depth) *
-            K::kRows;
+        static_cast<const Weight*>(work.weights) + (row * work.depth + depth) * K::kRows;
     if constexpr (kWidens) {
       auto* widened = reinterpret_cast<Multiplier*>(work.multipliers);
       K::widen(stored, widened, terms * K::kRows);
@@ -410,6 +491,15 @@ class WinogradProduct {
     }
   }
 };
+
+template <typename K, typename Tiles>
+constexpr void set_form(WinogradKernel& kernel, int form) {
+  kernel.transform_input[form] = WinogradInput<K, Tiles>::run;
+  if constexpr (sizeof(typename K::Sums::Value) == 2) {
+    kernel.transform_smaller_input[form] = WinogradInput<K, Tiles, true>::run;
+  }
+  kernel.transform_output[form] = WinogradOutput<typename K::Sums, Tiles>::run;
+}
 
 template <typename K>
 constexpr WinogradKernel winograd_kernel() {
@@ -422,15 +512,10 @@ constexpr WinogradKernel winograd_kernel() {
   kernel.panel_bytes = sizeof(typename K::Panel);
   kernel.multiplier_bytes = WinogradProduct<K>::kWidens ? sizeof(typename K::Multiplier) : 0;
   kernel.weights = K::kWeights;
-  kernel.transform_input[0] = WinogradInput<K, 2>::run;
-  kernel.transform_input[1] = WinogradInput<K, 4>::run;
-  if constexpr (sizeof(typename K::Sums::Value) == 2) {
-    kernel.transform_smaller_input[0] = WinogradInput<K, 2, true>::run;
-    kernel.transform_smaller_input[1] = WinogradInput<K, 4, true>::run;
-  }
+  set_form<K, WinogradTiles<2, 1>>(kernel, 0);
+  set_form<K, WinogradTiles<4, 1>>(kernel, 1);
+  set_form<K, WinogradTiles<2, 2>>(kernel, 2);
   kernel.multiply = WinogradProduct<K>::run;
-  kernel.transform_output[0] = WinogradOutput<typename K::Sums, 2>::run;
-  kernel.transform_output[1] = WinogradOutput<typename K::Sums, 4>::run;
   return kernel;
 }
 

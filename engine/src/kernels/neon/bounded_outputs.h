@@ -66,6 +66,42 @@ struct BoundedOutputs {
     store_rows(values, zeros, output, row_step);
   }
 
+  // Whole rows of outputs whose activation is looked up: of successive channels (kChannelStep 1),
+  // or all of one (0). All values leave the registers first: the look-up needs them.
+  template <int kChannelStep, int kRows, int kVectors>
+  static inline __attribute__((always_inline)) void write_by_lines(
+      const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
+      std::int8_t* output, std::int64_t row_step) {
+    F32 values[kRows * kVectors];
+    // A register of its own: two vectors are stored at once only near an address in a register, and
+    // the stack's is far.
+    F32* near = values;
+    asm("" : "+r"(near));
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const F32 multiplier(stage.multiplier[channel + r.value * kChannelStep]);
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        near[r.value * kVectors + v.value] = value_of(sums[r.value][v.value]) * multiplier;
+      });
+    });
+    activate_by_lines(stage.lines, near, Index<kRows * kVectors>{});
+    unroll<kRows / 2>([&](auto pair) MPE_UNROLLED {
+      constexpr int kRow = 2 * pair.value;
+      constexpr int kNext = kRow + 1;
+      F32 steps[2][kVectors];
+      unroll<2>([&](auto r) MPE_UNROLLED {
+        const int at = channel + (kRow + r.value) * kChannelStep;
+        const F32 inverse(stage.inverse_scale[at]);
+        unroll<kVectors>([&](auto v) MPE_UNROLLED {
+          steps[r.value][v.value] = near[(kRow + r.value) * kVectors + v.value] * inverse;
+        });
+      });
+      store_steps(steps,
+                  {stage.zero_point[channel + kRow * kChannelStep],
+                   stage.zero_point[channel + kNext * kChannelStep]},
+                  output + kRow * row_step, row_step);
+    });
+  }
+
   // Rounds two rows of outputs in steps and adds each row's zero point.
   template <int kVectors>
   static inline __attribute__((always_inline)) void store_steps(

@@ -40,6 +40,12 @@ inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x
 }
 
 template <int kLane>
+inline void multiply_in_order(float32x4_t& product, float32x4_t values, float32x2_t weights) {
+  asm volatile("fmul %0.4s, %1.4s, %2.s[%3]"
+               : "=w"(product)
+               : "w"(values), "w"(weights), "i"(kLane));
+}
+template <int kLane>
 inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x4_t weights) {
   asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
 }
@@ -87,13 +93,16 @@ struct Fp32Product {
                          bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
     F32 sums[kRows][kUsed];
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        const float* sum = tile + r.value * tile_stride + v.value * kLanes;
-        sums[r.value][v.value] = fresh ? F32(0.0F) : F32::load(sum);
+    if (fresh) {
+      add_terms<kUsed, true>(sums, panel, weights, units, panel_stride);
+    } else {
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
+        });
       });
-    });
-    add_terms<kUsed>(sums, panel, weights, units, panel_stride);
+      add_terms<kUsed>(sums, panel, weights, units, panel_stride);
+    }
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
@@ -109,7 +118,8 @@ struct Fp32Product {
                                             rows, output, pixels);
   }
 
-  template <int kUsed>
+  // kStarts: the sums begin with the first products.
+  template <int kUsed, bool kStarts = false>
   static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
                                                               const float* panel,
                                                               const float* weights, int units,
@@ -123,19 +133,28 @@ struct Fp32Product {
       load_in_order<2 * i.value>(operands.weights[i.value], weights);
     });
     Next next = {panel + panel_stride, weights + kRows, panel_stride};
+    if constexpr (kStarts) {
+      if (units == 1) {
+        add_term<kUsed, 0, false, true>(sums, operands, next);
+        return barrier();
+      }
+      add_term<kUsed, 0, true, true>(sums, operands, next);
+      --units;
+    }
+    constexpr int kFirst = kStarts ? 1 : 0;
     // Counted down to zero, which costs no comparison.
     int left = (units - 1) / 2;
     if (left > 0) {
       do {
-        add_term<kUsed, 0>(sums, operands, next);
-        add_term<kUsed, 1>(sums, operands, next);
+        add_term<kUsed, kFirst>(sums, operands, next);
+        add_term<kUsed, 1 - kFirst>(sums, operands, next);
       } while (--left > 0);
     }
     if (units % 2 == 0) {
-      add_term<kUsed, 0>(sums, operands, next);
-      add_term<kUsed, 1, false>(sums, operands, next);
+      add_term<kUsed, kFirst>(sums, operands, next);
+      add_term<kUsed, 1 - kFirst, false>(sums, operands, next);
     } else {
-      add_term<kUsed, 0, false>(sums, operands, next);
+      add_term<kUsed, kFirst, false>(sums, operands, next);
     }
     barrier();
   }
@@ -158,7 +177,17 @@ struct Fp32Product {
     std::int64_t panel_stride;
   };
 
-  template <int kUsed, int kCurrent, bool kLoadsNext = true>
+  template <int kLane, bool kStarts>
+  static inline __attribute__((always_inline)) void add_product(float32x4_t& sum, float32x4_t value,
+                                                                float32x2_t weight) {
+    if constexpr (kStarts) {
+      multiply_in_order<kLane>(sum, value, weight);
+    } else {
+      multiply_add_in_order<kLane>(sum, value, weight);
+    }
+  }
+
+  template <int kUsed, int kCurrent, bool kLoadsNext = true, bool kStarts = false>
   static inline __attribute__((always_inline)) void add_term(F32 (&sums)[kRows][kUsed],
                                                              Operands<kUsed>& operands,
                                                              Next& next) {
@@ -169,7 +198,7 @@ struct Fp32Product {
       const float32x2_t weight = operands.weights[kPair % kSlots];
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         const float32x4_t value = operands.values[kCurrent][v.value];
-        multiply_add_in_order<0>(sums[2 * kPair][v.value].value, value, weight);
+        add_product<0, kStarts>(sums[2 * kPair][v.value].value, value, weight);
         if constexpr (v.value == 0 && (kLoadsNext || kLoaded < kPairs)) {
           load_in_order<2 * kLoaded - kRows>(operands.weights[kLoaded % kSlots], next.weights);
         }
@@ -177,7 +206,7 @@ struct Fp32Product {
         if constexpr (kAdvances && v.value == kUsed - 1) {
           advance_in_order(next.weights, kRows);
         }
-        multiply_add_in_order<1>(sums[2 * kPair + 1][v.value].value, value, weight);
+        add_product<1, kStarts>(sums[2 * kPair + 1][v.value].value, value, weight);
         if constexpr (v.value == (kUsed - 1) / 2 && kLoadsNext && kPair < kUsed) {
           load_in_order<kPair * kLanes>(operands.values[1 - kCurrent][kPair], next.panel);
         }

@@ -9,16 +9,27 @@ namespace mpe {
 namespace {
 
 // clang-format off
-#define MPE_INT16_ROWS(low, high, weights, a0, a1, b0, b1, c0, c1, d0, d1, load0, load1)     \
-  "smlal v" #a0 ".4s, v" #low ".4h, v" #weights ".h[0]\n" load0                              \
-  "smlal v" #a1 ".4s, v" #high ".4h, v" #weights ".h[0]\n"                                   \
-  "smlal v" #b0 ".4s, v" #low ".4h, v" #weights ".h[1]\n" load1                              \
-  "smlal v" #b1 ".4s, v" #high ".4h, v" #weights ".h[1]\n"                                   \
-  "smlal v" #c0 ".4s, v" #low ".4h, v" #weights ".h[2]\n"                                    \
-  "smlal v" #c1 ".4s, v" #high ".4h, v" #weights ".h[2]\n"                                   \
-  "smlal v" #d0 ".4s, v" #low ".4h, v" #weights ".h[3]\n"                                    \
-  "smlal v" #d1 ".4s, v" #high ".4h, v" #weights ".h[3]\n"
+#define MPE_INT16_ROWS(multiply, low, high, weights, a0, a1, b0, b1, c0, c1, d0, d1, load0, load1) \
+  multiply " v" #a0 ".4s, v" #low ".4h, v" #weights ".h[0]\n" load0                                  \
+  multiply " v" #a1 ".4s, v" #high ".4h, v" #weights ".h[0]\n"                                       \
+  multiply " v" #b0 ".4s, v" #low ".4h, v" #weights ".h[1]\n" load1                                  \
+  multiply " v" #b1 ".4s, v" #high ".4h, v" #weights ".h[1]\n"                                       \
+  multiply " v" #c0 ".4s, v" #low ".4h, v" #weights ".h[2]\n"                                        \
+  multiply " v" #c1 ".4s, v" #high ".4h, v" #weights ".h[2]\n"                                       \
+  multiply " v" #d0 ".4s, v" #low ".4h, v" #weights ".h[3]\n"                                        \
+  multiply " v" #d1 ".4s, v" #high ".4h, v" #weights ".h[3]\n"
 #define MPE_LOAD(register, pointer, offset) "ldr d" #register ", [%[" #pointer "], #" #offset "]\n"
+
+// Two steps of depth, of which the first starts the sums or adds to them.
+#define MPE_INT16_STEPS(first)                                                                       \
+  MPE_INT16_ROWS(first, 0, 1, 2, 16, 17, 18, 19, 20, 21, 22, 23,                                     \
+                 MPE_LOAD(4, panel, 16), MPE_LOAD(5, panel, 24))                                     \
+  MPE_INT16_ROWS(first, 0, 1, 3, 24, 25, 26, 27, 28, 29, 30, 31,                                     \
+                 MPE_LOAD(6, weights, 16), MPE_LOAD(7, weights, 24) "subs %[left], %[left], #2\n")   \
+  MPE_INT16_ROWS("smlal", 4, 5, 6, 16, 17, 18, 19, 20, 21, 22, 23,                                   \
+                 MPE_LOAD(0, panel, 32), MPE_LOAD(1, panel, 40) "add %[panel], %[panel], #32\n")     \
+  MPE_INT16_ROWS("smlal", 4, 5, 7, 24, 25, 26, 27, 28, 29, 30, 31, MPE_LOAD(2, weights, 32),         \
+                 MPE_LOAD(3, weights, 40) "add %[weights], %[weights], #32\n")
 
 // tile[8][8] = sum over k of weights[k][8] x panel[k][8]; `depth` is even and not zero. Reads one
 // step beyond either array.
@@ -26,21 +37,13 @@ inline void multiply_int16_tile(const std::int16_t* panel, const std::int16_t* w
                                 std::int32_t* tile) {
   std::int64_t left = depth;
   asm volatile(
-      "movi v16.4s, #0\n movi v17.4s, #0\n movi v18.4s, #0\n movi v19.4s, #0\n"
-      "movi v20.4s, #0\n movi v21.4s, #0\n movi v22.4s, #0\n movi v23.4s, #0\n"
-      "movi v24.4s, #0\n movi v25.4s, #0\n movi v26.4s, #0\n movi v27.4s, #0\n"
-      "movi v28.4s, #0\n movi v29.4s, #0\n movi v30.4s, #0\n movi v31.4s, #0\n"
       MPE_LOAD(0, panel, 0) MPE_LOAD(1, panel, 8) MPE_LOAD(2, weights, 0) MPE_LOAD(3, weights, 8)
+      MPE_INT16_STEPS("smull")
+      "b.eq 2f\n"
       "1:\n"
-      MPE_INT16_ROWS(0, 1, 2, 16, 17, 18, 19, 20, 21, 22, 23,
-                     MPE_LOAD(4, panel, 16), MPE_LOAD(5, panel, 24))
-      MPE_INT16_ROWS(0, 1, 3, 24, 25, 26, 27, 28, 29, 30, 31,
-                     MPE_LOAD(6, weights, 16), MPE_LOAD(7, weights, 24) "subs %[left], %[left], #2\n")
-      MPE_INT16_ROWS(4, 5, 6, 16, 17, 18, 19, 20, 21, 22, 23,
-                     MPE_LOAD(0, panel, 32), MPE_LOAD(1, panel, 40) "add %[panel], %[panel], #32\n")
-      MPE_INT16_ROWS(4, 5, 7, 24, 25, 26, 27, 28, 29, 30, 31, MPE_LOAD(2, weights, 32),
-                     MPE_LOAD(3, weights, 40) "add %[weights], %[weights], #32\n")
+      MPE_INT16_STEPS("smlal")
       "b.ne 1b\n"
+      "2:\n"
       "stp q16, q17, [%[tile]]\n stp q18, q19, [%[tile], #32]\n"
       "stp q20, q21, [%[tile], #64]\n stp q22, q23, [%[tile], #96]\n"
       "stp q24, q25, [%[tile], #128]\n stp q26, q27, [%[tile], #160]\n"
@@ -50,6 +53,7 @@ inline void multiply_int16_tile(const std::int16_t* panel, const std::int16_t* w
       : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19",
         "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
+#undef MPE_INT16_STEPS
 #undef MPE_LOAD
 #undef MPE_INT16_ROWS
 // clang-format on

@@ -3,6 +3,7 @@
 
 #include <arm_neon.h>
 
+#include "kernels/neon/bounded_outputs.h"
 #include "kernels/neon/int16_tile.h"
 #include "kernels/neon/vectors.h"
 
@@ -15,15 +16,13 @@ struct I16 {
 
 inline I16 operator+(I16 a, I16 b) { return {vaddq_s16(a.value, b.value)}; }
 inline I16 operator-(I16 a, I16 b) { return {vsubq_s16(a.value, b.value)}; }
-inline I16 multiply_add(I16 sum, I16 a, std::int16_t constant) {
-  return {vmlaq_n_s16(sum.value, a.value, constant)};
+template <int kBits>
+inline I16 shift_left(I16 a) {
+  return {vshlq_n_s16(a.value, kBits)};
 }
 inline void store(std::int16_t* to, I16 x) { vst1q_s16(to, x.value); }
 
 inline I32 operator-(I32 a, I32 b) { return I32(vsubq_s32(a.value, b.value)); }
-inline I32 multiply_add(I32 sum, I32 a, std::int32_t constant) {
-  return I32(vmlaq_n_s32(sum.value, a.value, constant));
-}
 template <int kBits>
 inline I32 shift_left(I32 a) {
   return I32(vshlq_n_s32(a.value, kBits));
@@ -41,6 +40,7 @@ inline void store_four_apart(std::int32_t* to, I32 a, I32 b, I32 c, I32 d) {
 
 struct NeonWinograd {
   using I16 = mpe::I16;
+  using Bounded = BoundedOutputs;
 
   static void load_four_apart(const std::int8_t* from, I16 (&to)[4]) {
     const int8x8x4_t bytes = vld4_s8(from);

@@ -83,10 +83,11 @@ inline __attribute__((always_inline)) void load_lines(const ActivationLine* line
     const std::int64_t index = (four << (48 - 16 * lane)) >> (48 + kPlaceShift);
     return vld1_f32(&lines[index].intercept);
   };
-  const float32x4_t low = vcombine_f32(line(0), line(1));
-  const float32x4_t high = vcombine_f32(line(2), line(3));
-  intercepts = F32(vuzp1q_f32(low, high));
-  slopes = F32(vuzp2q_f32(low, high));
+  // A Cortex-A72 transposes three times as fast as it separates even lanes from odd ones.
+  const float32x4_t even = vcombine_f32(line(0), line(2));
+  const float32x4_t odd = vcombine_f32(line(1), line(3));
+  intercepts = F32(vtrn1q_f32(even, odd));
+  slopes = F32(vtrn2q_f32(even, odd));
 }
 
 struct I32 {
@@ -179,6 +180,8 @@ inline void deinterleave(const float* from, F32 (&columns)[2]) {
   const float32x4x2_t loaded = vld2q_f32(from);
   for (int i = 0; i < 2; ++i) columns[i].value = loaded.val[i];
 }
+
+inline F32 following(F32 x, F32 next) { return F32(vextq_f32(x.value, next.value, 1)); }
 
 inline void interleave(float* to, const F32 (&columns)[4]) {
   float32x4x4_t stored;

@@ -71,22 +71,24 @@ inline void take_from(const ActivationGroup<kForHalf>& group, I i, F16& x) {
   x = F16(vcvt_high_f16_f32(low, group.vectors[2 * i.value + 1].value));
 }
 
+template <int kCount>
+inline __attribute__((always_inline)) void swish_values(const SwishConstants& constants,
+                                                        F16* values) {
+  float16x8_t few[kCount];
+  unroll<kCount>([&](auto i) MPE_UNROLLED { few[i.value] = values[i.value].value; });
+  swish_halves(constants, few);
+  unroll<kCount>([&](auto i) MPE_UNROLLED { values[i.value].value = few[i.value]; });
+}
+
 // Sums in half have no digits that SiLU in half would lose. It is the commonest costly activation
 // and short, so not out of line.
-template <int kRows, int kVectors>
-inline __attribute__((always_inline)) void activate_costly_tile(Activation activation,
-                                                                F16 (&tile)[kRows][kVectors]) {
-  activate_copy(tile, [activation](F16* values, int count) MPE_UNROLLED {
-    if (activation != Activation::kSwish) return activate_vectors(activation, values, count);
-    constexpr int kCount = kRows * kVectors;
-    constexpr int kFew = kCount % 4 == 0 ? 4 : kCount % 2 == 0 ? 2 : 1;
-    for (int i = 0; i < kCount; i += kFew) {
-      float16x8_t few[kFew];
-      unroll<kFew>([&](auto v) MPE_UNROLLED { few[v.value] = values[i + v.value].value; });
-      swish_halves(few);
-      unroll<kFew>([&](auto v) MPE_UNROLLED { values[i + v.value].value = few[v.value]; });
-    }
-  });
+inline __attribute__((always_inline)) void activate_costly_values(Activation activation,
+                                                                  F16* values, int count) {
+  if (activation != Activation::kSwish) return activate_vectors(activation, values, count);
+  constexpr int kFew = 4;
+  const SwishConstants constants;
+  for (; count >= kFew; count -= kFew, values += kFew) swish_values<kFew>(constants, values);
+  for (; count > 0; --count, ++values) swish_values<1>(constants, values);
 }
 
 inline void deinterleave(const std::uint16_t* from, F16 (&columns)[4]) {
@@ -98,6 +100,8 @@ inline void deinterleave(const std::uint16_t* from, F16 (&columns)[2]) {
   const uint16x8x2_t loaded = vld2q_u16(from);
   for (int i = 0; i < 2; ++i) columns[i].value = vreinterpretq_f16_u16(loaded.val[i]);
 }
+
+inline F16 following(F16 x, F16 next) { return F16(vextq_f16(x.value, next.value, 1)); }
 
 inline void interleave(std::uint16_t* to, const F16 (&columns)[4]) {
   uint16x8x4_t stored;
@@ -145,10 +149,7 @@ struct Fp16Product {
                          Tile* tile, bool fresh, int panel_stride = kVectors * kLanes,
                          int tile_stride = kVectors * kLanes) {
     F16 sums[kRows][kUsed];
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      unroll<kUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = F16(0.0F); });
-    });
-    add_runs<kUsed>(sums, panel, weights, units, panel_stride);
+    add_runs<kUsed, true>(sums, panel, weights, units, panel_stride);
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
@@ -174,25 +175,24 @@ struct Fp16Product {
 
  private:
   // Runs of kHalfTerms. The registers hold one run's sums, the earlier ones wait in memory.
-  template <int kUsed>
+  // kStarts: the sums begin with the first products.
+  template <int kUsed, bool kStarts = false>
   static inline __attribute__((always_inline)) void add_runs(F16 (&sums)[kRows][kUsed],
                                                              const std::uint16_t* panel,
                                                              const std::uint16_t* weights,
                                                              int units, std::int64_t panel_stride) {
     int terms = units < kHalfTerms ? units : kHalfTerms;
-    add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
+    add_terms<kUsed, kStarts>(sums, panel, weights, terms, panel_stride);
     for (int left = units - terms; left > 0; left -= terms) {
       panel += terms * panel_stride;
       weights += terms * kRows;
       terms = left < kHalfTerms ? left : kHalfTerms;
       F16 earlier[kRows][kUsed];
       unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          earlier[r.value][v.value] = sums[r.value][v.value];
-          sums[r.value][v.value] = F16(0.0F);
-        });
+        unroll<kUsed>([&](auto v)
+                          MPE_UNROLLED { earlier[r.value][v.value] = sums[r.value][v.value]; });
       });
-      add_terms<kUsed>(sums, panel, weights, terms, panel_stride);
+      add_terms<kUsed, true>(sums, panel, weights, terms, panel_stride);
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
           sums[r.value][v.value] = earlier[r.value][v.value] + sums[r.value][v.value];
@@ -201,24 +201,38 @@ struct Fp16Product {
     }
   }
 
-  template <int kUsed>
+  template <int kUsed, bool kStarts>
   static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kRows][kUsed],
                                                               const std::uint16_t* panel,
                                                               const std::uint16_t* weights,
                                                               int units,
                                                               std::int64_t panel_stride) {
-    for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
-      const float16x8_t rows = load_halves(weights);
-      float16x8_t values[kUsed];
-      unroll<kUsed>([&](auto v)
-                        MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        unroll<kUsed>([&](auto v) MPE_UNROLLED {
-          float16x8_t& sum = sums[r.value][v.value].value;
-          sum = vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
-        });
-      });
+    if constexpr (kStarts) {
+      add_term<kUsed, true>(sums, panel, weights);
+      panel += panel_stride;
+      weights += kRows;
+      --units;
     }
+    for (; units > 0; --units, panel += panel_stride, weights += kRows) {
+      add_term<kUsed, false>(sums, panel, weights);
+    }
+  }
+
+  template <int kUsed, bool kStarts>
+  static inline __attribute__((always_inline)) void add_term(F16 (&sums)[kRows][kUsed],
+                                                             const std::uint16_t* panel,
+                                                             const std::uint16_t* weights) {
+    const float16x8_t rows = load_halves(weights);
+    float16x8_t values[kUsed];
+    unroll<kUsed>([&](auto v)
+                      MPE_UNROLLED { values[v.value] = load_halves(panel + v.value * kLanes); });
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        float16x8_t& sum = sums[r.value][v.value].value;
+        sum = kStarts ? vmulq_laneq_f16(values[v.value], rows, r.value)
+                      : vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
+      });
+    });
   }
 };
 
