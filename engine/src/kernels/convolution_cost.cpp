@@ -85,7 +85,7 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
   const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
   const int group_rows = shape.out.channels / shape.groups;
   const double blocks = divide_up(group_rows, kernel.rows) * static_cast<double>(shape.groups);
-  const int lanes = 16 / kernel.panel_bytes;
+  const int lanes = kernel.lanes;
   const int vectors = std::max(1, kernel.columns / lanes);
   const double panels = pixels / kernel.columns;
   const double products =
@@ -94,6 +94,12 @@ double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
   const double weights = static_cast<double>(shape.out.channels) * shape.depth() *
                          static_cast<double>(weight_size(kernel.weights));
   return products + copies + weights * kOperationsPerByte;
+}
+
+double pooling_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
+  const auto outputs = static_cast<double>(shape.out.elements());
+  const double bytes = outputs * static_cast<double>(weight_size(kernel.weights));
+  return 2.0 * outputs / kernel.lanes + bytes * kOperationsPerByte;
 }
 
 const WinogradForm* winograd_form(const ConvolutionShape& shape, int tile) {

@@ -12,6 +12,8 @@
 namespace mpe {
 
 double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
+// That of a layer of its own that pools the outputs, which Winograd's algorithm does by the way.
+double pooling_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
 
 // The form of Winograd's algorithm with tiles of m x m outputs that can compute this shape; null:
 // there is none.

@@ -105,6 +105,7 @@ struct GemmWork {
 
 struct GemmKernel {
   int rows = 0;              // output channels of a tile
+  int lanes = 0;             // output pixels of a vector
   int columns = 0;           // output pixels of a tile
   int depth_unit = 0;        // terms of a sum that lie together
   int panel_bytes = 0;       // size of one packed input value

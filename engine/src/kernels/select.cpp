@@ -203,6 +203,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
   const KernelSet* gemm = find_set(sets, kGemm, request.precision);
   if (gemm == nullptr) return kGemm;
   double least = gemm_cost(request.shape, *gemm->gemm[index]);
+  if (request.may_pool) least += pooling_cost(request.shape, *gemm->gemm[index]);
   std::string_view best = kGemm;
   for (const std::string_view algorithm : {kWinograd2, kWinograd4}) {
     const KernelSet* set = find_set(sets, algorithm, request.precision);

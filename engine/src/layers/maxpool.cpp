@@ -22,6 +22,7 @@ using Limits = NetworkLimits;
 // needs no conversion. NaN never wins against a number in float, as in Darknet.
 float key_of(float value) { return value; }
 std::int8_t key_of(std::int8_t value) { return value; }
+std::int16_t key_of(std::int16_t key) { return key; }
 std::int16_t key_of(Half value) {
   const auto bits = static_cast<std::int16_t>(value.bits);
   return static_cast<std::int16_t>(bits ^ ((bits >> 15) & 0x7FFF));
@@ -37,6 +38,7 @@ void set_from_key(std::int16_t key, Half& value) {
 float lowest(float) { return -std::numeric_limits<float>::max(); }
 std::int8_t lowest(std::int8_t) { return -128; }
 Half lowest(Half) { return Half{0xFBFF}; }
+std::int16_t lowest(std::int16_t) { return key_of(lowest(Half{})); }
 
 // The vector code for windows of 2x2 that do not overlap.
 void pool_row(const ElementwiseKernels& kernels, const float* upper, const float* lower, float* to,
@@ -160,23 +162,52 @@ bool widen_by_phases(const WindowAxis& axis, const T* line, int width, PlaceSpan
   return true;
 }
 
-// Part of a row of the output, at most kColumns long.
+// Widens the maxima of part of the output's row by a row of the map.
+template <typename T, typename Key>
+void widen(const WindowAxis& axis, const T* line, int width, PlaceSpan columns, Key* largest) {
+  if (widen_by_phases<1>(axis, line, width, columns, largest) ||
+      widen_by_phases<2>(axis, line, width, columns, largest)) {
+    return;
+  }
+  widen_by_taps(axis, line, width, columns, largest);
+}
+
+// Part of a row of the output, at most kColumns long. The rows of the map that its windows read
+// become one of their largest values first, unless too many columns are read.
 template <typename T>
 void maxpool_columns(const Window& window, const Layer& layer, const T* in, int row,
                      PlaceSpan columns, T* out) {
   using Key = decltype(key_of(T{}));
+  constexpr int kMost = 2 * kColumns + 64;
+  const auto& [vertical, horizontal] = window;
   Key largest[kColumns];
   std::fill_n(largest, columns.end - columns.begin, key_of(lowest(T{})));
   const int width = layer.in.width;
-  for (int ky = 0; ky < window.y.size; ++ky) {
-    const int y = row * window.y.stride + ky * window.y.dilation - window.y.before;
+  const std::int64_t first = std::int64_t{columns.begin} * horizontal.stride - horizontal.before;
+  const std::int64_t last = std::int64_t{columns.end - 1} * horizontal.stride - horizontal.before +
+                            horizontal.extent() - 1;
+  const auto begin = static_cast<int>(std::clamp<std::int64_t>(first, 0, width));
+  const auto count = static_cast<int>(std::clamp<std::int64_t>(last + 1, begin, width)) - begin;
+  const bool joins = vertical.size > 1 && count <= kMost;
+  Key joined[kMost];
+  if (joins) std::fill_n(joined, count, key_of(lowest(T{})));
+  for (int ky = 0; ky < vertical.size; ++ky) {
+    const int y = row * vertical.stride + ky * vertical.dilation - vertical.before;
     if (y < 0 || y >= layer.in.height) continue;
     const T* line = in + static_cast<std::int64_t>(y) * width;
-    if (widen_by_phases<1>(window.x, line, width, columns, largest) ||
-        widen_by_phases<2>(window.x, line, width, columns, largest)) {
+    if (!joins) {
+      widen(horizontal, line, width, columns, largest);
       continue;
     }
-    widen_by_taps(window.x, line, width, columns, largest);
+    for (int i = 0; i < count; ++i) {
+      const Key key = key_of(line[begin + i]);
+      joined[i] = key > joined[i] ? key : joined[i];
+    }
+  }
+  if (joins) {
+    WindowAxis axis = horizontal;
+    axis.before = static_cast<int>(begin - first);
+    widen(axis, joined, count, {0, columns.end - columns.begin}, largest);
   }
   T* to = out + static_cast<std::int64_t>(row) * layer.out.width;
   for (int x = columns.begin; x < columns.end; ++x) {

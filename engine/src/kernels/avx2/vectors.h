@@ -55,6 +55,7 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
   return F32(_mm256_castsi256_ps(_mm256_sub_epi32(all, _mm256_castps_si256(x.value))));
 }
 inline constexpr int kActivatedAtOnce = 4;
+inline constexpr bool kStoresAsActivated = false;  // see generic/gemm.h
 
 // As activate_by_lines() of quant/activation_lines.h.
 inline void store_places(std::int16_t* to, F32 x) {

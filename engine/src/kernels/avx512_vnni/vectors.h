@@ -51,6 +51,7 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
   return F32(_mm512_castsi512_ps(_mm512_sub_epi32(all, _mm512_castps_si512(x.value))));
 }
 inline constexpr int kActivatedAtOnce = 8;
+inline constexpr bool kStoresAsActivated = false;  // see generic/gemm.h
 
 // As activate_by_lines() of quant/activation_lines.h.
 inline void store_places(std::int16_t* to, F32 x) {

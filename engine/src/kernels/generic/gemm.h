@@ -103,7 +103,9 @@ inline void convolve_float_tile(const float* panel, std::int64_t panel_stride, c
     unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = bias; });
   });
   K::template add_terms<kVectorsUsed>(sums, panel, weights, units, panel_stride);
-  if constexpr (K::kRows == kActivatedAtOnce) {
+  // Outputs are stored while the next ones are activated. Vectors of half a cache line and more,
+  // most of them over the end of one, are stored faster without anything between.
+  if constexpr (K::kRows == kActivatedAtOnce && kStoresAsActivated) {
     if (rows >= K::kRows && !is_simple(stage.activation)) {
       F32 columns[kVectorsUsed][K::kRows];
       unroll<kVectorsUsed>([&](auto v) MPE_UNROLLED {
@@ -433,6 +435,7 @@ constexpr GemmKernel gemm_kernel(int depth_step, int input_offset = 0) {
   using Multiply = Gemm<K>;
   GemmKernel kernel;
   kernel.rows = K::kRows;
+  kernel.lanes = K::kLanes;
   kernel.columns = Multiply::kColumns;
   kernel.depth_unit = K::kUnit;
   kernel.panel_bytes = sizeof(typename K::Panel);

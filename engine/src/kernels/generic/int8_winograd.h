@@ -85,6 +85,8 @@ class Int8Winograd {
 
  private:
   using I16 = typename K::I16;
+  // Rows of a panel's tiles, and what a vector more reads.
+  using Pixels = std::int32_t[4][4 * kTiles + 16];
 
   static std::int32_t* tile_of(std::int32_t* sums, int index) {
     return sums + static_cast<std::int64_t>(index) * kWinogradPositions * kTileValues;
@@ -206,10 +208,9 @@ class Int8Winograd {
     const int count = work.tile_count - begin < kTiles ? work.tile_count - begin : kTiles;
     const int bytes = output_bytes(work.stage->kind);
     auto* output = static_cast<std::byte*>(work.output);
-    alignas(64) std::int32_t pixels[4][4 * kTiles + 16];
-    if (rows == kRows && suits_bounded(work, first, begin)) {
-      return write_bounded_panel(work, first, begin, tiles, pixels);
-    }
+    alignas(64) Pixels pixels;
+    const bool bounded = rows == kRows && !work.pool && work.stage->kind == OutputKind::kInt8 &&
+                         work.stage->eight_bounded(first);
     for (int r = 0; r < rows; ++r) {
       for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
         restore(tiles + r * kTiles + lane, pixels, 4 * lane);
@@ -223,6 +224,13 @@ class Int8Winograd {
         const int length = left < count - lane ? left : count - lane;
         const int width = limited(geometry.out_width - 4 * x, 0, 4 * length);
         const int height = limited(geometry.out_height - 4 * y, 0, 4);
+        if (bounded && width == 4 * length && height == 4) {
+          auto* to = reinterpret_cast<std::int8_t*>(output) + plane +
+                     static_cast<std::int64_t>(4 * y) * geometry.out_width + 4 * x;
+          write_bounded(work, first + r, pixels, lane, length, to);
+          lane += length;
+          continue;
+        }
         if (work.pool) {
           for (int i = 0; i < height; i += 2) {
             largest_of_four(pixels[i] + 4 * lane, pixels[i + 1] + 4 * lane, width);
@@ -246,73 +254,70 @@ class Int8Winograd {
     }
   }
 
-  // Are all outputs of the panel from tile `begin` of the block on, in channels from `first` on,
-  // neighbours, and their sums bounded?
-  static bool suits_bounded(const Int8WinogradWork& work, int first, int begin) {
-    const ConvolutionGeometry& geometry = *work.geometry;
-    const OutputStage& stage = *work.stage;
-    if (work.pool || stage.kind != OutputKind::kInt8 || work.tile_count - begin < kTiles ||
-        !stage.eight_bounded(first)) {
-      return false;
-    }
-    const int tile = work.tile_begin + begin;
-    const int y = tile / work.tiles_x;
-    const int x = tile - y * work.tiles_x;
-    return 4 * (x + kTiles) <= geometry.out_width && 4 * (y + 1) <= geometry.out_height;
-  }
-
-  static void write_bounded_panel(const Int8WinogradWork& work, int first, int begin,
-                                  const std::int32_t* tiles,
-                                  std::int32_t (&pixels)[4][4 * kTiles + 16]) {
+  // Whole outputs of neighbouring tiles, of bounded sums.
+  static void write_bounded(const Int8WinogradWork& work, int channel, const Pixels& pixels,
+                            int lane, int tiles, std::int8_t* output) {
     switch (work.stage->activation) {
       case Activation::kLinear:
-        return write_bounded<Activation::kLinear>(work, first, begin, tiles, pixels);
+        return write_tiles<Activation::kLinear>(work, channel, pixels, lane, tiles, output);
       case Activation::kLeaky:
-        return write_bounded<Activation::kLeaky>(work, first, begin, tiles, pixels);
+        return write_tiles<Activation::kLeaky>(work, channel, pixels, lane, tiles, output);
       case Activation::kRelu:
-        return write_bounded<Activation::kRelu>(work, first, begin, tiles, pixels);
+        return write_tiles<Activation::kRelu>(work, channel, pixels, lane, tiles, output);
       case Activation::kRelu6:
-        return write_bounded<Activation::kRelu6>(work, first, begin, tiles, pixels);
+        return write_tiles<Activation::kRelu6>(work, channel, pixels, lane, tiles, output);
       default:
-        return write_bounded<Activation::kLogistic>(work, first, begin, tiles, pixels);
+        return write_tiles<Activation::kLogistic>(work, channel, pixels, lane, tiles, output);
     }
   }
 
+  // A tile's row is a vector. As many of them at once as there are registers for.
   template <Activation kActivation>
-  static void write_bounded(const Int8WinogradWork& work, int first, int begin,
-                            const std::int32_t* tiles, std::int32_t (&pixels)[4][4 * kTiles + 16]) {
+  static void write_tiles(const Int8WinogradWork& work, int channel, const Pixels& pixels, int lane,
+                          int tiles, std::int8_t* output) {
+    static_assert(I32::kLanes == 4);
+    const auto write = [&](auto count) MPE_UNROLLED {
+      constexpr int kCount = count.value;
+      constexpr int kHeight = kCount <= 4 ? 4 : 2;
+      for (int i = 0; i < 4; i += kHeight) {
+        write_rows<kActivation, kHeight, kCount>(
+            work, channel, pixels, i, lane, output + std::int64_t{i} * work.geometry->out_width);
+      }
+      lane += kCount;
+      tiles -= kCount;
+      output += kCount * I32::kLanes;
+    };
+    while (tiles >= 8) write(Index<8>{});
+    if (tiles >= 4) write(Index<4>{});
+    if (tiles >= 2) write(Index<2>{});
+    if (tiles >= 1) write(Index<1>{});
+  }
+
+  template <Activation kActivation, int kHeight, int kCount>
+  static inline __attribute__((always_inline)) void write_rows(const Int8WinogradWork& work,
+                                                               int channel, const Pixels& pixels,
+                                                               int row, int lane,
+                                                               std::int8_t* output) {
     using Bounded = typename K::Bounded;
     using Constants = typename Bounded::Constants;
-    constexpr int kVectors = 4 * kTiles / I32::kLanes;
-    const ConvolutionGeometry& geometry = *work.geometry;
     const OutputStage& stage = *work.stage;
-    const int tile = work.tile_begin + begin;
-    const int y = tile / work.tiles_x;
-    const int x = tile - y * work.tiles_x;
-    auto* output = static_cast<std::int8_t*>(work.output) + first * geometry.pixels() +
-                   static_cast<std::int64_t>(4 * y) * geometry.out_width + 4 * x;
-    for (int r = 0; r < kRows; ++r, output += geometry.pixels()) {
-      for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
-        restore(tiles + r * kTiles + lane, pixels, 4 * lane);
-      }
-      const I32 start = Bounded::start(stage, first + r);
-      const auto one = Constants::template load<kActivation>(stage, first + r);
-      const Constants constants[2] = {one, one};
-      for (int i = 0; i < 4; i += 2) {
-        I32 sums[2][kVectors];
-        unroll<2>([&](auto k) MPE_UNROLLED {
-          unroll<kVectors>([&](auto v) MPE_UNROLLED {
-            sums[k.value][v.value] = I32::load(pixels[i + k.value] + v.value * I32::kLanes) + start;
-          });
-        });
-        std::int8_t* to = output + std::int64_t{i} * geometry.out_width;
-        if constexpr (kActivation == Activation::kLogistic) {
-          Bounded::template write_by_lines<0>(stage, first + r, sums, to, geometry.out_width);
-        } else {
-          Bounded::template write<kActivation>(stage.lines, constants, sums, to,
-                                               geometry.out_width);
-        }
-      }
+    const std::int64_t width = work.geometry->out_width;
+    const I32 start = Bounded::start(stage, channel);
+    I32 sums[kHeight][kCount];
+    unroll<kHeight>([&](auto k) MPE_UNROLLED {
+      unroll<kCount>([&](auto v) MPE_UNROLLED {
+        sums[k.value][v.value] =
+            I32::load(pixels[row + k.value] + (lane + v.value) * I32::kLanes) + start;
+      });
+    });
+    if constexpr (kActivation == Activation::kLogistic) {
+      Bounded::template write_by_lines<0>(stage, channel, sums, output, width);
+    } else {
+      Constants constants[kHeight];
+      unroll<kHeight>([&](auto k) MPE_UNROLLED {
+        constants[k.value] = Constants::template load<kActivation>(stage, channel);
+      });
+      Bounded::template write<kActivation>(stage.lines, constants, sums, output, width);
     }
   }
 
@@ -329,8 +334,7 @@ class Int8Winograd {
 
   // One output channel's sums of a vector of tiles, from position to position a tile apart, to
   // four rows of pixels.
-  static void restore(const std::int32_t* sums, std::int32_t (&pixels)[4][4 * kTiles + 16],
-                      int column) {
+  static void restore(const std::int32_t* sums, Pixels& pixels, int column) {
     I32 down[4][6];
     unroll<6>([&](auto j) MPE_UNROLLED {
       I32 values[6];

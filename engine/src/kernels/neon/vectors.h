@@ -69,6 +69,7 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
   return F32(vreinterpretq_f32_u32(vsubq_u32(vdupq_n_u32(bits), vreinterpretq_u32_f32(x.value))));
 }
 inline constexpr int kActivatedAtOnce = 8;
+inline constexpr bool kStoresAsActivated = true;  // see generic/gemm.h
 
 // As activate_by_lines() of quant/activation_lines.h: conversions saturate.
 inline void store_places(std::int16_t* to, F32 x) {
