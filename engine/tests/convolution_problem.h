@@ -289,7 +289,8 @@ inline std::size_t value_size(Precision precision) {
   return precision == Precision::kFp32 ? 4 : precision == Precision::kFp16 ? 2 : 1;
 }
 
-// Runs with guard bytes round output and scratch, which must come back untouched.
+// Runs with guard bytes round output and scratch, which must come back untouched. The scratch holds
+// what an earlier layer may have left: large halves and floats.
 inline std::vector<std::byte> run(const mpe::Convolution& convolution, const Problem& problem,
                                   mpe::ThreadPool& pool) {
   constexpr std::size_t kGuard = 64;
@@ -302,6 +303,7 @@ inline std::vector<std::byte> run(const mpe::Convolution& convolution, const Pro
   std::vector<std::byte> memory(scratch_size + 3 * kGuard, kMark);
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
   std::byte* scratch = memory.data() + kGuard - address % kGuard + kGuard;
+  std::fill_n(scratch, scratch_size, std::byte{0x7B});
 
   mpe::ConvolutionCall call;
   call.input = problem.input.data();

@@ -73,6 +73,9 @@ class WinogradInput {
     auto* lines = reinterpret_cast<Panel*>(work.lines);
     auto* zeros = reinterpret_cast<Input*>(lines + kInput * work.line_width);
     fill_run(zeros, Input{}, work.line_width);
+    // Vectors go beyond a segment's last tile. What another layer has left there would be computed
+    // with, and its overflow be taken for one of this layer.
+    fill_run(lines, Panel{}, kInput * work.line_width);
     const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const Input* input = static_cast<const Input*>(work.input) + channel * plane;
@@ -198,7 +201,10 @@ class WinogradInput {
     const int last = room - kLanes < segment.count - 1 ? room - kLanes : segment.count - 1;
     int tile = 0;
     for (; tile <= last; tile += kLanes) transform_at(tile);
-    if (tile < segment.count) transform_at(tile, room - tile);
+    if (tile < segment.count) return transform_at(tile, room - tile);
+    if (segment.first + segment.count < work.tile_count) return;
+    // The products go on to the panel's end.
+    for (Panel* panel : to) fill_run(panel + tile, Panel{}, room - tile);
   }
 
   static inline __attribute__((always_inline)) void load_tiles(const Panel* line,
