@@ -6,6 +6,9 @@
 The tensors of a moment are those that a layer still reads, in the precision in which they are stored, and the
 input of the layer that runs, in the precision in which it works. The engine plans its arena so
 (engine/src/plan/memory.h); this is what the plan needs at least, without the scratch memory of kernels.
+
+A convolution may pool its own output, and then never stores all of it. Whether it does depends on its
+algorithm, and so on the precision in which it runs.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from harness.search.precision_graph import WIDTH, Labels, PrecisionGraph
 Bytes = npt.NDArray[np.float64]
 
 VALUE_BYTES = np.array([4.0, 2.0, 1.0])  # in the order of WIDTH
-_NOTHING_TO_DO = ("none", "fused")  # algorithms of a layer whose output lies where its input does
+_NOTHING_TO_DO = "none"  # the algorithm of a layer whose output lies where its input does
+_POOLED = "fused"  # the algorithm of a pooling layer that the layer before computes
 _OUTSIDE = ("constant", "input")  # layers whose values are not in the arena
 _OF_HEADS = ("yolo", "region")  # layers whose input is an output of the network
 # Layers that may write over an input which nothing else needs (MemoryRule::kInPlace).
@@ -45,6 +49,7 @@ class Moment:
     tensors: tuple[int, ...]  # layers whose outputs are needed
     converting: int | None = None  # the layer whose input exists in another precision as well, if it has to
     reading: int | None = None  # the layer whose input exists only in the precision in which the layer works
+    pooling: int | None = None  # the layer whose output is pooled now, if it has not pooled it itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,7 @@ class MemoryModel:
     weights: Bytes  # [layers, WIDTH]
     outputs: npt.NDArray[np.int64]  # values, [layers]; 0 where the output lies in another one's memory
     inputs: npt.NDArray[np.int64]  # values of the first input, [layers]
+    pools: npt.NDArray[np.bool_]  # [layers, WIDTH]: where it runs in this precision, it pools its own output
     moments: tuple[Moment, ...]
     base: float = 0.0  # what every assignment needs
 
@@ -62,11 +68,15 @@ class MemoryModel:
         """Of each assignment, [assignments]. `assignments` is [assignments, layers with weights]."""
         executed = self.graph.executed(assignments)
         stored = self.graph.stored(executed)
-        outputs = self.outputs * VALUE_BYTES[stored]
+        pools = self.pools[np.arange(len(self.outputs)), executed]
+        outputs = np.where(pools, self.pooled, self.outputs) * VALUE_BYTES[stored]
+        unpooled = np.where(pools, 0, self.outputs) * VALUE_BYTES[stored]
         as_read = self.inputs * VALUE_BYTES[executed]
         most = np.zeros(len(assignments))
         for moment in self.moments:
             live = outputs[:, list(moment.tensors)].sum(axis=1)
+            if moment.pooling is not None:
+                live += unpooled[:, moment.pooling]
             if moment.reading is not None:
                 live += as_read[:, moment.reading]
             if (index := moment.converting) is not None:
@@ -76,6 +86,11 @@ class MemoryModel:
         places = list(self.graph.weighted)
         found: Bytes = self.base + most + self.weights[places, executed[:, places]].sum(axis=1)
         return found
+
+    @property
+    def pooled(self) -> npt.NDArray[np.int64]:
+        """Values that are left of each layer's output if it pools it itself, [layers]."""
+        return np.append(self.outputs[1:], 0)
 
     def raised(self, extra: float) -> MemoryModel:
         """The same with more for every assignment."""
@@ -87,17 +102,18 @@ def probed_memory(
 ) -> MemoryModel:
     """The model of a network from inferences of some assignments; the first are all layers in one precision,
     in the order of WIDTH."""
-    first = probes[0]
-    outputs, ends = _tensors(network, graph, first.algorithms)
+    outputs, ends = _tensors(network, graph, probes[0].algorithms)
+    pools = _pools(graph, assignments, probes)
     inputs = np.array(
         [prod(network.shape_of(layer.inputs[0])) if layer.inputs else 0 for layer in network.layers]
     )
     model = MemoryModel(
         graph=graph,
-        weights=_weights(network, graph, inputs, assignments, probes),
+        weights=_weights(network, graph, inputs, pools, assignments, probes),
         outputs=outputs,
         inputs=inputs,
-        moments=tuple(moments_of(graph, outputs, inputs, ends)),
+        pools=pools,
+        moments=tuple(moments_of(graph, outputs, inputs, ends, pools)),
     )
     missing = np.array([probe.memory_bytes for probe in probes]) - model.bytes(assignments)
     return model.raised(float(np.median(missing)))
@@ -116,16 +132,10 @@ def _tensors(
             ends[layer.inputs[0]] = count
     holders = list(range(count))
     for index, node in enumerate(graph.nodes):
-        if (
-            len(node.inputs) != 1
-            or node.inputs[0] == NETWORK_INPUT
-            or algorithms[index] not in _NOTHING_TO_DO
-        ):
+        if len(node.inputs) != 1 or node.inputs[0] == NETWORK_INPUT or algorithms[index] != _NOTHING_TO_DO:
             continue
         holders[index] = holder = holders[node.inputs[0]]
         ends[holder] = max(ends[holder], ends[index])
-        if algorithms[index] == "fused":  # the layer before writes what this one would
-            outputs[holder] = outputs[index]
         outputs[index] = 0
     for index, layer in enumerate(network.layers):
         dying = [
@@ -142,16 +152,31 @@ def _tensors(
     return outputs, ends
 
 
+def _pools(graph: PrecisionGraph, assignments: Labels, probes: Sequence[Timed]) -> npt.NDArray[np.bool_]:
+    """[layers, WIDTH]: whether a layer pools its own output where it runs in this precision."""
+    found = np.zeros((len(graph.nodes), len(WIDTH)), np.bool_)
+    executed = graph.executed(assignments)
+    for label, probe in enumerate(probes[: len(WIDTH)]):
+        for index in graph.weighted:
+            if index + 1 < len(graph.nodes) and probe.algorithms[index + 1] == _POOLED:
+                found[index, executed[label, index]] = True
+    return found
+
+
 def moments_of(
     graph: PrecisionGraph,
     outputs: npt.NDArray[np.int64],
     inputs: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
+    pools: npt.NDArray[np.bool_],
 ) -> Iterator[Moment]:
-    """All moments of an inference. `outputs` and `inputs` are as in MemoryModel; `ends` are the last layers
-    that need the outputs."""
+    """All moments of an inference. `outputs`, `inputs` and `pools` are as in MemoryModel; `ends` are the last
+    layers that need the outputs."""
     for index, node in enumerate(graph.nodes):
         live = [place for place in range(index + 1) if ends[place] >= index and outputs[place]]
+        if index and pools[index - 1].any():  # nothing but this layer reads what the layer before writes
+            yield Moment(tensors=tuple(place for place in live if place != index - 1), pooling=index - 1)
+            continue
         if node.rule is not Rule.ASKED:
             yield Moment(tensors=tuple(live))
             continue
@@ -167,6 +192,7 @@ def _weights(
     network: Network,
     graph: PrecisionGraph,
     inputs: npt.NDArray[np.int64],
+    pools: npt.NDArray[np.bool_],
     assignments: Labels,
     probes: Sequence[Timed],
 ) -> Bytes:
@@ -174,13 +200,11 @@ def _weights(
     found = np.zeros((len(graph.nodes), len(WIDTH)))
     executed = graph.executed(assignments)
     stored = graph.stored(executed)
-    count = len(graph.nodes)
     for label, probe in enumerate(probes[: len(WIDTH)]):
         for index in graph.weighted:
             runs = executed[label, index]
             arrives = graph.stored_at(stored, graph.nodes[index].inputs[0])[label]
-            pools = index + 1 < count and probe.algorithms[index + 1] == "fused"
-            values = prod(network.layers[index + 1 if pools else index].out)
+            values = prod(network.layers[index + 1 if pools[index, runs] else index].out)
             moved = values * VALUE_BYTES[stored[label, index]] + inputs[index] * VALUE_BYTES[arrives]
             if arrives != runs:  # the conversion's result is written, then read
                 moved += 2 * inputs[index] * VALUE_BYTES[runs]

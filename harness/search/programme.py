@@ -94,10 +94,11 @@ def _bound_memory(programme: PrecisionProgramme, memory: MemoryModel, most_bytes
     for moment in memory.moments:
         live: list[Row] = [{weights: 1.0}]
         for index in moment.tensors:
-            share = memory.outputs[index] / room
-            live += [
-                {place: share * VALUE_BYTES[label]} for label, place in programme.layers[index].stored.items()
-            ]
+            values = np.where(memory.pools[index], memory.pooled[index], memory.outputs[index])
+            live.append(scaled(_stored(programme, memory, index, values), 1 / room))
+        if (pooled := moment.pooling) is not None:
+            values = np.where(memory.pools[pooled], 0, memory.outputs[pooled])
+            live.append(scaled(_stored(programme, memory, pooled, values), 1 / room))
         if (reader := moment.reading) is not None:
             share = memory.inputs[reader] / room
             live += [
@@ -108,6 +109,22 @@ def _bound_memory(programme: PrecisionProgramme, memory: MemoryModel, most_bytes
             share = memory.inputs[reader] / room
             live += [scaled(both, share * VALUE_BYTES[runs]) for runs, both in programme.converted[reader]]
         programme.add(row_sum(*live), high=1.0)
+
+
+def _stored(
+    programme: PrecisionProgramme, memory: MemoryModel, index: int, values: npt.NDArray[np.float64]
+) -> Row:
+    """The bytes of a layer's output, which has `values` [WIDTH], by the precision in which the layer runs."""
+    layer = programme.layers[index]
+    if index not in memory.graph.weighted:
+        return {place: values[FP32] * VALUE_BYTES[label] for label, place in layer.stored.items()}
+    stored = []
+    for label, works in layer.works.items():
+        runs = _executed(memory, index, label)
+        width = FP32 if runs == INT8 else runs  # a layer that runs in int8 stores fp32 if nothing reads int8
+        stored.append({works: values[runs] * VALUE_BYTES[width]})
+    narrower = values[INT8] * (VALUE_BYTES[INT8] - VALUE_BYTES[FP32])
+    return row_sum(*stored, {} if layer.int8 is None else {layer.int8: narrower})
 
 
 def _executed(memory: MemoryModel, index: int, label: int) -> int:

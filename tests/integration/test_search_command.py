@@ -53,7 +53,7 @@ def test_the_front_for_a_board_is_verified_and_written(
         capsys, "--target", "pi4", "--max-drop", "2", "--min-agreement", "90", "--out", str(tmp_path)
     )
     best = found["best"]
-    assert best["verified"]["ms"] == pytest.approx(best["ms"], rel=0.1)
+    assert best["verified"]["ms"] == pytest.approx(best["ms"], rel=0.07)
     assert best["agreement"] >= 0.9
     fp32, _, int8 = found["uniform"]
     assert str(fp32["accuracy_change"]) == "0.0"  # not -0.0
@@ -97,13 +97,12 @@ def test_the_best_policy_fits_into_the_memory_that_was_asked_for(capsys: pytest.
     limit = (fp32["memory_bytes"] + int8["memory_bytes"]) / 2
     found = search(capsys, *words, "--max-memory", str(limit / MIB))
     assert found["best"]["memory_bytes"] <= limit < fp32["memory_bytes"]
-    assert found["best"]["verified"]["memory_bytes"] == pytest.approx(found["best"]["memory_bytes"], rel=0.1)
+    assert found["best"]["verified"]["memory_bytes"] == pytest.approx(found["best"]["memory_bytes"], rel=0.07)
     assert found["nearest"] is None
 
 
 def test_the_model_of_memory_is_that_of_the_engine(host_engine: HostEngine) -> None:
-    """Of random policies. Kernels that pool their own output, which depends on precisions, are not in it, nor
-    the algorithms that are chosen for that."""
+    """Of random policies. The scratch memory of kernels is not in it."""
     cfg, weights, ranges = (DIGITS / f"digits.{kind}" for kind in ("cfg", "weights", "calibration.json"))
     network = read_network(cfg, weights)
     graph = precision_graph(network, read_calibration(ranges, network))
@@ -116,7 +115,7 @@ def test_the_model_of_memory_is_that_of_the_engine(host_engine: HostEngine) -> N
             [host_engine.bench(file, weights, options, warmup=0, runs=1) for _ in range(6)] for file in cfgs
         ]
     planned = [bench["live_bytes"] + bench["weight_bytes"] for bench, *_ in benches]
-    assert (memory.bytes(labels) - memory.base).tolist() == pytest.approx(planned, rel=0.1)
+    assert (memory.bytes(labels) - memory.base).tolist() == pytest.approx(planned, rel=0.07)
     # Processes differ by 150 KB in the pages of the program that the kernel maps at once.
     peaks = [max(bench["peak_rss_bytes"] for bench in runs) for runs in benches]
     assert memory.bytes(labels).tolist() == pytest.approx(peaks, rel=0.05)

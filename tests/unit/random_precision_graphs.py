@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from harness.config.darknet_cfg import NETWORK_INPUT
 from harness.exporting.precision_plan import Rule
@@ -48,22 +51,41 @@ def any_memory(graph: PrecisionGraph, random: np.random.Generator) -> MemoryMode
         weights=random.uniform(0, 3000, (layers, len(WIDTH))) * [4, 2, 1],
         outputs=random.integers(0, 5000, layers),
         inputs=random.integers(1, 5000, layers),
+        pools=np.zeros((layers, len(WIDTH)), np.bool_),
         moments=tuple(moments),
         base=float(random.uniform(0, 20000)),
     )
 
 
 def memory_of_lifetimes(graph: PrecisionGraph, random: np.random.Generator) -> MemoryModel:
-    """Tensors as long as a layer reads them; some have no memory of their own."""
+    """Tensors as long as a layer reads them; some have no memory of their own; some layers pool what
+    they write."""
     layers = len(graph.nodes)
     outputs = random.integers(1000, 50000, layers)
     inputs = np.array([outputs[node.inputs[0]] if node.inputs[0] >= 0 else 10000 for node in graph.nodes])
     ends = np.array([max(readers, default=layers) for readers in graph.consumers])
     outputs[random.random(layers) < 0.3] = 0
+    weights = random.uniform(0, 3000, (layers, 1)) * [4, 2, 1]
+    pooled = [
+        index
+        for index in graph.weighted
+        if graph.consumers[index] == (index + 1,) and graph.nodes[index + 1].rule is Rule.KEEPS
+    ]
+    pools = _some_of(pooled, graph, random)
     return MemoryModel(
         graph=graph,
-        weights=random.uniform(0, 3000, (layers, 1)) * [4, 2, 1],
+        weights=weights,
         outputs=outputs,
         inputs=inputs,
-        moments=tuple(moments_of(graph, outputs, inputs, ends)),
+        pools=pools,
+        moments=tuple(moments_of(graph, outputs, inputs, ends, pools)),
     )
+
+
+def _some_of(
+    layers: Sequence[int], graph: PrecisionGraph, random: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """[layers of the graph, WIDTH]: two thirds of these layers, in one precision or several."""
+    pools = np.zeros((len(graph.nodes), len(WIDTH)), np.bool_)
+    pools[list(layers)] = random.random((len(layers), len(WIDTH))) < 0.3
+    return pools

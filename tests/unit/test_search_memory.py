@@ -45,6 +45,23 @@ WEIGHTS = np.array([100, 200, 200, 0, 0, 52])  # bytes of fp32
 BASE = 1000
 
 
+# The first layer may pool its own output.
+POOLING_CFG = """[net]
+width=4
+height=4
+channels=1
+[convolutional]
+filters=4
+size=1
+[maxpool]
+size=2
+stride=2
+[convolutional]
+filters=2
+size=1
+"""
+
+
 def inference(label: int, tensors: int) -> Timed:
     """All layers in one precision. Without ranges, int8 layers convert their inputs and store fp32."""
     works, stored = ((4, 4), (2, 2), (1, 4))[label]
@@ -62,15 +79,20 @@ def inference(label: int, tensors: int) -> Timed:
     )
 
 
-def model_of(folder: Path) -> MemoryModel:
-    (folder / "net.cfg").write_text(CFG)
-    (folder / "net.weights").write_bytes(bytes(16 + 4 * (8 + 20 + 20 + 10)))
+def probed(folder: Path, cfg: str, parameters: int, probes: list[Timed]) -> MemoryModel:
+    """The model of a network with `parameters` weights and biases, and without ranges."""
+    (folder / "net.cfg").write_text(cfg)
+    (folder / "net.weights").write_bytes(bytes(16 + 4 * parameters))
     (folder / "ranges.json").write_text('{"format": "mpe-calibration", "version": 1, "tensors": []}')
     network = read_network(folder / "net.cfg", folder / "net.weights")
     graph = precision_graph(network, read_calibration(folder / "ranges.json", network))
-    labels = np.array([[FP32] * 4, [FP16] * 4, [INT8] * 4], np.int8)
-    probes = [inference(FP32, 12 * MAP), inference(FP16, 6 * MAP), inference(INT8, 9 * MAP)]
+    labels = np.repeat(np.array([[FP32], [FP16], [INT8]], np.int8), len(graph.weighted), axis=1)
     return probed_memory(network, graph, labels, probes)
+
+
+def model_of(folder: Path) -> MemoryModel:
+    probes = [inference(FP32, 12 * MAP), inference(FP16, 6 * MAP), inference(INT8, 9 * MAP)]
+    return probed(folder, CFG, 8 + 20 + 20 + 10, probes)
 
 
 def test_weights_are_what_layers_move_beside_tensors(tmp_path: Path) -> None:
@@ -101,3 +123,32 @@ def test_memory_is_that_of_the_largest_moment(tmp_path: Path, assignment: list[i
 
 def test_the_base_is_what_inferences_need_beyond_the_sums(tmp_path: Path) -> None:
     assert model_of(tmp_path).base == BASE
+
+
+@pytest.mark.parametrize(
+    ("assignment", "tensors"),
+    [
+        ([FP32, FP32], 4 * (MAP + POOLED)),  # the whole output, and the pooled one
+        ([FP32, INT8], 4 * (MAP + POOLED)),
+        ([FP16, FP16], 2 * (MAP + POOLED)),
+        # While what layer 0 pooled is converted to int8 for layer 2, both exist.
+        ([INT8, INT8], 4 * POOLED + 16),
+        ([INT8, FP32], 4 * (POOLED + 8)),
+    ],
+)
+def test_what_a_layer_pools_itself_is_never_stored(
+    tmp_path: Path, assignment: list[int], tensors: int
+) -> None:
+    """Layer 0 pools its output where it runs in int8."""
+    probes = [
+        Timed(
+            milliseconds=1.0,
+            layers=np.ones(3),
+            memory_bytes=0,
+            algorithms=["gemm", "fused" if label == INT8 else "maxpool", "gemm"],
+            moved=[0, 0, 0],
+        )
+        for label in (FP32, FP16, INT8)
+    ]
+    model = probed(tmp_path, POOLING_CFG, 8 + 10, probes)
+    assert model.bytes(np.array([assignment], np.int8))[0] - model.base == tensors
