@@ -20,11 +20,11 @@ constexpr double kOperationsPerLine = 6.0;
 constexpr double kUsableShare = 0.875;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
+constexpr int kMostShares = 4;
 // Of Winograd's kernels beside their vectors: for a position and a block of output channels, and
 // for a channel of a row of tiles.
 constexpr double kOperationsPerProduct = 80.0;
 constexpr double kOperationsPerSegment = 150.0;
-constexpr int kMostShares = 4;
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
 double term_cost(int rows, int vectors, int lanes) {

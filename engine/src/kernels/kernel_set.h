@@ -300,8 +300,8 @@ struct WinogradWork {
   int tile_count = 0;
   int channel_begin = 0;  // for transform_input
   int channel_end = 0;
-  // For multiply: blocks of the chunk whose products begin in this share. There are
-  // [position][block of the chunk][value of the position] of these.
+  // For multiply: a thread's share of the units [position][block of the chunk][value of the
+  // position]. It computes the blocks whose first unit is in its share.
   int unit_begin = 0;
   int unit_end = 0;
   int row_begin = 0;  // for transform_output

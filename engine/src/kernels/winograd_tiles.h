@@ -24,21 +24,24 @@
 
 namespace mpe {
 
-// kOutput is m. Along each direction there are kInput values of the input and as many of its
+// For m = kTileOutput. Along each direction there are kInput values of the input and as many of its
 // transform; those from kFirstValue[i] to kFirstValue[i + 1] are multiplied and added at position i
 // of kPositions.
-template <int kOutput, int kStride>
+template <int kTileOutput, int kTileStride, int... kFirst>
+struct WinogradSizes {
+  static constexpr int kOutput = kTileOutput;
+  static constexpr int kStride = kTileStride;
+  static constexpr int kPositions = sizeof...(kFirst) - 1;
+  static constexpr int kFirstValue[kPositions + 1] = {kFirst...};
+  static constexpr int kInput = kFirstValue[kPositions];
+};
+
+template <int kTileOutput, int kTileStride>
 struct WinogradTiles;
 
 // Points 0, 1, -1.
 template <>
-struct WinogradTiles<2, 1> {
-  static constexpr int kOutput = 2;
-  static constexpr int kStride = 1;
-  static constexpr int kInput = 4;
-  static constexpr int kPositions = 4;
-  static constexpr int kFirstValue[kPositions + 1] = {0, 1, 2, 3, 4};
-
+struct WinogradTiles<2, 1> : WinogradSizes<2, 1, 0, 1, 2, 3, 4> {
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[4], V (&t)[4]) {
     t[0] = d[0] - d[2];
@@ -77,13 +80,7 @@ struct WinogradTiles<2, 1> {
 
 // Points 0 and 1 for the outer taps.
 template <>
-struct WinogradTiles<2, 2> {
-  static constexpr int kOutput = 2;
-  static constexpr int kStride = 2;
-  static constexpr int kInput = 5;
-  static constexpr int kPositions = 3;
-  static constexpr int kFirstValue[kPositions + 1] = {0, 2, 3, 5};
-
+struct WinogradTiles<2, 2> : WinogradSizes<2, 2, 0, 2, 3, 5> {
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[5], V (&t)[5]) {
     t[0] = d[0] - d[2];
@@ -120,13 +117,7 @@ struct WinogradTiles<2, 2> {
 // Points 0, 3/4, -3/4, 3/2, -3/2. Integers would need fewer operations, but lose ten times the
 // accuracy, as values far from one meet; with these every constant is exact in half as well.
 template <>
-struct WinogradTiles<4, 1> {
-  static constexpr int kOutput = 4;
-  static constexpr int kStride = 1;
-  static constexpr int kInput = 6;
-  static constexpr int kPositions = 6;
-  static constexpr int kFirstValue[kPositions + 1] = {0, 1, 2, 3, 4, 5, 6};
-
+struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[6], V (&t)[6]) {
     constexpr float kProduct = static_cast<float>(kA * kA * kB * kB);

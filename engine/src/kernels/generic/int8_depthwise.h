@@ -45,9 +45,8 @@ class Int8Depthwise {
 
   template <int kSize, int kStride>
   static void convolve(const DepthwiseWork& work) {
-    with_activation(work.stage->activation, [&](auto activation) {
-      convolve<kSize, kStride, static_cast<Activation>(activation.value)>(work);
-    });
+    with_activation(work.stage->activation,
+                    [&](auto activation) { convolve<kSize, kStride, activation.value>(work); });
   }
 
   template <int kSize, int kStride, Activation kActivation>

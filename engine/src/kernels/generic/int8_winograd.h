@@ -257,18 +257,9 @@ class Int8Winograd {
   // Whole outputs of neighbouring tiles, of bounded sums.
   static void write_bounded(const Int8WinogradWork& work, int channel, const Pixels& pixels,
                             int lane, int tiles, std::int8_t* output) {
-    switch (work.stage->activation) {
-      case Activation::kLinear:
-        return write_tiles<Activation::kLinear>(work, channel, pixels, lane, tiles, output);
-      case Activation::kLeaky:
-        return write_tiles<Activation::kLeaky>(work, channel, pixels, lane, tiles, output);
-      case Activation::kRelu:
-        return write_tiles<Activation::kRelu>(work, channel, pixels, lane, tiles, output);
-      case Activation::kRelu6:
-        return write_tiles<Activation::kRelu6>(work, channel, pixels, lane, tiles, output);
-      default:
-        return write_tiles<Activation::kLogistic>(work, channel, pixels, lane, tiles, output);
-    }
+    with_activation(work.stage->activation, [&](auto activation) {
+      write_tiles<activation.value>(work, channel, pixels, lane, tiles, output);
+    });
   }
 
   // A tile's row is a vector. As many of them at once as there are registers for.

@@ -478,18 +478,9 @@ class Interleaved {
                                      : writer_to<kActivation, float>();
   }
   static Writer writer_of(const OutputStage& stage) {
-    switch (stage.activation) {
-      case Activation::kLinear:
-        return writer_for<Activation::kLinear>(stage.kind);
-      case Activation::kLeaky:
-        return writer_for<Activation::kLeaky>(stage.kind);
-      case Activation::kRelu:
-        return writer_for<Activation::kRelu>(stage.kind);
-      case Activation::kRelu6:
-        return writer_for<Activation::kRelu6>(stage.kind);
-      default:
-        return writer_for<Activation::kLogistic>(stage.kind);
-    }
+    return with_activation(stage.activation, [&](auto activation) {
+      return writer_for<activation.value>(stage.kind);
+    });
   }
 };
 

@@ -44,6 +44,24 @@ inline void take_from(const ActivationGroup<kForHalf>& group, I i, F32& x) {
   x = group.vectors[i.value];
 }
 
+// body(constant) for the activation; kLogistic stands for all costly ones.
+template <typename Body>
+inline __attribute__((always_inline)) auto with_activation(Activation activation,
+                                                           const Body& body) {
+  switch (activation) {
+    case Activation::kLinear:
+      return body(std::integral_constant<Activation, Activation::kLinear>{});
+    case Activation::kLeaky:
+      return body(std::integral_constant<Activation, Activation::kLeaky>{});
+    case Activation::kRelu:
+      return body(std::integral_constant<Activation, Activation::kRelu>{});
+    case Activation::kRelu6:
+      return body(std::integral_constant<Activation, Activation::kRelu6>{});
+    default:
+      return body(std::integral_constant<Activation, Activation::kLogistic>{});
+  }
+}
+
 // body(constant) for the costly activation; any that is not one counts as kLogistic.
 template <typename Body>
 inline __attribute__((always_inline)) void with_costly(Activation activation, const Body& body) {
@@ -113,14 +131,18 @@ inline __attribute__((always_inline)) void activate_few_by_lines(const Activatio
     values[v.value] = multiply_add(intercepts[v.value], slopes[v.value], values[v.value]);
   });
 }
+// An address on the stack in a register of its own: two vectors are stored at once only near an
+// address in a register, and the stack's is far.
+inline F32* in_register(F32* values) {
+  asm("" : "+r"(values));
+  return values;
+}
 template <int kVectors>
 inline __attribute__((always_inline)) void activate_by_lines(const ActivationLine* lines,
                                                              F32* values, Index<kVectors>) {
   static_assert(kVectors % 4 == 0);
-  // A register of its own: two vectors are stored at once only near an address in a register, and
-  // the stack's is far.
-  asm("" : "+r"(values));
-  for (int i = 0; i < kVectors; i += 4) activate_few_by_lines<4>(lines, values + i);
+  F32* near = in_register(values);
+  for (int i = 0; i < kVectors; i += 4) activate_few_by_lines<4>(lines, near + i);
 }
 __attribute__((noinline)) void activate_by_lines(const ActivationLine* lines, F32* values,
                                                  int count) {
@@ -198,36 +220,34 @@ inline __attribute__((always_inline)) void leaky_four(Vector& a, Vector& b, Vect
   d = leaky(d);
 }
 
+template <typename Vector, int kRows, int kVectors>
+inline __attribute__((always_inline)) void activate_leaky(Vector (&sums)[kRows][kVectors]) {
+  constexpr int kCount = kRows * kVectors;
+  const auto at = [&](auto i) MPE_UNROLLED -> Vector& {
+    return sums[i.value / kVectors][i.value % kVectors];
+  };
+  unroll<kCount / 4>([&](auto i) MPE_UNROLLED {
+    constexpr int kFirst = 4 * i.value;
+    leaky_four(at(Index<kFirst>{}), at(Index<kFirst + 1>{}), at(Index<kFirst + 2>{}),
+               at(Index<kFirst + 3>{}));
+  });
+  unroll<kCount % 4>([&](auto i) MPE_UNROLLED {
+    Vector& x = at(Index<kCount / 4 * 4 + i.value>{});
+    x = leaky(x);
+  });
+}
+
 // The activation of a tile of sums in registers.
 template <typename Vector, int kRows, int kVectors>
 inline __attribute__((always_inline)) void activate_all(Activation activation,
                                                         Vector (&sums)[kRows][kVectors]) {
-  switch (activation) {
-    case Activation::kLinear:
-      return;
-    case Activation::kLeaky: {
-      constexpr int kCount = kRows * kVectors;
-      const auto at = [&](auto i) MPE_UNROLLED -> Vector& {
-        return sums[i.value / kVectors][i.value % kVectors];
-      };
-      unroll<kCount / 4>([&](auto i) MPE_UNROLLED {
-        constexpr int kFirst = 4 * i.value;
-        leaky_four(at(Index<kFirst>{}), at(Index<kFirst + 1>{}), at(Index<kFirst + 2>{}),
-                   at(Index<kFirst + 3>{}));
-      });
-      unroll<kCount % 4>([&](auto i) MPE_UNROLLED {
-        Vector& x = at(Index<kCount / 4 * 4 + i.value>{});
-        x = leaky(x);
-      });
-      return;
+  with_activation(activation, [&](auto kind) MPE_UNROLLED {
+    if constexpr (kind.value == Activation::kLeaky) {
+      activate_leaky(sums);
+    } else {
+      activate_tile<kind.value>(activation, sums);
     }
-    case Activation::kRelu:
-      return activate_tile<Activation::kRelu>(activation, sums);
-    case Activation::kRelu6:
-      return activate_tile<Activation::kRelu6>(activation, sums);
-    default:
-      return activate_costly_tile(activation, sums);
-  }
+  });
 }
 
 // What int8 sums become outputs by, in registers: a store of an output might change them in memory.
@@ -434,18 +454,13 @@ void write_costly_run(const OutputStage& stage, int channel, const Sum* sums, in
 template <Channels kChannels, typename Sum>
 void write_outputs(const OutputStage& stage, int channel, const Sum* sums, int count,
                    void* output) {
-  switch (stage.activation) {
-    case Activation::kLinear:
-      return write_run<Activation::kLinear, kChannels>(stage, channel, sums, count, output);
-    case Activation::kLeaky:
-      return write_run<Activation::kLeaky, kChannels>(stage, channel, sums, count, output);
-    case Activation::kRelu:
-      return write_run<Activation::kRelu, kChannels>(stage, channel, sums, count, output);
-    case Activation::kRelu6:
-      return write_run<Activation::kRelu6, kChannels>(stage, channel, sums, count, output);
-    default:
-      return write_costly_run<kChannels>(stage, channel, sums, count, output);
-  }
+  with_activation(stage.activation, [&](auto activation) MPE_UNROLLED {
+    if constexpr (is_simple(activation.value)) {
+      write_run<activation.value, kChannels>(stage, channel, sums, count, output);
+    } else {
+      write_costly_run<kChannels>(stage, channel, sums, count, output);
+    }
+  });
 }
 
 inline int output_bytes(OutputKind kind) {

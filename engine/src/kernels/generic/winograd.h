@@ -230,18 +230,8 @@ class WinogradOutput {
   static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
 
   static void run(const WinogradWork& work) {
-    switch (work.stage->activation) {
-      case Activation::kLinear:
-        return run_with<Activation::kLinear>(work);
-      case Activation::kLeaky:
-        return run_with<Activation::kLeaky>(work);
-      case Activation::kRelu:
-        return run_with<Activation::kRelu>(work);
-      case Activation::kRelu6:
-        return run_with<Activation::kRelu6>(work);
-      default:
-        return run_with<Activation::kLogistic>(work);
-    }
+    with_activation(work.stage->activation,
+                    [&](auto activation) { run_with<activation.value>(work); });
   }
 
  private:
@@ -420,9 +410,8 @@ class WinogradProduct {
   static constexpr bool kWidens = !std::is_same_v<Weight, Multiplier>;
   static_assert(K::kUnit == 1);
 
-  // Units are row blocks of a chunk, all of one position after the other. With more values a
-  // position's products take longer, so that it has more units: those of a block are the share's in
-  // which the first one is.
+  // A block has as many units at a position as there are values to multiply, since its products
+  // take that much longer.
   static void run(const WinogradWork& work) {
     const auto& first_values = work.form->first_values;
     int position = 0;

@@ -73,10 +73,7 @@ struct BoundedOutputs {
       const OutputStage& stage, int channel, const I32 (&sums)[kRows][kVectors],
       std::int8_t* output, std::int64_t row_step) {
     F32 values[kRows * kVectors];
-    // A register of its own: two vectors are stored at once only near an address in a register, and
-    // the stack's is far.
-    F32* near = values;
-    asm("" : "+r"(near));
+    F32* near = in_register(values);
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       const F32 multiplier(stage.multiplier[channel + r.value * kChannelStep]);
       unroll<kVectors>([&](auto v) MPE_UNROLLED {
@@ -185,24 +182,6 @@ struct BoundedOutputs {
     });
   }
 };
-
-// Calls function(activation) with the activation as a constant; kLogistic stands for all costly
-// ones.
-template <typename Function>
-inline void with_activation(Activation activation, const Function& function) {
-  switch (activation) {
-    case Activation::kLinear:
-      return function(Index<static_cast<int>(Activation::kLinear)>{});
-    case Activation::kLeaky:
-      return function(Index<static_cast<int>(Activation::kLeaky)>{});
-    case Activation::kRelu:
-      return function(Index<static_cast<int>(Activation::kRelu)>{});
-    case Activation::kRelu6:
-      return function(Index<static_cast<int>(Activation::kRelu6)>{});
-    default:
-      return function(Index<static_cast<int>(Activation::kLogistic)>{});
-  }
-}
 
 }  // namespace
 }  // namespace mpe
