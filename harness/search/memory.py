@@ -68,9 +68,9 @@ class MemoryModel:
         """Of each assignment, [assignments]. `assignments` is [assignments, layers with weights]."""
         executed = self.graph.executed(assignments)
         stored = self.graph.stored(executed)
-        pools = self.pools[np.arange(len(self.outputs)), executed]
-        outputs = np.where(pools, self.pooled, self.outputs) * VALUE_BYTES[stored]
-        unpooled = np.where(pools, 0, self.outputs) * VALUE_BYTES[stored]
+        layers = np.arange(len(self.outputs))
+        outputs = self.written[layers, executed] * VALUE_BYTES[stored]
+        unpooled = self.unpooled[layers, executed] * VALUE_BYTES[stored]
         as_read = self.inputs * VALUE_BYTES[executed]
         most = np.zeros(len(assignments))
         for moment in self.moments:
@@ -88,9 +88,15 @@ class MemoryModel:
         return found
 
     @property
-    def pooled(self) -> npt.NDArray[np.int64]:
-        """Values that are left of each layer's output if it pools it itself, [layers]."""
-        return np.append(self.outputs[1:], 0)
+    def written(self) -> npt.NDArray[np.int64]:
+        """Values that each layer writes, by the precision in which it runs, [layers, WIDTH]."""
+        pooled = np.append(self.outputs[1:], 0)
+        return np.where(self.pools, pooled[:, None], self.outputs[:, None])
+
+    @property
+    def unpooled(self) -> npt.NDArray[np.int64]:
+        """Values that each layer leaves to be pooled, by the precision in which it runs, [layers, WIDTH]."""
+        return np.where(self.pools, 0, self.outputs[:, None])
 
     def raised(self, extra: float) -> MemoryModel:
         """The same with more for every assignment."""

@@ -91,14 +91,13 @@ def _bound_memory(programme: PrecisionProgramme, memory: MemoryModel, most_bytes
         for label, works in programme.layers[index].works.items()
     }
     programme.add(shares | {weights: -1.0}, low=0, high=0)
+    written, unpooled = memory.written, memory.unpooled
     for moment in memory.moments:
         live: list[Row] = [{weights: 1.0}]
-        for index in moment.tensors:
-            values = np.where(memory.pools[index], memory.pooled[index], memory.outputs[index])
-            live.append(scaled(_stored(programme, memory, index, values), 1 / room))
+        held = [(index, written[index]) for index in moment.tensors]
         if (pooled := moment.pooling) is not None:
-            values = np.where(memory.pools[pooled], 0, memory.outputs[pooled])
-            live.append(scaled(_stored(programme, memory, pooled, values), 1 / room))
+            held.append((pooled, unpooled[pooled]))
+        live += [scaled(_stored(programme, memory, index, values), 1 / room) for index, values in held]
         if (reader := moment.reading) is not None:
             share = memory.inputs[reader] / room
             live += [
@@ -112,7 +111,7 @@ def _bound_memory(programme: PrecisionProgramme, memory: MemoryModel, most_bytes
 
 
 def _stored(
-    programme: PrecisionProgramme, memory: MemoryModel, index: int, values: npt.NDArray[np.float64]
+    programme: PrecisionProgramme, memory: MemoryModel, index: int, values: npt.NDArray[np.int64]
 ) -> Row:
     """The bytes of a layer's output, which has `values` [WIDTH], by the precision in which the layer runs."""
     layer = programme.layers[index]

@@ -13,15 +13,23 @@ from harness.search.layer_timer import Timed
 from harness.search.memory import MemoryModel, probed_memory
 from harness.search.precision_graph import FP16, FP32, INT8, precision_graph
 
-# Two branches that meet: 1 and 2 read layer 0, layer 3 adds them, layer 5 reads the pooled sum.
-CFG = """[net]
+START = """[net]
 width=4
 height=4
 channels=1
 [convolutional]
 filters=4
 size=1
+"""
+END = """[maxpool]
+size=2
+stride=2
 [convolutional]
+filters=2
+size=1
+"""
+# Two branches that meet: 1 and 2 read layer 0, layer 3 adds them, layer 5 reads the pooled sum.
+CFG = f"""{START}[convolutional]
 filters=4
 size=1
 [convolutional]
@@ -30,36 +38,15 @@ filters=4
 size=1
 [add]
 from=1,2
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=2
-size=1
-"""
+{END}"""
+# The first layer may pool its own output.
+POOLING_CFG = START + END
 MAP = 4 * 4 * 4  # values of the first four outputs
 POOLED = 4 * 2 * 2
 INPUTS = (16, MAP, MAP, 2 * MAP, MAP, POOLED)  # values that each layer reads
 OUTPUTS = (MAP, MAP, MAP, MAP, POOLED, 8)
 WEIGHTS = np.array([100, 200, 200, 0, 0, 52])  # bytes of fp32
 BASE = 1000
-
-
-# The first layer may pool its own output.
-POOLING_CFG = """[net]
-width=4
-height=4
-channels=1
-[convolutional]
-filters=4
-size=1
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=2
-size=1
-"""
 
 
 def inference(label: int, tensors: int) -> Timed:
