@@ -2,12 +2,14 @@
 // algorithm: its weights packed, its scratch known, ready to run without allocating.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 
+#include "kernels/row_ring.h"
 #include "model/activation.h"
 #include "model/filters.h"
 #include "model/precision.h"
@@ -32,6 +34,11 @@ struct ConvolutionShape {
 
   bool depthwise() const {
     return groups > 1 && groups == in.channels && in.channels == out.channels;
+  }
+  // Does every output read one pixel, that of its own place?
+  bool pointwise() const {
+    return kernel_y == 1 && kernel_x == 1 && stride_y == 1 && stride_x == 1 && padding_y == 0 &&
+           padding_x == 0 && in.height == out.height && in.width == out.width;
   }
   int depth() const { return in.channels / groups * kernel_y * kernel_x; }  // terms of one sum
   // Pixels from the kernel's first tap to its last.
@@ -73,11 +80,53 @@ struct ConvolutionCall {
   const ScaleAndZero* dynamic_input = nullptr;  // set exactly when the request had no `input`
 };
 
+// A tensor of which some rows are there: CHW, `plane` values from one channel to the next.
+struct TensorRows {
+  std::byte* data = nullptr;
+  std::int64_t plane = 0;
+  RowRing rows;
+
+  // Where row y of the first channel begins.
+  std::byte* row(int y, int width, std::size_t value_bytes) const {
+    return data + static_cast<std::size_t>(rows.place_of(y)) * static_cast<std::size_t>(width) *
+                      value_bytes;
+  }
+};
+
+// Output rows [begin, end) of a convolution.
+struct RowsCall {
+  TensorRows input;  // is not written
+  TensorRows output;
+  int begin = 0;
+  int end = 0;
+  std::byte* scratch = nullptr;
+};
+
+// Calls run(y, rows) for runs of rows that lie together in the input and the output of a pointwise
+// convolution.
+template <typename Run>
+void for_joined_rows(const RowsCall& call, Run&& run) {
+  for (int y = call.begin; y < call.end;) {
+    const int rows =
+        std::min({call.end - y, call.input.rows.together(y), call.output.rows.together(y)});
+    run(y, rows);
+    y += rows;
+  }
+}
+
 class Convolution {
  public:
   virtual ~Convolution() = default;
   virtual void run(const ConvolutionCall& call, ThreadPool& pool) const = 0;
   virtual std::size_t scratch_bytes(int threads) const = 0;
+  // Can it compute some rows of the output, on one thread, with the scratch of one?
+  virtual bool computes_rows() const { return false; }
+  // A call begins at a multiple of so many rows: float sums of blocks of rows have an order.
+  virtual int row_step() const { return 1; }
+  // May an output row lie where the input row lies that is padding_y before it? The outputs of a
+  // call then overwrite what no later call reads.
+  virtual bool rows_in_place() const { return false; }
+  virtual void run_rows(const RowsCall& /*call*/) const {}
   // Whether the output may lie where an input of the same size and precision lies.
   virtual bool works_in_place() const { return false; }
   virtual std::size_t weight_bytes() const = 0;    // packed weights, biases and multipliers

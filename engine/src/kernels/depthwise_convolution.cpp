@@ -38,6 +38,8 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   geometry.padding_x = shape.padding_x;
   geometry.dilation_y = shape.dilation_y;
   geometry.dilation_x = shape.dilation_x;
+  geometry.in_plane = shape.in.plane();
+  geometry.out_plane = shape.out.plane();
   return geometry;
 }
 
@@ -48,6 +50,7 @@ class DepthwiseConvolution final : public Convolution {
       : kernel_(kernel),
         isa_(isa),
         in_place_(in_place),
+        same_size_(value_size(request.precision) == value_size(request.output_precision)),
         channels_(request.shape.out.channels),
         multiplier_(request.shape.out.channels / request.shape.in.channels),
         geometry_(geometry_of(request.shape)),
@@ -84,28 +87,66 @@ class DepthwiseConvolution final : public Convolution {
       zero_points = same;
     }
     pool.parallel_for(channels_, [&](int thread, int begin, int end) {
-      DepthwiseWork work;
+      DepthwiseWork work = work_for(call.scratch, thread);
       work.geometry = &geometry_;
       work.stage = &stage;
       work.input = call.input;
-      work.weights = weights_.data();
       work.output = call.output;
-      work.tap_offsets = tap_offsets_.data();
       work.zero_points = zero_points;
       work.channel_begin = begin;
       work.channel_end = end;
-      work.multiplier = multiplier_;
-      work.strip_rows = strip_rows_;
-      work.plane_width = plane_width_;
-      work.plane_size = plane_size_;
-      work.strip = call.scratch + shared_bytes() +
-                   static_cast<std::size_t>(thread) * (strip_bytes() + sums_bytes());
-      work.sums = work.strip + strip_bytes();
+      work.row_end = geometry_.out_height;
+      work.in_rows.count = geometry_.in_height;
+      work.out_rows.count = geometry_.out_height;
       kernel_.run(work);
     });
   }
 
+  bool computes_rows() const override { return constants_.scratch_bytes() == 0; }
+  int row_step() const override { return std::min(strip_rows_, kBlockRows); }
+  // A strip is read completely before its outputs are written.
+  bool rows_in_place() const override {
+    return in_place_ && multiplier_ == 1 && geometry_.stride_y == 1 &&
+           geometry_.in_width == geometry_.out_width && same_size_;
+  }
+
+  void run_rows(const RowsCall& call) const override {
+    const OutputStage stage = constants_.stage_for(nullptr, call.scratch);
+    ConvolutionGeometry geometry = geometry_;
+    geometry.in_plane = call.input.plane;
+    geometry.out_plane = call.output.plane;
+    DepthwiseWork work = work_for(call.scratch, 0);
+    work.geometry = &geometry;
+    work.stage = &stage;
+    work.input = call.input.data;
+    work.output = call.output.data;
+    work.zero_points = input_zero_points_.data();
+    work.channel_end = channels_;
+    work.in_rows = call.input.rows;
+    work.out_rows = call.output.rows;
+    for (int y = call.begin; y < call.end; y = work.row_end) {
+      work.row_begin = y;
+      work.row_end = std::min(call.end, y + call.output.rows.together(y));
+      kernel_.run(work);
+    }
+  }
+
  private:
+  // What is the same for every call.
+  DepthwiseWork work_for(std::byte* scratch, int thread) const {
+    DepthwiseWork work;
+    work.weights = weights_.data();
+    work.tap_offsets = tap_offsets_.data();
+    work.multiplier = multiplier_;
+    work.strip_rows = strip_rows_;
+    work.plane_width = plane_width_;
+    work.plane_size = plane_size_;
+    work.strip = scratch + shared_bytes() +
+                 static_cast<std::size_t>(thread) * (strip_bytes() + sums_bytes());
+    work.sums = work.strip + strip_bytes();
+    return work;
+  }
+
   std::int64_t strip_input_rows(std::int64_t output_rows) const {
     return (output_rows - 1) * geometry_.stride_y +
            std::int64_t{geometry_.kernel_y - 1} * geometry_.dilation_y + 1;
@@ -199,7 +240,8 @@ class DepthwiseConvolution final : public Convolution {
 
   const DepthwiseKernel& kernel_;
   const std::string_view isa_;
-  const bool in_place_;  // if it can
+  const bool in_place_;   // if it can
+  const bool same_size_;  // are the output's values as large as the input's?
   const int channels_;
   const int multiplier_;  // output channels that read one input channel
   const ConvolutionGeometry geometry_;

@@ -37,6 +37,8 @@ class GemmConvolution final : public Convolution {
         output_size_(value_size(request.output_precision)),
         groups_(request.shape.groups),
         rows_(request.shape.out.channels / request.shape.groups),
+        width_(request.shape.out.width),
+        pointwise_(request.shape.pointwise()),
         geometry_(request.shape),
         constants_(request) {
     block_rows_ = form == GemmForm::kTiles ? kernel.rows : kernel.vector_rows;
@@ -84,6 +86,29 @@ class GemmConvolution final : public Convolution {
         (form_ == GemmForm::kTiles ? kernel_.run : kernel_.run_vector)(work);
         begin += last - first;
       }
+    });
+  }
+
+  // Fewer pixels than a vector has are summed up in another order.
+  bool computes_rows() const override {
+    return pointwise_ && width_ >= kernel_.lanes && groups_ == 1 && form_ == GemmForm::kTiles &&
+           constants_.scratch_bytes() == 0;
+  }
+
+  void run_rows(const RowsCall& call) const override {
+    const OutputStage stage = constants_.stage_for(nullptr, call.scratch);
+    const ConvolutionCall whole{call.input.data, call.output.data, call.scratch, nullptr};
+    GemmWork work = work_for(whole, stage, 0, 1);
+    set_group(work, whole, 0);
+    ConvolutionGeometry geometry = *geometry_;
+    geometry.in_plane = call.input.plane;
+    geometry.out_plane = call.output.plane;
+    work.geometry = &geometry;
+    for_joined_rows(call, [&](int y, int rows) {
+      work.input = call.input.row(y, width_, input_size_);
+      work.output = call.output.row(y, width_, output_size_);
+      work.column_end = rows * width_;
+      kernel_.run(work);
     });
   }
 
@@ -254,7 +279,9 @@ class GemmConvolution final : public Convolution {
   const std::size_t input_size_;
   const std::size_t output_size_;
   const int groups_;
-  const int rows_;  // output channels of a group
+  const int rows_;   // output channels of a group
+  const int width_;  // of the output
+  const bool pointwise_;
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;  // [group][block][depth / unit][rows of a block][unit]

@@ -59,11 +59,10 @@ GroupGeometry::GroupGeometry(const ConvolutionShape& shape, MapRows rows) {
   geometry_.padding_x = shape.padding_x;
   geometry_.dilation_y = shape.dilation_y;
   geometry_.dilation_x = shape.dilation_x;
+  geometry_.in_plane = shape.in.plane();
+  geometry_.out_plane = shape.out.plane();
 
-  const bool pointwise = geometry_.taps() == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
-                         shape.padding_y == 0 && shape.padding_x == 0 &&
-                         shape.in.height == shape.out.height && shape.in.width == shape.out.width;
-  if (pointwise && rows == MapRows::kMerged) {
+  if (shape.pointwise() && rows == MapRows::kMerged) {
     geometry_.in_width *= geometry_.in_height;
     geometry_.out_width = geometry_.in_width;
     geometry_.in_height = geometry_.out_height = 1;

@@ -35,6 +35,8 @@ ConvolutionGeometry geometry_of(const ConvolutionShape& shape) {
   geometry.padding_x = shape.padding_x;
   geometry.dilation_y = shape.dilation_y;
   geometry.dilation_x = shape.dilation_x;
+  geometry.in_plane = shape.in.plane();
+  geometry.out_plane = shape.out.plane();
   return geometry;
 }
 
@@ -46,6 +48,8 @@ class InterleavedConvolution final : public Convolution {
         isa_(isa),
         pool_(pools_by_sums(request)),
         rows_(request.shape.out.channels),
+        output_size_(value_size(request.output_precision)),
+        pointwise_(request.shape.pointwise()),
         blocks_(divide_up(rows_, kernel.rows)),
         geometry_(geometry_of(request.shape)),
         channel_words_(divide_up(geometry_.channels, kernel.unit)),
@@ -81,12 +85,49 @@ class InterleavedConvolution final : public Convolution {
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
     const OutputStage stage = constants_.stage_for(call.dynamic_input, call.scratch);
-    InterleavedWork work;
+    InterleavedWork work = work_for(stage, call.dynamic_input);
     work.geometry = &geometry_;
-    work.stage = &stage;
     work.input = static_cast<const std::int8_t*>(call.input);
-    work.weights = weights_.data();
     work.output = call.output;
+    const int threads = pool.threads();
+    const bool by_pixels = splits_pixels(threads);
+    pool.parallel_for(by_pixels ? panels_ : blocks_, [&](int thread, int begin, int end) {
+      if (begin == end) return;
+      InterleavedWork mine = work;
+      (by_pixels ? mine.panel_begin : mine.block_begin) = begin;
+      (by_pixels ? mine.panel_end : mine.block_end) = end;
+      set_scratch(mine, call.scratch + constants_bytes() +
+                            static_cast<std::size_t>(thread) * thread_bytes(threads));
+      kernel_.run(mine);
+    });
+  }
+
+  bool computes_rows() const override {
+    return pointwise_ && !pool_ && constants_.scratch_bytes() == 0;
+  }
+
+  void run_rows(const RowsCall& call) const override {
+    const OutputStage stage = constants_.stage_for(nullptr, call.scratch);
+    InterleavedWork work = work_for(stage, nullptr);
+    ConvolutionGeometry geometry = geometry_;
+    geometry.in_plane = call.input.plane;
+    geometry.out_plane = call.output.plane;
+    work.geometry = &geometry;
+    set_scratch(work, call.scratch);
+    for_joined_rows(call, [&](int y, int rows) {
+      work.input = reinterpret_cast<const std::int8_t*>(call.input.row(y, geometry.in_width, 1));
+      work.output = call.output.row(y, geometry.out_width, output_size_);
+      geometry.in_height = geometry.out_height = rows;
+      work.panel_end = divide_up(geometry.pixels(), kernel_.columns);
+      kernel_.run(work);
+    });
+  }
+
+ private:
+  InterleavedWork work_for(const OutputStage& stage, const ScaleAndZero* dynamic_input) const {
+    InterleavedWork work;
+    work.stage = &stage;
+    work.weights = weights_.data();
     work.pool = pool_;
     work.rows = rows_;
     work.channel_words = channel_words_;
@@ -99,25 +140,17 @@ class InterleavedConvolution final : public Convolution {
     work.row_words = row_words();
     work.phase_words = phase_words();
     work.tap_offsets = tap_offsets_.data();
-    work.padding_value =
-        static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
-    const int threads = pool.threads();
-    const bool by_pixels = splits_pixels(threads);
-    pool.parallel_for(by_pixels ? panels_ : blocks_, [&](int thread, int begin, int end) {
-      if (begin == end) return;
-      InterleavedWork mine = work;
-      (by_pixels ? mine.panel_begin : mine.block_begin) = begin;
-      (by_pixels ? mine.panel_end : mine.block_end) = end;
-      mine.strip = call.scratch + constants_bytes() +
-                   static_cast<std::size_t>(thread) * thread_bytes(threads);
-      mine.panels = mine.strip + strip_bytes();
-      mine.multipliers = mine.panels + panels_bytes();
-      mine.sums = mine.multipliers + multipliers_bytes();
-      kernel_.run(mine);
-    });
+    work.padding_value = static_cast<std::int8_t>(constants_.input_zero_point(dynamic_input, 0));
+    return work;
   }
 
- private:
+  void set_scratch(InterleavedWork& work, std::byte* scratch) const {
+    work.strip = scratch;
+    work.panels = work.strip + strip_bytes();
+    work.multipliers = work.panels + panels_bytes();
+    work.sums = work.multipliers + multipliers_bytes();
+  }
+
   int halves() const { return pool_ ? 2 : 1; }
 
   // Threads share the pixels, so that no pixel is packed twice, unless that would leave some of
@@ -219,6 +252,8 @@ class InterleavedConvolution final : public Convolution {
   const std::string_view isa_;
   const bool pool_;
   const int rows_;
+  const std::size_t output_size_;
+  const bool pointwise_;
   const int blocks_;
   const ConvolutionGeometry geometry_;
   const int channel_words_;

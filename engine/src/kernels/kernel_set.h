@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cpu.h"
+#include "kernels/row_ring.h"
 #include "kernels/winograd_tiles.h"
 #include "model/activation.h"
 #include "model/precision.h"
@@ -36,6 +37,8 @@ struct ConvolutionGeometry {
   int padding_x = 0;
   int dilation_y = 1;
   int dilation_x = 1;
+  std::int64_t in_plane = 0;            // values from one input channel to the next
+  std::int64_t out_plane = 0;           // from one output channel to the next, if none are pooled
   const ColumnRange* inside = nullptr;  // [kernel_x] output columns whose input column exists
 
   int pixels() const { return out_height * out_width; }
@@ -132,7 +135,23 @@ struct DepthwiseWork {
   const std::int32_t* zero_points = nullptr;  // int8: of the input, by input channel
   int channel_begin = 0;
   int channel_end = 0;
+  int row_begin = 0;  // output rows, which lie together
+  int row_end = 0;
+  RowRing in_rows;
+  RowRing out_rows;
   int multiplier = 1;
+
+  // Of output rows, those of one strip; and whether there is more than one strip.
+  int rows_at_once() const {
+    const int rows = row_end - row_begin;
+    return rows < strip_rows ? rows : strip_rows;
+  }
+  bool has_several_strips() const { return strip_rows < row_end - row_begin; }
+  // Where the output rows from y on begin, in values.
+  std::int64_t output_at(int channel, int y) const {
+    return channel * geometry->out_plane +
+           static_cast<std::int64_t>(out_rows.place_of(y)) * geometry->out_width;
+  }
   // The strip: the padded rows of one channel that strip_rows output rows read, as planes [row
   // modulo stride_y][column modulo stride_x] of plane_size values, plane_width in a row.
   int strip_rows = 0;

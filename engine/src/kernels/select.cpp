@@ -221,12 +221,6 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
 
 #if MPE_ABLATION
 
-bool is_pointwise(const ConvolutionShape& shape) {
-  return shape.kernel_y == 1 && shape.kernel_x == 1 && shape.stride_y == 1 && shape.stride_x == 1 &&
-         shape.padding_y == 0 && shape.padding_x == 0 && shape.in.height == shape.out.height &&
-         shape.in.width == shape.out.width && shape.groups == 1;
-}
-
 // With a technique and all that come before it; what comes after it is left out.
 std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest& request,
                                                         const ConvolutionChoice& choice,
@@ -244,7 +238,9 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
   }
   if (technique >= Technique::kChannelMajor && suits_depthwise(shape))
     return make(request, kDepthwise);
-  if (technique >= Technique::kChannelLast && is_pointwise(shape)) return make(request, kGemm);
+  if (technique >= Technique::kChannelLast && shape.pointwise() && shape.groups == 1) {
+    return make(request, kGemm);
+  }
   if (technique >= Technique::kIm2col) {
     return make_im2col_convolution(
         request, [&](const ConvolutionRequest& product) { return make(product, kGemm); });

@@ -39,9 +39,9 @@ class Depthwise {
 
   static void run(const DepthwiseWork& work) {
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
-      const int height = work.geometry->out_height;
-      for (int y = 0; y < height; y += work.strip_rows) {
-        const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
+      for (int y = work.row_begin; y < work.row_end; y += work.strip_rows) {
+        const int left = work.row_end - y;
+        const int rows = left < work.strip_rows ? left : work.strip_rows;
         fill_strip(work, channel, y, rows);
         convolve(work, channel, rows);
         write_rows(work, channel, y, rows);
@@ -56,8 +56,6 @@ class Depthwise {
   static void fill_strip(const DepthwiseWork& work, int channel, int y, int rows) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int input_channel = channel / work.multiplier;
-    const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
-    const auto* input = static_cast<const Input*>(work.input) + input_channel * pixels;
     const int first = y * geometry.stride_y - geometry.padding_y;
     const int count =
         (rows - 1) * geometry.stride_y + (geometry.kernel_y - 1) * geometry.dilation_y + 1;
@@ -65,17 +63,18 @@ class Depthwise {
       for (int phase_x = 0; phase_x < geometry.stride_x; ++phase_x) {
         Value* plane = reinterpret_cast<Value*>(work.strip) +
                        (phase_y * geometry.stride_x + phase_x) * work.plane_size;
-        fill_plane(work, input, input_channel, first + phase_y, first + count, phase_x, plane);
+        fill_plane(work, input_channel, first + phase_y, first + count, phase_x, plane);
       }
     }
   }
 
   // Input rows row, + stride_y, ... before row_end, and of these the columns phase_x - padding,
   // + stride_x, ...
-  static void fill_plane(const DepthwiseWork& work, const Input* input, int input_channel, int row,
-                         int row_end, int phase_x, Value* to) {
+  static void fill_plane(const DepthwiseWork& work, int input_channel, int row, int row_end,
+                         int phase_x, Value* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const auto padding = padding_of<Value>(work, input_channel);
+    const auto* input = static_cast<const Input*>(work.input) + input_channel * geometry.in_plane;
     const int stride = geometry.stride_x;
     const int start = phase_x - geometry.padding_x;
     const int skipped = start < 0 ? (-start + stride - 1) / stride : 0;
@@ -87,7 +86,8 @@ class Depthwise {
         fill_run(to, padding, work.plane_width);
         continue;
       }
-      const Input* from = input + static_cast<std::int64_t>(row) * geometry.in_width;
+      const Input* from =
+          input + static_cast<std::int64_t>(work.in_rows.place_of(row)) * geometry.in_width;
       fill_run(to, padding, first);
       copy(from + (start + first * stride), to + first, last - first, stride);
       fill_run(to + last, padding, work.plane_width - last);
@@ -132,9 +132,8 @@ class Depthwise {
 
   static void write_rows(const DepthwiseWork& work, int channel, int y, int rows) {
     const int width = work.geometry->out_width;
-    const std::int64_t first = static_cast<std::int64_t>(channel) * work.geometry->out_height + y;
     const int value_bytes = output_bytes(work.stage->kind);
-    auto* output = static_cast<std::byte*>(work.output) + first * width * value_bytes;
+    auto* output = static_cast<std::byte*>(work.output) + work.output_at(channel, y) * value_bytes;
     const auto* sums = reinterpret_cast<const Sum*>(work.sums);
     for (int row = 0; row < rows; ++row) {
       write_outputs<Channels::kOne>(*work.stage, channel, sums, width, output);

@@ -56,23 +56,23 @@ class DepthwiseRows {
   static void convolve(const DepthwiseWork& work) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int taps = (kSize * kSize + 1) / 2 * 2;
-    const int height = geometry.out_height;
     const int width = geometry.out_width;
     Columns columns[kStride];
     for (int phase = 0; phase < kStride; ++phase) columns[phase] = columns_of<kStride>(work, phase);
     auto* strip = reinterpret_cast<Value*>(work.strip);
+    const int filled = rows_of_plane<kSize, kStride>(work) * work.plane_width;
     for (int plane = 0; plane < kStride * kStride; ++plane) {
-      fill_run(strip + plane * work.plane_size, Value{}, static_cast<int>(work.plane_size));
+      fill_run(strip + plane * work.plane_size, Value{}, filled);
     }
     for (int channel = work.channel_begin; channel < work.channel_end; ++channel) {
       const typename K::template Weights<kSize * kSize> weights(
           static_cast<const Value*>(work.weights) + static_cast<std::int64_t>(channel) * taps);
       const Vector bias(work.stage->bias[channel]);
-      for (int y = 0; y < height; y += work.strip_rows) {
-        const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
+      for (int y = work.row_begin; y < work.row_end; y += work.strip_rows) {
+        const int left = work.row_end - y;
+        const int rows = left < work.strip_rows ? left : work.strip_rows;
         fill_strip<kSize, kStride>(work, channel, y, rows, columns);
-        const std::int64_t first = static_cast<std::int64_t>(channel) * height + y;
-        auto* output = static_cast<Input*>(work.output) + first * width;
+        auto* output = static_cast<Input*>(work.output) + work.output_at(channel, y);
         int row = 0;
         if constexpr (kSize == 3) {
           for (; row + 4 <= rows; row += 4) {
@@ -85,6 +85,12 @@ class DepthwiseRows {
         if (row < rows) convolve_rows<kSize, kStride, 1>(work, weights, bias, row, width, output);
       }
     }
+  }
+
+  // Rows of a plane that a strip has.
+  template <int kSize, int kStride>
+  static int rows_of_plane(const DepthwiseWork& work) {
+    return ((work.rows_at_once() - 1) * kStride + kSize + kStride - 1) / kStride;
   }
 
   template <int kStride>
@@ -101,12 +107,10 @@ class DepthwiseRows {
   static void fill_strip(const DepthwiseWork& work, int channel, int y, int rows,
                          const Columns (&columns)[kStride]) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const std::int64_t pixels = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
-    const auto* input = static_cast<const Input*>(work.input) + channel / work.multiplier * pixels;
     const int first = y * kStride - geometry.padding_y;
     const int count = (rows - 1) * kStride + kSize;
     int row = 0;
-    if (y > 0) {
+    if (y > work.row_begin) {
       for (; row < kSize - kStride; ++row) {
         for (int phase = 0; phase < kStride; ++phase) {
           Value* to = plane_row<kStride>(work, row, phase);
@@ -115,12 +119,16 @@ class DepthwiseRows {
         }
       }
     }
+    const auto* input =
+        static_cast<const Input*>(work.input) + channel / work.multiplier * geometry.in_plane;
+    int place = work.in_rows.place_of(first + row > 0 ? first + row : 0);
     for (; row < count; ++row) {
       const int from = first + row;
       if (from >= 0 && from < geometry.in_height) {
-        fill_row<kStride>(work, input + static_cast<std::int64_t>(from) * geometry.in_width, row,
+        fill_row<kStride>(work, input + static_cast<std::int64_t>(place) * geometry.in_width, row,
                           columns);
-      } else if (work.strip_rows < geometry.out_height) {
+        place = work.in_rows.next_place(place);
+      } else if (work.has_several_strips()) {
         for (int phase = 0; phase < kStride; ++phase) {
           fill_run(plane_row<kStride>(work, row, phase), Value{}, work.plane_width);
         }

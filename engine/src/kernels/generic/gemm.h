@@ -174,12 +174,12 @@ class Gemm {
   }
 
   // Can a panel be read where it lies, that is, does it stay in the cache for all blocks? Its rows
-  // are `pixels` apart, which may put many of them into few sets.
+  // are a plane apart, which may put many of them into few sets.
   static bool reads_input(const GemmWork& work) {
     if (!is_pointwise(*work.geometry)) return false;
     if (work.block_end - work.block_begin <= 2) return true;
     const std::int64_t distance =
-        work.geometry->pixels() * static_cast<std::int64_t>(sizeof(Input));
+        work.geometry->in_plane * static_cast<std::int64_t>(sizeof(Input));
     std::int64_t step = distance & -distance;
     step = step < kLineBytes ? kLineBytes : step > kWayBytes ? kWayBytes : step;
     return 2 * work.depth <= kWays * (kWayBytes / step);
@@ -191,8 +191,7 @@ class Gemm {
   static void run_panels(const GemmWork& work) {
     const bool direct = reads_input(work);
     const bool lines = work.lines != nullptr;
-    const int pixels = work.geometry->pixels();
-    const int run = lines ? work.geometry->out_width : pixels;
+    const int run = lines ? work.geometry->out_width : work.geometry->pixels();
     const auto* input = static_cast<const Input*>(work.input);
     auto* output = static_cast<Input*>(work.output);
     int loaded = 0;  // rows of the padded input before this one are in the lines, or were
@@ -221,7 +220,7 @@ class Gemm {
       }
       column += count;
       const Panel* panel = input + first;
-      std::int64_t stride = pixels;
+      std::int64_t stride = work.geometry->in_plane;
       if (!direct) {
         stride = kColumns;
         panel = panel_at(work, 0, work.depth);
@@ -233,7 +232,7 @@ class Gemm {
       }
       for (int block = work.block_begin; block < work.block_end; ++block) {
         convolve_tile(work, block, vectors, panel, stride, weights_of(work, block, 0, work.depth),
-                      output + static_cast<std::int64_t>(block) * K::kRows * pixels + first);
+                      output + block * K::kRows * work.geometry->out_plane + first);
       }
     }
   }
@@ -255,7 +254,7 @@ class Gemm {
 
   static void load_lines(const GemmWork& work, int padded_row) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const std::int64_t plane = geometry.in_plane;
     const int y = padded_row - geometry.padding_y;
     const int stride = geometry.stride_x;
     for (int channel = 0; channel < geometry.channels; ++channel) {
@@ -318,7 +317,7 @@ class Gemm {
       if (vectors == v.value + 1) {
         K::template convolve_tile<v.value + 1>(panel, panel_stride, weights, work.depth,
                                                *work.stage, work.first_channel + first, rows,
-                                               output, work.geometry->pixels());
+                                               output, work.geometry->out_plane);
       }
     });
   }
@@ -390,10 +389,10 @@ class Gemm {
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
     const int bytes = output_bytes(work.stage->kind);
-    const std::int64_t pixels = work.geometry->pixels();
-    auto* output = static_cast<std::byte*>(work.output) + (first * pixels + column) * bytes;
+    const std::int64_t plane = work.geometry->out_plane;
+    auto* output = static_cast<std::byte*>(work.output) + (first * plane + column) * bytes;
     write_tile_outputs<K::kRows, kColumns>(*work.stage, work.first_channel + first, sums, rows,
-                                           count, output, pixels * bytes);
+                                           count, output, plane * bytes);
   }
 
   static Input padding_of(const GemmWork& work) {

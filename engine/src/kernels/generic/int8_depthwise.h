@@ -73,16 +73,14 @@ class Int8Depthwise {
   template <int kSize, int kStride, Activation kActivation>
   static void convolve_channel(const DepthwiseWork& work, int channel) {
     constexpr int kTaps = (kSize * kSize + 1) / 2 * 2;
-    const int height = work.geometry->out_height;
-    const int width = work.geometry->out_width;
     const typename K::template Filter<kSize> filter(static_cast<const std::int16_t*>(work.weights) +
                                                     static_cast<std::int64_t>(channel) * kTaps);
     const Channel<kActivation> constants(*work.stage, channel);
-    for (int y = 0; y < height; y += work.strip_rows) {
-      const int rows = height - y < work.strip_rows ? height - y : work.strip_rows;
+    for (int y = work.row_begin; y < work.row_end; y += work.strip_rows) {
+      const int left = work.row_end - y;
+      const int rows = left < work.strip_rows ? left : work.strip_rows;
       fill_strip<kSize, kStride>(work, channel, y, rows);
-      auto* output = static_cast<std::int8_t*>(work.output) +
-                     (static_cast<std::int64_t>(channel) * height + y) * width;
+      auto* output = static_cast<std::int8_t*>(work.output) + work.output_at(channel, y);
       int row = 0;
       for (; row + kRows <= rows; row += kRows) {
         convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
@@ -116,7 +114,7 @@ class Int8Depthwise {
   // What the channels' values do not overwrite stays for all of them.
   template <int kSize, int kStride>
   static void fill_padding(const DepthwiseWork& work, int zero_point) {
-    const int rows = (work.strip_rows - 1) * kStride + kSize;
+    const int rows = (work.rows_at_once() - 1) * kStride + kSize;
     fill_run(reinterpret_cast<std::int8_t*>(work.strip), static_cast<std::int8_t>(zero_point),
              rows * row_step<kStride>(work));
   }
@@ -126,18 +124,20 @@ class Int8Depthwise {
   static void fill_strip(const DepthwiseWork& work, int channel, int y, int rows) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const int input_channel = channel / work.multiplier;
-    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
-    const auto* input = static_cast<const std::int8_t*>(work.input) + input_channel * plane;
     const int step = row_step<kStride>(work);
     const int before = limited(geometry.padding_x, 0, step);
     const int count = limited(geometry.in_width, 0, step - before);
     auto* to = reinterpret_cast<std::int8_t*>(work.strip);
     int from = y * kStride - geometry.padding_y;
     const int end = from + (rows - 1) * kStride + kSize;
+    const auto* input =
+        static_cast<const std::int8_t*>(work.input) + input_channel * geometry.in_plane;
+    int place = work.in_rows.place_of(from > 0 ? from : 0);
     for (; from < end; ++from, to += step) {
       if (from >= 0 && from < geometry.in_height) {
-        copy_run(to + before, input + static_cast<std::int64_t>(from) * geometry.in_width, count);
-      } else if (work.strip_rows < geometry.out_height) {
+        copy_run(to + before, input + static_cast<std::int64_t>(place) * geometry.in_width, count);
+        place = work.in_rows.next_place(place);
+      } else if (work.has_several_strips()) {
         fill_run(to, static_cast<std::int8_t>(work.zero_points[input_channel]), step);
       }
     }

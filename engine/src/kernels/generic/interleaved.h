@@ -317,7 +317,7 @@ class Interleaved {
                           const std::int32_t* before) {
     const int first = block * K::kRows;
     const OutputStage& stage = *work.stage;
-    const std::int64_t plane = work.geometry->pixels();
+    const std::int64_t plane = work.geometry->out_plane;
     auto* output = static_cast<Output*>(work.output) + first * plane + panels.begin * kColumns;
     const Starts<kBounded, kUsedRows> starts(stage, first);
     const BlockConstants<kActivation, kBounded, kUsedRows> constants(stage, first);
@@ -433,7 +433,7 @@ class Interleaved {
   template <Activation kActivation, typename Output>
   static void pool_tiles(const InterleavedWork& work, int first_row, int column,
                          const Word* const (&halves)[2], const std::int32_t* offsets) {
-    const std::int64_t plane = work.geometry->pixels() / 4;
+    const std::int64_t plane = work.geometry->out_plane / 4;
     auto* output = static_cast<Output*>(work.output) + first_row * plane + column / 2;
     for (int row = first_row; row < first_row + K::kRows;
          row += kPooledRows, output += kPooledRows * plane) {

@@ -106,7 +106,7 @@ class InterleavedCopy {
 
   static void copy_plane(const InterleavedWork& work, int word, int y, int rows, Word* to) {
     const ConvolutionGeometry& geometry = *work.geometry;
-    const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+    const std::int64_t plane = geometry.in_plane;
     const std::int8_t* channels[K::kUnit];
     for (int c = 0; c < K::kUnit; ++c) {
       // What stands for a channel too many meets weights of zero.

@@ -231,7 +231,7 @@ class InterleavedOutput {
     constexpr int kStep = kPool ? 2 : 1;
     const int first = block * K::kRows;
     const int rows = work.rows - first < K::kRows ? work.rows - first : K::kRows;
-    const std::int64_t plane = work.geometry->pixels() / (kStep * kStep);
+    const std::int64_t plane = work.geometry->out_plane / (kStep * kStep);
     const OutputStage& stage = *work.stage;
     auto* output = static_cast<Output*>(work.output) + first * plane + column / kStep;
     const int outputs = (kWhole ? kColumns : count) / kStep;

@@ -132,7 +132,7 @@ inline void gather_segment(const ConvolutionGeometry& geometry, const Segment& s
   const int before = first - segment.x;
   const int count = last - first;
   const int after = end - last;
-  const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+  const std::int64_t plane = geometry.in_plane;
   const int x = first * geometry.stride_x + kx * geometry.dilation_x - geometry.padding_x;
   const T* from = count == 0 ? input : input + static_cast<std::int64_t>(y) * geometry.in_width + x;
   if (geometry.stride_x != 1) {
@@ -160,7 +160,7 @@ template <int kColumns, typename T>
 inline void gather_patches(const ConvolutionGeometry& geometry, const Segment* segments,
                            int segment_count, int begin, int end, const T* input, T padding,
                            T* rows) {
-  const std::int64_t plane = static_cast<std::int64_t>(geometry.in_height) * geometry.in_width;
+  const std::int64_t plane = geometry.in_plane;
   const int terms = geometry.taps() * geometry.channels;
   for (int row = begin; row < end;) {
     if (row >= terms) {
