@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/cpu.h"
 #include "kernels/kernel_sets.h"
 #include "layers/maxpool.h"
 #include "layers/route.h"
@@ -445,6 +446,48 @@ TEST(pooling_is_done_by_the_convolution_before_it) {
   const ModelFiles shared(head + body + "[route]\nlayers=-5\n[convolutional]\nfilters=2\n", 3);
   Session apart(shared.cfg, shared.weights, Options{});
   CHECK_EQUAL(apart.reports()[1].algorithm, "direct");
+}
+
+TEST(convolutions_by_rows_hand_on_what_is_stored_nowhere) {
+  // As many rows of 24 channels as make the tensors between the layers twice the cache.
+  constexpr int kWidth = 64;
+  const int height = static_cast<int>(cpu_caches().second_bytes / (kWidth * 24 * sizeof(float)));
+  const std::string head = "[net]\nheight=" + std::to_string(height) +
+                           "\nwidth=" + std::to_string(kWidth) + "\nchannels=8\n";
+  const std::string body =
+      "[convolutional]\nfilters=24\nactivation=leaky\n"
+      "[convolutional]\nfilters=24\ngroups=24\nsize=3\npad=1\nactivation=swish\n"
+      "[convolutional]\nfilters=8\nactivation=linear\n";
+  const ModelFiles files(head + body, 5);
+  const std::vector<float> image = image_for(files.network, 5);
+  Options chosen;
+  chosen.keep_layers = true;
+  Session apart(files.cfg, files.weights, chosen);
+  apart.run(image);
+  CHECK(!apart.reports()[0].by_rows);
+  chosen.keep_layers = false;
+  chosen.profile = true;
+  for (chosen.threads = 1; chosen.threads < 4; ++chosen.threads) {
+    Session session(files.cfg, files.weights, chosen);
+    std::vector<int> ended(3);
+    session.run(image, [&](int layer) { ++ended[static_cast<std::size_t>(layer)]; });
+    if (supported_sets().empty()) return;  // the plain loops compute whole tensors
+    for (const LayerReport& report : session.reports()) {
+      CHECK(report.by_rows);
+      CHECK(report.nanoseconds > 0);
+    }
+    CHECK(chosen.threads > 1 ? ended[0] == 1 : ended[0] > 1);
+    CHECK(session.arena_bytes() < apart.arena_bytes());
+    CHECK(heads_of(session) == heads_of(apart));
+    std::vector<float> values(static_cast<std::size_t>(files.network.output_shape(1).elements()));
+    CHECK_THROWS(session.read(1, values), "layer 1", "convolution");
+  }
+
+  // Somebody else reads the depthwise convolution, too.
+  const ModelFiles shared(head + body + "[convolutional]\nfilters=2\n[route]\nlayers=-3\n", 5);
+  Session some(shared.cfg, shared.weights, Options{});
+  CHECK(some.reports()[1].by_rows);
+  CHECK(!some.reports()[2].by_rows);
 }
 
 TEST(an_input_of_the_wrong_size_and_bad_options_are_refused) {

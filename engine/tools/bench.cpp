@@ -150,7 +150,7 @@ void write_layers(JsonWriter& json, const Session& session, const Samples& sampl
     json.field("isa", report.isa).field("algorithm", report.algorithm);
     json.field("ns", median(samples.layer_nanoseconds[i]));
     json.field("conversion_ns", median(samples.conversion_nanoseconds[i]));
-    json.field("bytes", report.bytes);
+    json.field("bytes", report.bytes).field("by_rows", report.by_rows);
     json.end_object();
   }
   json.end_array();

@@ -23,6 +23,7 @@ SUITES = (
     "convolution_test",
     "layers_test",
     "quantization_test",
+    "row_chain_test",
     "winograd_test",
 )
 DIFFERENTIAL = "differential"

@@ -31,19 +31,48 @@ void Session::run(std::span<const float> input, const std::function<void(int)>& 
     }
     if (profile_) {
       const Clock::time_point start = Clock::now();
-      execute(step, converted);
-      reports_[static_cast<std::size_t>(layer.index)].nanoseconds = nanoseconds_since(start);
+      execute(step, after, converted);
+      if (step.chain == nullptr && !step.is_handed_on) {
+        reports_[static_cast<std::size_t>(layer.index)].nanoseconds = nanoseconds_since(start);
+      }
     } else {
-      execute(step, converted);
+      execute(step, after, converted);
     }
     if (after) after(layer.index);
   }
 }
 
-void Session::execute(Step& step, const std::function<void(int)>& converted) {
-  if (step.is_view) return;
+void Session::execute(Step& step, const std::function<void(int)>& after,
+                      const std::function<void(int)>& converted) {
+  if (step.is_view || step.is_handed_on) return;
+  if (step.chain != nullptr) return execute_chain(step, after);
   if (step.convolution != nullptr) return execute_convolution(step, converted);
   step.layer->operation->execute({*step.layer, step.inputs, step.output, step.values}, workers_);
+}
+
+void Session::execute_chain(Step& step, const std::function<void(int)>& after) {
+  const std::span<const RowLink> links = step.chain->links();
+  const Step& first = steps_[static_cast<std::size_t>(links.front().layer)];
+  Clock::time_point start;
+  std::function<void(int)> ended;
+  if (profile_) {
+    for (const RowLink& link : links) {
+      reports_[static_cast<std::size_t>(link.layer)].nanoseconds = 0;
+    }
+    start = Clock::now();
+    ended = [&](int layer) {
+      const Clock::time_point now = Clock::now();
+      reports_[static_cast<std::size_t>(layer)].nanoseconds +=
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count();
+      start = now;
+      if (after && pool_.threads() == 1) after(layer);
+    };
+  }
+  step.chain->run(first.inputs[0].tensor.data, step.output.data, step.scratch, pool_, ended);
+  if (profile_) {
+    // The wait for other threads.
+    reports_[static_cast<std::size_t>(step.layer->index)].nanoseconds += nanoseconds_since(start);
+  }
 }
 
 void Session::execute_convolution(Step& step, const std::function<void(int)>& converted) {
@@ -84,10 +113,14 @@ void Session::read(int layer, std::span<float> values) {
     throw Error("layer " + std::to_string(layer) + " has " + std::to_string(shape.elements()) +
                 " values, not " + std::to_string(values.size()));
   }
-  if (layer != kNetworkInput && scratch_[static_cast<std::size_t>(layer)].pools) {
-    throw Error("layer " + std::to_string(layer) +
-                " is computed within the pooling that follows it; keep every layer's output to "
-                "read it");
+  if (layer != kNetworkInput) {
+    const LayerScratch& scratch = scratch_[static_cast<std::size_t>(layer)];
+    const bool is_handed_on = scratch.computed_with != LayerScratch::kAlone;
+    if (scratch.pools || is_handed_on) {
+      throw Error("layer " + std::to_string(layer) + " is computed within the " +
+                  (scratch.pools ? "pooling" : "convolution") +
+                  " that follows it; keep every layer's output to read it");
+    }
   }
   convert_tensor(view(layer), {values.data(), Precision::kFp32, nullptr}, shape.channels,
                  shape.plane(), workers_);

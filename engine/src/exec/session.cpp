@@ -52,6 +52,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
       profile_(options.profile) {
   const std::size_t count = network_.layers.size();
   convolutions_.resize(count);
+  chains_.resize(count);
   values_.resize(count);
   scratch_.resize(count);
   reports_.resize(count);
@@ -74,6 +75,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
                         limits[static_cast<std::size_t>(layer.index)], tuning ? &*tuning : nullptr);
   }
   if (tuning) tuning->save();
+  if (options.algorithm.empty() && !options.keep_layers) chain_rows();
   memory_ = plan_memory(network_, precisions_, scratch_, options.prefer);
   arena_.reset(allocate_arena(std::max<std::int64_t>(memory_.arena_bytes, 1)));
   prepare_steps();
@@ -155,11 +157,61 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
 bool Session::only_pooled(const Layer& layer) const {
   const auto next = static_cast<std::size_t>(layer.index) + 1;
   if (next == network_.layers.size() || !network_.layers[next].rules.pools_pairs) return false;
+  return is_only_reader(network_.layers[next], layer.index);
+}
+
+bool Session::is_only_reader(const Layer& layer, int input) const {
   const auto reads = [&](const Layer& other) {
-    return std::ranges::count(other.inputs, layer.index) > 0;
+    return std::ranges::count(other.inputs, input) > 0;
   };
-  return std::ranges::count_if(network_.layers, reads) == 1 && reads(network_.layers[next]) &&
-         std::ranges::count(heads_, layer.index) == 0;
+  return reads(layer) && std::ranges::count_if(network_.layers, reads) == 1 &&
+         std::ranges::count(heads_, input) == 0;
+}
+
+// Looks for convolutions one after the other that can hand on rows. Of those with windows of
+// several rows a chain has one: each costs rows that are computed twice.
+void Session::chain_rows() {
+  std::vector<RowLink> links;
+  bool has_window = false;
+  for (const Layer& layer : network_.layers) {
+    const auto index = static_cast<std::size_t>(layer.index);
+    const Convolution* convolution = convolutions_[index].get();
+    const LayerFormat& format = precisions_.layers[index];
+    if (convolution == nullptr || !convolution->computes_rows() ||
+        format.conversion != InputConversion::kNone) {
+      add_chain(links);
+      continue;
+    }
+    const ConvolutionShape& shape = *layer.operation->convolution();
+    const bool window = shape.extent_y() > 1;
+    if (!links.empty() &&
+        ((window && has_window) || links.size() == RowChain::kMostLinks ||
+         links.back().layer + 1 != layer.index || !is_only_reader(layer, links.back().layer))) {
+      add_chain(links);
+    }
+    has_window = window || (has_window && !links.empty());
+    links.push_back({layer.index, convolution, shape, bytes_of(format.output.precision)});
+  }
+  add_chain(links);
+}
+
+// Also empties `links`.
+void Session::add_chain(std::vector<RowLink>& links) {
+  std::unique_ptr<RowChain> chain;
+  if (links.size() > 1) chain = RowChain::make(links, pool_.threads());
+  if (chain != nullptr) {
+    const int last = links.back().layer;
+    for (const RowLink& link : links) {
+      LayerScratch& scratch = scratch_[static_cast<std::size_t>(link.layer)];
+      scratch.kernel = 0;
+      scratch.in_place = false;
+      if (link.layer != last) scratch.computed_with = last;
+    }
+    scratch_[static_cast<std::size_t>(last)].kernel =
+        static_cast<std::int64_t>(chain->scratch_bytes());
+    chains_[static_cast<std::size_t>(last)] = std::move(chain);
+  }
+  links.clear();
 }
 
 void Session::prepare_steps() {
@@ -171,6 +223,8 @@ void Session::prepare_steps() {
     step.layer = &layer;
     step.format = &format;
     step.convolution = convolutions_[index].get();
+    step.chain = chains_[index].get();
+    step.is_handed_on = scratch_[index].computed_with != LayerScratch::kAlone;
     step.output = {
         arena_.get() + memory.output, format.output.precision,
         format.output.precision == Precision::kInt8 ? &format.output.quantization : nullptr};
@@ -229,6 +283,7 @@ void Session::report(const Layer& layer) {
   row.executed = step.format->executed;
   row.isa = step.convolution->isa();
   row.algorithm = step.convolution->algorithm();
+  row.by_rows = step.is_handed_on || step.chain != nullptr;
   row.bytes = size(written.out, step.output.precision) +
               size(layer.in, step.inputs[0].tensor.precision) +
               static_cast<std::int64_t>(step.convolution->weight_bytes()) +

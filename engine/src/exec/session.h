@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/options.h"
+#include "exec/row_chain.h"
 #include "exec/tuning.h"
 #include "kernels/convolution.h"
 #include "layers/operation.h"
@@ -27,7 +28,9 @@ struct LayerReport {
   Precision executed = Precision::kFp32;  // of sums, or of what a layer without weights stores
   std::string_view isa;
   std::string_view algorithm;
-  std::int64_t bytes = 0;  // read and written in one inference, weights and conversions included
+  // Read and written in one inference, weights and conversions included, in a cache or in memory.
+  std::int64_t bytes = 0;
+  bool by_rows = false;  // together with neighbours, a few rows at a time: exec/row_chain.h
   // Of the last run, with Options::profile.
   std::int64_t nanoseconds = 0;             // conversions included
   std::int64_t conversion_nanoseconds = 0;  // of the input, between precisions
@@ -49,7 +52,8 @@ class Session {
 
   // The same, calling `after` with each layer's index as soon as its output is there: the only
   // moment at which every layer's output can be read; and `converted`, if any, as soon as its input
-  // has been converted between precisions.
+  // has been converted between precisions. With one thread, `after` is also called whenever some
+  // rows of a layer have been computed that is computed by rows.
   void run(std::span<const float> input, const std::function<void(int)>& after,
            const std::function<void(int)>& converted = nullptr);
 
@@ -72,9 +76,14 @@ class Session {
                            const Options& options, std::int64_t scratch_limit, Tuning* tuning);
   std::vector<std::int64_t> scratch_limits(const Options& options);
   bool only_pooled(const Layer& layer) const;
+  bool is_only_reader(const Layer& layer, int input) const;
+  void chain_rows();
+  void add_chain(std::vector<RowLink>& links);
   void prepare_steps();
   void report(const Layer& layer);
-  void execute(Step& step, const std::function<void(int)>& converted);
+  void execute(Step& step, const std::function<void(int)>& after,
+               const std::function<void(int)>& converted);
+  void execute_chain(Step& step, const std::function<void(int)>& after);
   void execute_convolution(Step& step, const std::function<void(int)>& converted);
   void convert_input(Step& step, ConvolutionCall& call, ScaleAndZero& measured);
   TensorView view(int tensor) const;
@@ -86,6 +95,7 @@ class Session {
   Workers workers_;
   std::unique_ptr<Quantizer> quantizer_;
   std::vector<std::unique_ptr<Convolution>> convolutions_;  // null for layers without filters
+  std::vector<std::unique_ptr<RowChain>> chains_;           // at the last layer of each
   std::vector<std::vector<float>> values_;                  // of layers with WeightsRule::kValues
   std::vector<LayerScratch> scratch_;
   MemoryPlan memory_;

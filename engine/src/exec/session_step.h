@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/row_chain.h"
 #include "exec/session.h"
 #include "kernels/convolution.h"
 #include "layers/operation.h"
@@ -16,6 +17,7 @@ struct Session::Step {
   const Layer* layer = nullptr;
   const LayerFormat* format = nullptr;
   const Convolution* convolution = nullptr;
+  const RowChain* chain = nullptr;  // that ends with this layer
   struct Given {
     std::size_t input;
     std::int64_t begin;
@@ -27,6 +29,7 @@ struct Session::Step {
   std::span<const float> values;
   std::byte* scratch = nullptr;
   bool is_view = false;
+  bool is_handed_on = false;  // computed with a later layer
   bool by_quantizer = false;  // converts its input, and the quantizer does it
 };
 

@@ -20,7 +20,10 @@ Assignment::Assignment(const Network& network, const PrecisionPlan& precisions,
   last_use_.assign(count, 0);
   for (const Layer& layer : network.layers) {
     const bool converts = scratch[at(layer.index)].converted > 0;
-    const int when = converts ? conversion_moment(layer.index) : moment(layer.index);
+    const int together = scratch[at(layer.index)].computed_with;
+    const int when = together != LayerScratch::kAlone ? moment(together)
+                     : converts                       ? conversion_moment(layer.index)
+                                                      : moment(layer.index);
     last_use_[at(layer.index)] = std::max(last_use_[at(layer.index)], moment(layer.index));
     for (const int input : layer.inputs) {
       if (input != kNetworkInput) last_use_[at(input)] = std::max(last_use_[at(input)], when);
@@ -74,7 +77,7 @@ bool Assignment::is_outside(int tensor) const {
 }
 
 std::int64_t Assignment::bytes_of_output(int layer) const {
-  if (is_outside(layer)) return 0;
+  if (is_outside(layer) || scratch_[at(layer)].computed_with != LayerScratch::kAlone) return 0;
   const int holder = scratch_[at(layer)].pools ? layer + 1 : layer;
   return network_.output_shape(holder).elements() *
          static_cast<std::int64_t>(bytes_of(precisions_.layers[at(layer)].output.precision));

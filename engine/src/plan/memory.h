@@ -3,8 +3,9 @@
 // Tensors that are never needed at the same time share places. Layers that change nothing (dropout,
 // cost, a route of one layer, yolo and region on float) have no memory of their own; element-wise
 // layers, and convolutions that can, write over an input that dies with them; inputs of a route are
-// written by their producers straight into the route's output, where the arena allows it; and a
-// convolution that pools its outputs writes the output of the pooling layer.
+// written by their producers straight into the route's output, where the arena allows it; a
+// convolution that pools its outputs writes the output of the pooling layer; and of convolutions
+// that are computed together, by rows, only the last one's output is stored.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,10 @@ namespace mpe {
 struct LayerScratch {
   std::int64_t converted = 0;  // its input in another precision
   std::int64_t kernel = 0;
-  bool pools = false;     // the layer computes the next one, a pooling, with itself
-  bool in_place = false;  // its kernel can write over an input that it alone still needs
+  bool pools = false;          // the layer computes the next one, a pooling, with itself
+  bool in_place = false;       // its kernel can write over an input that it alone still needs
+  int computed_with = kAlone;  // a later layer, if its output is handed to that one by rows
+  static constexpr int kAlone = -1;
 };
 
 // Offsets into the arena; multiples of 64 unless the tensor is a part of another.

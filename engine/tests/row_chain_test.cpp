@@ -1,0 +1,168 @@
+// Convolutions computed together by rows give the bits of the same convolutions one after the
+// other.
+#include "exec/row_chain.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "convolution_problem.h"
+#include "kernels/kernel_sets.h"
+
+using namespace mpe;
+
+namespace {
+
+ConvolutionShape pointwise(Random& random, Shape in) {
+  ConvolutionShape shape;
+  shape.in = in;
+  shape.out = {random.integer(1, 40), in.height, in.width};
+  return shape;
+}
+
+// Most are those that have kernels of their own.
+ConvolutionShape depthwise(Random& random, Shape in) {
+  for (;;) {
+    ConvolutionShape shape;
+    shape.in = in;
+    shape.groups = in.channels;
+    shape.out.channels = in.channels * (random.chance(10) ? 2 : 1);
+    shape.kernel_y = shape.kernel_x = random.chance(40) ? 3 : random.integer(2, 5);
+    shape.stride_y = shape.stride_x = random.integer(1, 2);
+    shape.padding_y = shape.padding_x = shape.kernel_y / 2;
+    if (random.chance(30)) {
+      shape.kernel_x = random.integer(1, 5);
+      shape.stride_y = random.integer(1, 3);
+      shape.padding_y = random.integer(0, 3);
+      shape.dilation_y = random.integer(1, 2);
+    }
+    const int below = random.chance(20) ? random.integer(0, 3) : shape.padding_y;
+    if (set_output(shape, below, shape.padding_x)) return shape;
+  }
+}
+
+// The layers of a chain, each with the input that the one before gives it.
+class Chain {
+ public:
+  Chain(Random& random, Precision precision, const ConvolutionChoice& choice) {
+    Shape shape = {random.integer(1, 24), random.integer(1, 40), random.integer(1, 50)};
+    const int links = random.integer(2, 3);
+    const int first_window = random.integer(0, 1);
+    for (int k = 0; k < links; ++k) {
+      const bool window = k == first_window;
+      add(random, precision, choice, window ? depthwise(random, shape) : pointwise(random, shape));
+      shape = problems_.back().request.shape.out;
+    }
+  }
+
+  bool computes_rows() const {
+    return std::ranges::all_of(convolutions_,
+                               [](const auto& each) { return each->computes_rows(); });
+  }
+
+  std::vector<std::byte> one_after_the_other() {
+    ThreadPool pool(1);
+    std::vector<std::byte> values = problems_.front().input;
+    for (std::size_t k = 0; k < problems_.size(); ++k) {
+      problems_[k].input = values;
+      values = run(*convolutions_[k], problems_[k], pool);
+    }
+    return values;
+  }
+
+  std::vector<std::byte> by_rows(int rows, int threads, std::size_t output_bytes) const {
+    std::vector<RowLink> links;
+    int step = 1;
+    for (std::size_t k = 0; k < problems_.size(); ++k) {
+      const ConvolutionRequest& request = problems_[k].request;
+      links.push_back({static_cast<int>(k), convolutions_[k].get(), request.shape,
+                       value_size(request.output_precision)});
+      step = std::max(step, convolutions_[k]->row_step());
+    }
+    const RowChain chain(links, threads, rows * step);
+    ThreadPool pool(threads);
+    // Words, for their alignment; marked, to find what is written beyond the scratch.
+    const std::size_t words = chain.scratch_bytes() / sizeof(std::max_align_t);
+    std::vector<std::max_align_t> memory(words + 8);
+    auto* scratch = reinterpret_cast<std::byte*>(memory.data());
+    const std::size_t guard = memory.size() * sizeof(std::max_align_t) - chain.scratch_bytes();
+    std::fill_n(scratch, chain.scratch_bytes(), std::byte{0x7B});
+    std::fill_n(scratch + chain.scratch_bytes(), guard, std::byte{0xA5});
+    std::vector<std::byte> output(output_bytes);
+    std::vector<int> ended(problems_.size());
+    chain.run(problems_.front().input.data(), output.data(), scratch, pool,
+              [&](int layer) { ++ended[static_cast<std::size_t>(layer)]; });
+    CHECK(std::all_of(scratch + chain.scratch_bytes(), scratch + chain.scratch_bytes() + guard,
+                      [](std::byte byte) { return byte == std::byte{0xA5}; }));
+    for (const int times : ended) CHECK(times > 0);
+    return output;
+  }
+
+  std::string text() const {
+    std::string found;
+    for (const Problem& problem : problems_) found += described(problem) + "; ";
+    return found;
+  }
+
+ private:
+  void add(Random& random, Precision precision, const ConvolutionChoice& choice,
+           const ConvolutionShape& shape) {
+    const Problem* before = problems_.empty() ? nullptr : &problems_.back();
+    Problem& problem = problems_.emplace_back();
+    ConvolutionRequest& request = problem.request;
+    request.shape = shape;
+    request.precision = request.output_precision = precision;
+    request.activation =
+        kActivations[random.integer(0, static_cast<int>(std::size(kActivations)) - 1)];
+    const float reach = 2.0F / std::sqrt(static_cast<float>(shape.depth()));
+    for (int i = 0; i < shape.depth() * shape.out.channels; ++i) {
+      problem.weights.push_back(random.real(-reach, reach));
+    }
+    for (int i = 0; i < shape.out.channels; ++i) problem.bias.push_back(random.real(-1.0F, 1.0F));
+    request.weights = problem.weights;
+    request.bias = problem.bias;
+    if (precision == Precision::kInt8) {
+      problem.input_quantization =
+          before == nullptr ? random_quantization(random, 1, 0.01F) : before->output_quantization;
+      problem.output_quantization = random_quantization(random, 1, 0.02F);
+      request.input = &problem.input_quantization;
+      request.output = &problem.output_quantization;
+    }
+    if (before == nullptr) fill_input(random, problem);
+    convolutions_.push_back(make_convolution(request, choice));
+  }
+
+  std::deque<Problem> problems_;  // requests point into them
+  std::vector<std::unique_ptr<Convolution>> convolutions_;
+};
+
+}  // namespace
+
+TEST(chains_of_rows_give_the_bits_of_the_layers_alone) {
+  int compared = 0;
+  for (const KernelSetInfo& set : kernel_sets()) {
+    if (!set.supported) continue;
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16, Precision::kInt8}) {
+      for (unsigned seed = 0; seed < 60; ++seed) {
+        Random random(seed);
+        ConvolutionChoice choice;
+        choice.isa = set.name;
+        Chain chain(random, precision, choice);
+        if (!chain.computes_rows()) continue;
+        const std::vector<std::byte> expected = chain.one_after_the_other();
+        const int rows = random.integer(1, 5);
+        const int threads = random.integer(1, 4);
+        ++compared;
+        if (chain.by_rows(rows, threads, expected.size()) == expected) continue;
+        check::fail(__FILE__, __LINE__,
+                    std::string(set.name) + " seed " + std::to_string(seed) + ", " +
+                        std::to_string(rows) + " rows, " + std::to_string(threads) +
+                        " threads: " + chain.text());
+      }
+    }
+  }
+  CHECK(compared > 60);
+}
