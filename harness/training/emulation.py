@@ -11,7 +11,7 @@ Maps have their channels last. Only the program of training imports this module:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,8 +20,10 @@ import tensorflow as tf
 from harness.config.darknet_cfg import NETWORK_INPUT
 from harness.exporting.layer import NetworkLayer
 from harness.exporting.network import Network
-from harness.exporting.precision_plan import LayerFormat, TensorFormat
+from harness.exporting.precision_plan import LayerFormat, Rule, TensorFormat, rule_of
 from harness.training.activation_lines import EITHER_SIDE, PLACES_PER_LINE, PLACES_PER_UNIT, lines_of
+from harness.training.float_layers import COMPUTED, activated
+from harness.training.moves import MOVED, axis_of
 from harness.training.supported import FOLDED
 
 Tensor = Any  # of TensorFlow, which has no types
@@ -83,7 +85,8 @@ class Emulation:
         """The real values of the layers that the heads need, for pictures [n, rows, columns, channels]."""
         tensors = {NETWORK_INPUT: Stored(values=pictures)}
         for layer in self._needed:
-            tensors[layer.index] = self._computed(layer, [tensors[source] for source in layer.inputs])
+            sources = layer.inputs or (NETWORK_INPUT,)  # a constant is repeated for each picture
+            tensors[layer.index] = self._computed(layer, [tensors[source] for source in sources])
         return {index: tensor.real for index, tensor in tensors.items() if index != NETWORK_INPUT}
 
     def heads(self, pictures: Tensor) -> dict[int, Tensor]:
@@ -98,16 +101,12 @@ class Emulation:
                 return self._convolutional(layer, inputs[0])
             case "dropout" | "cost":
                 return inputs[0]
-            case "maxpool":
-                return Stored(values=_largest(layer, inputs[0].values), step=inputs[0].step)
             case "route":
                 return self._joined(layer, inputs, written)
-            case "upsample":
-                stride = layer.section.integer("stride", 2)
-                rows = tf.repeat(inputs[0].values, stride, axis=1)
-                return Stored(values=tf.repeat(rows, stride, axis=2), step=inputs[0].step)
-            case _:
-                return self._stored(_COMPUTED[layer.kind](layer, [each.real for each in inputs]), written)
+            case kind if rule_of(layer) is Rule.KEEPS:
+                return Stored(values=MOVED[kind](layer, inputs[0].values), step=inputs[0].step)
+            case kind:
+                return self._stored(COMPUTED[kind](layer, [each.real for each in inputs]), written)
 
     def _joined(self, layer: NetworkLayer, inputs: list[Stored], written: TensorFormat) -> Stored:
         if layer.groups > 1:
@@ -117,7 +116,8 @@ class Emulation:
         if len(inputs) == 1:
             return inputs[0]
         stored = [self._stored_again(each, written) for each in inputs]
-        return Stored(values=tf.concat([each.values for each in stored], axis=3), step=stored[0].step)
+        values = tf.concat([each.values for each in stored], axis=axis_of(layer))
+        return Stored(values=values, step=stored[0].step)
 
     def _stored_again(self, tensor: Stored, written: TensorFormat) -> Stored:
         """In another format: from int8 to int8 without real values between."""
@@ -152,7 +152,7 @@ class Emulation:
         real = given.real
         if form.executed == "fp16":
             real, weights = _half(real), _half(weights)
-        sums = _activated(layer.activation, _windows(layer, real, weights) + bias)
+        sums = activated(layer.activation, _windows(layer, real, weights) + bias)
         return self._stored(sums, form.output)
 
     def _int8_input(self, form: LayerFormat, given: Stored) -> Stored:
@@ -178,7 +178,7 @@ class Emulation:
         sums = _single(sums + tf.cast(added, sums_wide))
         multipliers = _single(tf.minimum(products, _MULTIPLIER_LIMIT))
         if form.output.precision != "int8":
-            return self._stored(_activated(layer.activation, sums * multipliers), form.output)
+            return self._stored(activated(layer.activation, sums * multipliers), form.output)
         step = self._step(form.output)
         if layer.activation not in FOLDED:
             return _quantised(_on_lines(layer.activation, sums * multipliers), step)
@@ -217,8 +217,37 @@ def _double(values: Tensor) -> Tensor:
     return tf.cast(values, tf.float64)
 
 
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def _between(values: Tensor, low: Tensor, high: Tensor, zero_point: Tensor) -> Any:
+    """Rounded, and limited to low - zero_point and high - zero_point.
+
+    Backwards the rounding is the identity, and beyond the limits the zero point alone has a gradient. A mask
+    is multiplied: TensorFlow's own gradient of limits takes several times as long.
+    """
+    nearest = tf.round(values)
+    limited = tf.clip_by_value(nearest, low - zero_point, high - zero_point)
+    inside = _single(tf.equal(nearest, limited))
+
+    def backwards(gradient: Tensor) -> tuple[Tensor, None, None, Tensor]:
+        passed = gradient * inside
+        return passed, None, None, _summed_as(zero_point, passed - gradient)
+
+    return limited, backwards
+
+
+def _summed_as(small: Tensor, values: Tensor) -> Tensor:
+    """Sums values over the axes along which `small` is repeated: it has no axes, channels, or pictures."""
+    match small.shape.rank:
+        case 0:
+            return tf.reduce_sum(values)
+        case 1:
+            return tf.reduce_sum(values, axis=(0, 1, 2))
+        case _:
+            return tf.reduce_sum(values, axis=(1, 2, 3), keepdims=True)
+
+
 def _rounded(in_steps: Tensor, step: Step) -> Tensor:
-    return tf.clip_by_value(_nearest(in_steps), -128.0 - step.zero_point, 127.0 - step.zero_point)
+    return _between(in_steps, -128.0, 127.0, step.zero_point)
 
 
 def _quantised(real: Tensor, step: Step) -> Stored:
@@ -239,11 +268,11 @@ def _in_steps(activation: str, values: Tensor, six: Tensor) -> Tensor:
     """A foldable activation of values in steps of the output."""
     match activation:
         case "leaky":
-            return tf.where(values < 0.0, values * 0.1, values)
+            return tf.nn.leaky_relu(values, 0.1)
         case "relu":
-            return tf.maximum(values, 0.0)
+            return tf.nn.relu(values)
         case "relu6":
-            return tf.minimum(tf.maximum(values, 0.0), six)
+            return tf.minimum(tf.nn.relu(values), six)
         case _:
             return values
 
@@ -251,9 +280,16 @@ def _in_steps(activation: str, values: Tensor, six: Tensor) -> Tensor:
 def _on_lines(activation: str, x: Tensor) -> Tensor:
     """An activation by its lines."""
     intercepts, slopes = (tf.constant(each) for each in lines_of(activation))
-    places = tf.clip_by_value(tf.stop_gradient(x) * PLACES_PER_UNIT, -32768.0, 32767.0)
-    lines = tf.cast(places, tf.int32) // PLACES_PER_LINE + EITHER_SIDE
-    return _single(_double(tf.gather(intercepts, lines)) + _double(tf.gather(slopes, lines)) * _double(x))
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def on_lines(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        places = tf.clip_by_value(x * PLACES_PER_UNIT, -32768.0, 32767.0)
+        lines = tf.cast(places, tf.int32) // PLACES_PER_LINE + EITHER_SIDE
+        slope = tf.gather(slopes, lines)
+        values = _single(_double(tf.gather(intercepts, lines)) + _double(slope) * _double(x))
+        return values, lambda gradient: gradient * slope
+
+    return on_lines(x)
 
 
 def _windows(layer: NetworkLayer, values: Tensor, weights: Tensor) -> Tensor:
@@ -271,59 +307,3 @@ def _windows(layer: NetworkLayer, values: Tensor, weights: Tensor) -> Tensor:
     parts = zip(tf.split(padded, layer.groups, axis=3), tf.split(filters, layer.groups, axis=3), strict=True)
     sums = [tf.nn.conv2d(part, own, strides, "VALID", dilations=dilations) for part, own in parts]
     return tf.concat(sums, axis=3)
-
-
-def _largest(layer: NetworkLayer, values: Tensor) -> Tensor:
-    rows, columns = layer.window
-    pads = [(0, 0), (rows.before, rows.after), (columns.before, columns.after), (0, 0)]
-    padded = tf.pad(values, pads, constant_values=tf.float32.min)
-    return tf.nn.max_pool2d(padded, [rows.taps, columns.taps], [rows.stride, columns.stride], "VALID")
-
-
-def _activated(activation: str, x: Tensor) -> Tensor:
-    return _ACTIVATIONS[activation](x)
-
-
-_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "linear": lambda x: x,
-    "leaky": lambda x: tf.maximum(x * 0.1, x),
-    "relu": tf.nn.relu,
-    "relu6": tf.nn.relu6,
-    "logistic": tf.sigmoid,
-    "tanh": tf.tanh,
-    "mish": lambda x: x * tf.tanh(tf.math.softplus(x)),
-    "swish": lambda x: x * tf.sigmoid(x),
-    "hard_mish": lambda x: tf.nn.relu(x) + (tf.square(tf.clip_by_value(x, -2.0, 0.0) + 1.0) - 1.0) / 2.0,
-    "hard_swish": lambda x: x * tf.clip_by_value(x / 6.0 + 0.5, 0.0, 1.0),
-    "hard_sigmoid": lambda x: tf.clip_by_value(x / 6.0 + 0.5, 0.0, 1.0),
-    "elu": tf.nn.elu,
-}
-
-
-def _sum(layer: NetworkLayer, inputs: list[Tensor]) -> Tensor:
-    total = inputs[0]
-    for each in inputs[1:]:
-        total = total + each
-    return _activated(layer.activation, total)
-
-
-def _mean(_: NetworkLayer, inputs: list[Tensor]) -> Tensor:
-    return _single(tf.reduce_mean(_double(inputs[0]), axis=(1, 2), keepdims=True))
-
-
-def _scaled(layer: NetworkLayer, inputs: list[Tensor]) -> Tensor:
-    return _activated(layer.activation, inputs[1] * inputs[0])
-
-
-def _activation(layer: NetworkLayer, inputs: list[Tensor]) -> Tensor:
-    return _activated(layer.activation, inputs[0])
-
-
-# Layers that compute in float, and store as their inputs and ranges allow.
-_COMPUTED: Mapping[str, Callable[[NetworkLayer, list[Tensor]], Tensor]] = {
-    "shortcut": _sum,
-    "add": _sum,
-    "avgpool": _mean,
-    "scale_channels": _scaled,
-    "activation": _activation,
-}

@@ -10,9 +10,10 @@ from harness.exporting.network import Network
 from harness.training.activation_lines import LINED
 
 FOLDED = ("linear", "leaky", "relu", "relu6")  # activations that int8 layers compute in steps of the output
-_MOVING = ("maxpool", "route", "upsample", "dropout", "cost")
-_ACTIVATED = ("convolutional", "shortcut", "add", "scale_channels", "activation")
-_KINDS = (*_ACTIVATED, *_MOVING, "avgpool")
+_MOVING = ("maxpool", "route", "upsample", "reshape", "transpose", "slice", "dropout", "cost")
+_PAIRWISE = ("shortcut", "add", "sub", "mul", "div", "minimum", "maximum")
+_ACTIVATED = ("convolutional", *_PAIRWISE, "scale_channels", "activation")
+_KINDS = (*_ACTIVATED, *_MOVING, "pool", "avgpool", "resize", "softmax", "constant")
 
 
 def check_supported(network: Network) -> None:
@@ -39,10 +40,14 @@ def _reasons(layer: NetworkLayer) -> Iterator[str]:
             rows, columns = layer.window
             if rows.stride != columns.stride or (rows.stride > 1 and rows.dilation > 1):
                 yield "TensorFlow's depthwise convolution has one stride, and no dilation beside it"
-        case "shortcut" | "add" if len({*layer.input_shapes, layer.out}) > 1:
+        case "shortcut" if len({*layer.input_shapes, layer.out}) > 1:
             yield "its maps have different sizes"
-        case "route" if layer.section.word("axis") not in ("", "channels"):
-            yield "it joins maps along another axis than channels"
+        case "activation" if {"alpha", "beta"} & layer.section.options.keys():
+            yield "it has alpha= or beta="
+        case "pool" if max(axis.dilation for axis in layer.window) > 1:
+            yield "it has dilation="
+        case "softmax" if "axis" not in layer.section.options:
+            yield "it has no axis="
         case "upsample" if layer.section.real("scale", 1.0) != 1:
             yield "it has scale="
         case "scale_channels" if layer.input_shapes[0][1:] != (1, 1):

@@ -66,6 +66,42 @@ EVERYTHING = (
     "[convolutional]\nfilters=4\nsize=1\nstride=1\nactivation=linear\n"
 )
 
+# Those of imported networks besides: values that are moved, interpolated, and computed with one another.
+IMPORTED = (
+    "[net]\nname=picture\nchannels=3\nheight=24\nwidth=20\noutputs=shares,table\n"
+    "[slice]\nname=even\naxis=width\nbegin=0\nstep=2\n"
+    "[slice]\nname=odd\nfrom=picture\naxis=width\nbegin=1\nstep=2\n"
+    "[route]\nfrom=even,odd\n"
+    "[convolutional]\nfilters=8\nsize=3\nstride=1\npad=1\nactivation=relu\n"
+    "[pool]\nname=pooled\ntype=max\nsize=3\nstride=2\npad_top=1\npad_left=1\npad_bottom=1\npad_right=1\n"
+    "[convolutional]\nname=left\nfrom=pooled\nfilters=8\nsize=1\nactivation=leaky\n"
+    "[convolutional]\nname=right\nfrom=pooled\nfilters=8\nsize=3\npad=1\nactivation=swish\n"
+    "[route]\nfrom=left,right\n"
+    "[transpose]\nname=shuffled\ndims=2,8,60\naxes=1,0,2\nchannels=16\nheight=12\nwidth=5\n"
+    "[slice]\nname=first\nbegin=0\nend=8\n"
+    "[slice]\nname=last\nfrom=shuffled\nbegin=15\nend=7\nstep=-1\n"
+    "[convolutional]\nname=deep\nfrom=first\nfilters=8\nsize=3\nstride=2\npad=1\nactivation=linear\n"
+    "[resize]\nname=grown\nheight=12\nwidth=5\nmode=linear\ncoordinates=half_pixel\n"
+    "[resize]\nname=copied\nfrom=deep\nheight=12\nwidth=5\n"
+    "[add]\nfrom=grown,copied,last\nactivation=relu\n"
+    "[convolutional]\nname=base\nfilters=8\nsize=1\nactivation=linear\n"
+    "[pool]\nname=mean\ntype=average\nsize=3\nstride=1\npad_top=1\npad_left=1\npad_bottom=1\npad_right=1\n"
+    "[avgpool]\nname=all\n"
+    "[mul]\nname=product\nfrom=base,all\n"
+    "[sub]\nname=difference\nfrom=mean,product\n"
+    "[minimum]\nname=low\nfrom=difference,base\n"
+    "[maximum]\nfrom=low,mean\n"
+    "[constant]\nname=numbers\nchannels=8\nheight=1\nwidth=1\n"
+    "[div]\nfrom=-2,numbers\n"
+    "[convolutional]\nname=one\nfilters=6\nsize=1\nactivation=linear\n"
+    "[convolutional]\nname=other\nfrom=deep\nfilters=6\nsize=1\nactivation=linear\n"
+    "[reshape]\nname=flat\nfrom=one\nchannels=6\nheight=1\nwidth=60\n"
+    "[reshape]\nname=flatter\nfrom=other\nchannels=6\nheight=1\nwidth=18\n"
+    "[route]\nname=joined\nfrom=flat,flatter\naxis=width\n"
+    "[transpose]\nname=table\naxes=2,1,0\n"
+    "[softmax]\nname=shares\nfrom=one\naxis=channels\n"
+)
+
 
 def random_model(folder: Path, text: str) -> tuple[Path, Path]:
     """Weights of which outputs are about as large as inputs."""
@@ -118,10 +154,13 @@ def by_both(
 
 
 def assert_same_bits(found: Mapping[int, Floats], expected: Mapping[int, Floats]) -> None:
-    different = [index for index, each in found.items() if not np.array_equal(each, expected[index])]
-    assert not different
+    assert not differing(found, expected)
     assert len(found) > 20
     assert all(each.std() > 0 for each in found.values())
+
+
+def differing(found: Mapping[int, Floats], expected: Mapping[int, Floats]) -> list[int]:
+    return [index for index, each in found.items() if not np.array_equal(each, expected[index])]
 
 
 @pytest.mark.parametrize("policy", ["int8", "{default: int8, quantize: 1}"])
@@ -130,6 +169,16 @@ def test_every_kind_of_layer_has_the_engines_bits(
 ) -> None:
     model = random_model(tmp_path, EVERYTHING)
     assert_same_bits(*by_both(host_engine, tmp_path, model, policy, DIGITS / "calibration", exact=True))
+
+
+def test_the_layers_of_imported_networks_have_the_engines_bits(
+    host_engine: HostEngine, tmp_path: Path
+) -> None:
+    model = random_model(tmp_path, IMPORTED)
+    found, expected = by_both(host_engine, tmp_path, model, "int8", DIGITS / "calibration", exact=True)
+    shares = max(found)
+    np.testing.assert_allclose(found[shares], expected[shares], rtol=1e-5)
+    assert_same_bits({index: each for index, each in found.items() if index != shares}, expected)
 
 
 def test_the_shipped_detector_has_the_engines_bits(host_engine: HostEngine, tmp_path: Path) -> None:
@@ -146,6 +195,22 @@ def test_detectors_with_depthwise_layers_have_the_engines_bits(
     folder = shared_data / "models" / name
     model = next(folder.glob("*.cfg")), next(folder.glob("*.weights"))
     assert_same_bits(*by_both(host_engine, tmp_path, model, "int8", shared_data / "coco-val128", exact=True))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("file", ["nanodet-m-416/nanodet_m_416", "fastestdet/FastestDet"])
+def test_imported_detectors_have_the_engines_bits_up_to_their_last_functions(
+    host_engine: HostEngine, tmp_path: Path, shared_data: Path, file: str
+) -> None:
+    """Sigmoids and softmaxes of the heads are computed in float, to rounding."""
+    imported = str(shared_data / "import" / f"{file}.onnx")
+    assert cli.main(["import", imported, "--out", str(tmp_path)]) == 0
+    model = next(tmp_path.glob("*.cfg")), next(tmp_path.glob("*.weights"))
+    found, expected = by_both(host_engine, tmp_path, model, "int8", shared_data / "coco-val128", exact=True)
+    ends = differing(found, expected)
+    assert min(ends) > max(found) - 30
+    for index in ends:
+        np.testing.assert_allclose(found[index], expected[index], rtol=1e-4, atol=1e-6)
 
 
 def difficult(folder: Path) -> Sequence[str]:

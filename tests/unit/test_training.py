@@ -1,15 +1,22 @@
-"""Training's parts that need no TensorFlow: activations by lines, and what a head shall say."""
+"""Training's parts that need no TensorFlow: activations by lines, places of resized maps, and what a head
+shall say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.accuracy.heads import DetectionHead
+from harness.errors import ConfigurationError
+from harness.exporting.network import Network, read_network
 from harness.training.activation_lines import EITHER_SIDE, LINED, PER_UNIT, lines_of
+from harness.training.resizing import taps_of
+from harness.training.supported import check_supported
 from harness.training.targets import Grid, Objects, targets
 
 EXACT: Mapping[str, Callable[[float], float]] = {
@@ -67,3 +74,52 @@ def test_an_anchor_that_nearly_fits_may_say_anything() -> None:
     (wanted,) = targets([objects], [only])
     assert wanted[0, 0, 0, :, 4].tolist() == [1, 0]
     assert wanted[0, 0, 0, :, 5].tolist() == [1, 0]  # 768 / 1792 lies between the two shares
+
+
+def without_weights(folder: Path, layer: str) -> Network:
+    """A network of one layer that has no weights."""
+    cfg, weights = folder / "net.cfg", folder / "net.weights"
+    cfg.write_text(f"[net]\nchannels=4\nheight=4\nwidth=4\n{layer}")
+    weights.write_bytes(struct.pack("<iiiq", 0, 2, 5, 0))
+    return read_network(cfg, weights)
+
+
+@pytest.mark.parametrize(
+    ("mode", "lower", "weights"),
+    [
+        ("mode=linear\ncoordinates=half_pixel", [0, 0, 0, 1, 1, 2, 2, 3], [0, 1, 3, 1, 3, 1, 3, 0]),
+        ("mode=linear\ncoordinates=asymmetric", [0, 0, 1, 1, 2, 2, 3, 3], [0, 2, 0, 2, 0, 2, 0, 0]),
+        ("mode=linear\ncoordinates=align_corners", [0, 0, 0, 1, 1, 2, 2, 3], None),
+        ("rounding=floor\ncoordinates=asymmetric", [0, 0, 1, 1, 2, 2, 3, 3], [0] * 8),
+        ("rounding=ceil\ncoordinates=asymmetric", [0, 1, 1, 2, 2, 3, 3, 3], [0] * 8),
+        ("rounding=round_prefer_ceil\ncoordinates=asymmetric", [0, 1, 1, 2, 2, 3, 3, 3], [0] * 8),
+        ("rounding=round_prefer_floor\ncoordinates=asymmetric", [0, 0, 1, 1, 2, 2, 3, 3], [0] * 8),
+    ],
+)
+def test_resized_maps_read_the_places_of_the_engine(
+    tmp_path: Path, mode: str, lower: Sequence[int], weights: Sequence[int] | None
+) -> None:
+    """`weights` are in quarters."""
+    network = without_weights(tmp_path, f"[resize]\nheight=8\nwidth=4\n{mode}\n")
+    rows, columns = taps_of(network.layers[0])
+    assert [tap.lower for tap in rows] == list(lower)
+    assert [tap.lower for tap in columns] == [0, 1, 2, 3]
+    if weights is not None:
+        assert [4 * float(tap.weight) for tap in rows] == weights
+    assert all(tap.lower <= tap.upper <= 3 for tap in rows)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        ("[activation]\nactivation=leaky\nalpha=0.2\n", "it has alpha= or beta="),
+        ("[pool]\ntype=max\nsize=2\ndilation=2\n", "it has dilation="),
+        ("[softmax]\n", "it has no axis="),
+        ("[exp]\n", "training knows the kinds"),
+    ],
+)
+def test_layers_that_training_would_compute_otherwise_are_refused(
+    tmp_path: Path, layer: str, reason: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"cannot be trained: {reason}"):
+        check_supported(without_weights(tmp_path, layer))
