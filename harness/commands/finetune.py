@@ -53,7 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="do not learn from the last N: they decide which epoch is kept (default: a fifth, at most 64)",
     )
-    pictures.add_argument("--mirror", action="store_true", help="mirror every second picture, left to right")
+    pictures.add_argument(
+        "--mirror",
+        action=argparse.BooleanOptionalAction,
+        help="mirror every second picture, left to right (default: yes, without --labels)",
+    )
     pictures.add_argument(
         "--resize", choices=RESIZES, help="resize pictures by this method (default: as in eval)"
     )
@@ -69,14 +73,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="learn N times from each picture (default: 30)",
     )
     training.add_argument(
-        "--batch", type=positive_number, default=16, metavar="N", help="pictures of a step (default: 16)"
+        "--batch", type=positive_number, default=8, metavar="N", help="pictures of a step (default: 8)"
     )
     training.add_argument(
         "--rate",
         type=_rate,
-        default=0.01,
         metavar="R",
-        help="learning rate at its highest, as a share of the weights' size (default: 0.01)",
+        help="learning rate at its highest, as a share of the weights' size (default: by the outputs' error)",
     )
     training.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of the pictures' order (default: 0)"
@@ -109,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
             batch=arguments.batch,
             rate=arguments.rate,
             seed=arguments.seed,
-            mirror=arguments.mirror,
+            mirror=not arguments.labels if arguments.mirror is None else arguments.mirror,
             seconds=arguments.budget,
             resize=arguments.resize,
             calibration=given,
@@ -133,10 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_options(arguments: argparse.Namespace) -> None:
     from harness.errors import ConfigurationError
 
-    if arguments.mirror and arguments.labels:
-        raise ConfigurationError(
-            "--mirror moves objects away from their labels", hint="Leave out --mirror or --labels."
-        )
     if arguments.bn_epsilon is not None:
         raise ConfigurationError(
             "--bn-epsilon is not known to the training, which uses 1e-5", hint="Leave it out."
@@ -145,7 +144,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 def _show(trained: Trained, files: list[Path]) -> None:
     first, best = trained.epochs[0].loss, trained.best
-    print(f"{trained.steps} steps on {trained.pictures} pictures, {trained.held_out} pictures held out")
+    print(
+        f"{trained.steps} steps at a rate of {trained.rate:.2g} on {trained.pictures} pictures, "
+        f"{trained.held_out} pictures held out"
+    )
     print(f"loss on these: {first:.4g} at first, {best.loss:.4g} after {best.number} epochs, which is kept")
     for before, after in zip(trained.before, trained.after, strict=True):
         ratios = f"{_decibels(before.sqnr_db)} at first, {_decibels(after.sqnr_db)} now"
@@ -164,6 +166,7 @@ def _document(trained: Trained, files: list[Path]) -> dict[str, Any]:
         "images": trained.pictures,
         "held_out": trained.held_out,
         "steps": trained.steps,
+        "rate": trained.rate,
         "interrupted": trained.interrupted,
         "kept_epoch": trained.best.number,
         "epochs": [

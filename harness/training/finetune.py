@@ -41,6 +41,8 @@ from harness.training.supported import check_supported
 _PREPARED = 8  # pictures at a time
 _CALIBRATED = 64  # pictures, for ranges that are not given
 _LOG_TAIL = 12  # lines
+_RATE_PER_NOISE = 0.012  # of the heads, as a share of their signal
+_LEAST_RATE, _MOST_RATE = 3e-4, 0.01
 _PARTS = 1000  # of the training, in the progress bar
 
 
@@ -57,10 +59,10 @@ class Request:
     limit: int = 1000  # pictures
     held_out: int | None = None  # of them, the last ones; None for a fifth, at most 64
     epochs: int = 30
-    batch: int = 16
-    rate: float = 0.01
+    batch: int = 8
+    rate: float | None = None  # None: by the outputs' error
     seed: int = 0
-    mirror: bool = False
+    mirror: bool = True
     seconds: float | None = None
     resize: str | None = None
     calibration: Path | None = None
@@ -86,6 +88,7 @@ class Trained:
     held_out: int
     epochs: tuple[Epoch, ...]
     steps: int
+    rate: float  # at its highest
     before: tuple[OutputNoise, ...]  # the heads on the pictures held out, computed by the engine
     after: tuple[OutputNoise, ...]
     interrupted: bool
@@ -121,7 +124,9 @@ def finetune(engine: HostEngine, request: Request) -> Trained:
         (folder / "student.json").write_text(json.dumps(document), encoding="utf-8")
         pictures.write(folder)
         before = pictures.noise(folder / "student.cfg", folder / "student.weights", folder)
-        (folder / "request.json").write_text(json.dumps(_words(request, pictures, ends)), encoding="utf-8")
+        rate = request.rate or suitable_rate(before)
+        words = _words(request, pictures, ends) | {"rate": rate}
+        (folder / "request.json").write_text(json.dumps(words), encoding="utf-8")
         epochs, steps, interrupted = _trained(folder)
         with np.load(folder / "best.npz", allow_pickle=False) as best:
             values = dict(best)
@@ -137,6 +142,7 @@ def finetune(engine: HostEngine, request: Request) -> Trained:
             held_out=pictures.held_out,
             epochs=epochs,
             steps=steps,
+            rate=rate,
             before=before,
             after=pictures.noise(folder / "student.cfg", folder / "student.weights", folder),
             interrupted=interrupted,
@@ -251,6 +257,12 @@ def _ranges(engine: HostEngine, request: Request, pictures: _Pictures) -> Mappin
     ).document()
 
 
+def suitable_rate(heads: Sequence[OutputNoise]) -> float:
+    """A learning rate by the heads' noise as a share of their signal: little noise, little change."""
+    shares = [0.0 if head.sqnr_db is None else 10 ** (-head.sqnr_db / 10) for head in heads]
+    return min(max(_RATE_PER_NOISE * sum(shares) / len(shares), _LEAST_RATE), _MOST_RATE)
+
+
 def _words(request: Request, pictures: _Pictures, ends: float | None) -> dict[str, Any]:
     """For the program."""
     if ends is not None and ends <= time.monotonic():
@@ -262,7 +274,6 @@ def _words(request: Request, pictures: _Pictures, ends: float | None) -> dict[st
         "held_out": pictures.held_out,
         "epochs": request.epochs,
         "batch": request.batch,
-        "rate": request.rate,
         "seed": request.seed,
         "mirror": request.mirror,
         "threads": request.options.threads,

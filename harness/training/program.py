@@ -10,7 +10,6 @@ whoever started it may end it at any time.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -28,10 +27,10 @@ from harness.exporting.precision_plan import plan_precisions
 from harness.exporting.weights_file import Floats
 from harness.training.emulation import Emulation
 from harness.training.objective import distillation, of_labels
-from harness.training.targets import TARGET, Grid, Objects, targets
+from harness.training.schedule import Schedule
+from harness.training.targets import TARGET, Grid, Objects, mirrored, targets
 from harness.training.variables import values_of, variables_of
 
-_WARM_UP = 0.03  # of all steps
 _CLIP = 10.0  # norm of all gradients
 _REPORT_SECONDS = 1.0
 
@@ -47,22 +46,28 @@ class Training:
         calibration = read_calibration(folder / "student.json", network)
         formats = plan_precisions(network, calibration)
         self._variables = variables_of(network, formats, calibration)
-        self._student = Emulation(network, formats, self._variables)
-        self._teacher = _in_fp32(folder / "teacher.cfg", folder / "teacher.weights")
+        student = Emulation(network, formats, self._variables)
+        teacher = _in_fp32(folder / "teacher.cfg", folder / "teacher.weights")
         self._heads = read_outputs(cfg).heads
         self._pictures = np.load(folder / "pictures.npy", mmap_mode="r", allow_pickle=False)
         self._objects = _objects(folder / "labels.npz") if request["labels"] else []
         self._grids = _grids(network, self._heads) if request["labels"] else []
         self._held_out = len(self._pictures) - request["held_out"]  # the first of them
+        self._schedule = Schedule(rate=request["rate"])
         self._optimizer = tf.keras.optimizers.Adam(request["rate"], global_clipnorm=_CLIP)
         self._optimizer.build(self._variables.all)
         signature = _signature(network, self._grids)
+        # As functions of their own, the networks are traced once, and not for each use.
+        self._found, self._taught = (
+            tf.function(each.heads, input_signature=signature[:1], autograph=False)
+            for each in (student, teacher)
+        )
         self._step = tf.function(self._learn, input_signature=signature, autograph=False)
         self._measure = tf.function(self._loss, input_signature=signature, autograph=False)
 
     def run(self) -> None:
         """Trains until the steps are made or the time is over."""
-        least = self._judge(epoch=0, least=math.inf)
+        self._judge(epoch=0)
         batch, epochs = self._request["batch"], self._request["epochs"]
         rng = np.random.default_rng(self._request["seed"])
         per_epoch = -(-self._held_out // batch)
@@ -73,7 +78,7 @@ class Training:
                 part = self._part(done / total)
                 if part >= 1:
                     break
-                self._optimizer.learning_rate = self._request["rate"] * _share_of_rate(part)
+                self._optimizer.learning_rate = self._schedule.rate_at(part)
                 loss = float(self._step(*self._batch(np.sort(order[first : first + batch]), rng)))
                 done += 1
                 if done == 1:
@@ -82,9 +87,11 @@ class Training:
                     told = time.monotonic()
                     part = min(self._part(done / total), 1.0)
                     _say(step=done, part=part, loss=loss, left=self._left(done, total))
-            least = self._judge(epoch=epoch, least=least)
+            loss = self._judge(epoch=epoch)
             if self._part(done / total) >= 1:
                 break
+            if self._schedule.undoes(loss):
+                self._variables.set_changes(self._best)
         _say(step=done)
 
     def _part(self, of_steps: float) -> float:
@@ -99,7 +106,7 @@ class Training:
         seconds = self._request["seconds"]
         return min(by_steps, max(self._started + seconds - now, 0)) if seconds else by_steps
 
-    def _judge(self, *, epoch: int, least: float) -> float:
+    def _judge(self, *, epoch: int) -> float:
         """The loss on the pictures held out; the numbers are written if it is the least."""
         places = range(self._held_out, len(self._pictures))
         batch = self._request["batch"]
@@ -109,34 +116,35 @@ class Training:
             losses.append(float(self._measure(*self._batch(chosen, None))))
             sizes.append(len(chosen))
         loss = float(np.average(losses, weights=sizes))
-        better = epoch == 0 or loss < least
-        if better:
+        if self._schedule.is_best(loss) or epoch == 0:
+            self._best = self._variables.changes()
             part = self._folder / "best.part.npz"
             np.savez(part, allow_pickle=False, **values_of(self._variables))
             part.replace(self._folder / "best.npz")
         _say(epoch=epoch, held_out=loss)
-        return loss if better and math.isfinite(loss) else least
+        return loss
 
     def _batch(self, chosen: Any, rng: np.random.Generator | None) -> tuple[Floats, list[Floats]]:
         pictures = np.ascontiguousarray(self._pictures[chosen].transpose(0, 2, 3, 1))
-        if rng is not None and self._request["mirror"]:
-            mirrored = rng.random(len(pictures)) < 0.5
-            pictures[mirrored] = pictures[mirrored, :, ::-1]
         objects = [self._objects[place] for place in chosen] if self._objects else []
+        if rng is not None and self._request["mirror"]:
+            turned = rng.random(len(pictures)) < 0.5
+            pictures[turned] = pictures[turned, :, ::-1]
+            objects = [mirrored(each) if turn else each for each, turn in zip(objects, turned, strict=False)]
         return pictures, targets(objects, self._grids) if self._grids else []
 
     def _loss(self, pictures: Any, wanted: Sequence[Any]) -> Any:
-        return self._loss_against(self._teacher.heads(pictures), pictures, wanted)
+        return self._loss_against(self._taught(pictures), pictures, wanted)
 
     def _loss_against(self, taught: Mapping[int, Any], pictures: Any, wanted: Sequence[Any]) -> Any:
-        found = self._student.heads(pictures)
+        found = self._found(pictures)
         total = distillation(found, taught, self._heads)
         for grid, each in zip(self._grids, wanted, strict=True):
             total += of_labels(grid, found[grid.head.source], each)
         return total
 
     def _learn(self, pictures: Any, wanted: Sequence[Any]) -> Any:
-        taught = self._teacher.heads(pictures)
+        taught = self._taught(pictures)
         variables = self._variables.all
         with tf.GradientTape() as tape:
             loss = self._loss_against(taught, pictures, wanted)
@@ -174,11 +182,6 @@ def _signature(network: Network, grids: Sequence[Grid]) -> list[Any]:
     wanted = [(grid.rows, grid.columns, len(grid.head.anchors), TARGET) for grid in grids]
     pictures, *targets_ = (tf.TensorSpec((None, *shape)) for shape in ((height, width, channels), *wanted))
     return [pictures, targets_]
-
-
-def _share_of_rate(part: float) -> float:
-    """Of the learning rate: a short rise, then half a cosine."""
-    return min(part / _WARM_UP + 0.01, 0.5 * (1 + math.cos(math.pi * part)))
 
 
 def _say(**words: object) -> None:

@@ -36,6 +36,13 @@ class Objects:
     classes: Floats  # [k]
 
 
+def mirrored(objects: Objects) -> Objects:
+    """The objects of the picture with left and right exchanged."""
+    boxes = objects.boxes.copy()
+    boxes[:, 0] = 1 - boxes[:, 0]
+    return Objects(boxes=boxes, classes=objects.classes)
+
+
 def targets(pictures: Sequence[Objects], grids: Sequence[Grid]) -> list[Floats]:
     """For each head [pictures, rows, columns, anchors, TARGET].
 

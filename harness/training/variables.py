@@ -24,6 +24,8 @@ RangeKey = tuple[int, bool]  # the tensor, and whether its channels have ranges 
 
 _LEAST_SHARE = 1e-3  # of a layer's usual size of weights: what is next to nothing can still grow
 _ROUNDS = 8
+# In comparison with weights: a bias moves all places of a channel alike, a range all values of a tensor.
+_BIAS_SHARE, _RANGE_SHARE = 0.1, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,15 @@ class Variables:
         ends = [end for pair in self.ranges.values() for end in pair]
         return [each.change for each in (*self.weights.values(), *self.biases.values(), *ends)]
 
+    def changes(self) -> list[Floats]:
+        """The values of `all`."""
+        return [each.numpy() for each in self.all]
+
+    def set_changes(self, values: Sequence[Floats]) -> None:
+        """To what `changes` gave."""
+        for each, value in zip(self.all, values, strict=True):
+            each.assign(value)
+
 
 def variables_of(network: Network, formats: Sequence[LayerFormat], calibration: Calibration) -> Variables:
     """At the start: the numbers of the files. `calibration` has all ranges that the formats need."""
@@ -71,7 +82,7 @@ def variables_of(network: Network, formats: Sequence[LayerFormat], calibration: 
         unit = unit_of(weights, layer.groups)
         found.weights[layer.index] = _varied(weights, unit)
         size = np.abs(weights * (unit > 0)).reshape(len(bias), -1).max(axis=1)
-        found.biases[layer.index] = _varied(bias, np.maximum(np.abs(bias), size).astype(np.float32))
+        found.biases[layer.index] = _varied(bias, _BIAS_SHARE * np.maximum(np.abs(bias), size))
     for form in formats:
         for written in (form.output, form.converted):
             if written is not None and written.recorded is not None:
@@ -86,10 +97,10 @@ def _add_range(found: Variables, written: TensorFormat, calibration: Calibration
         low, high = written.channels.low, written.channels.high
     else:
         low, high = np.asarray(known.low, np.float32), np.asarray(known.high, np.float32)
-    length = np.maximum(high, 0) - np.minimum(low, 0)
+    unit = _RANGE_SHARE * (np.maximum(high, 0) - np.minimum(low, 0))
     key = written.recorded, written.channels is not None
     if key not in found.ranges:
-        found.ranges[key] = (_varied(low, length), _varied(high, length))
+        found.ranges[key] = (_varied(low, unit), _varied(high, unit))
 
 
 def unit_of(weights: Floats, groups: int) -> Floats:

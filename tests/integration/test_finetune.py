@@ -234,7 +234,7 @@ def test_a_few_steps_bring_int8_nearer_to_fp32(
     host_engine: HostEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = difficult(tmp_path)
-    steps = ["--epochs", "4", "--batch", "4", "--rate", "0.001"]
+    steps = ["--epochs", "4", "--batch", "4"]
     trained = finetuned(capsys, tmp_path / "out", *model, "--policy", "int8", *steps)
     assert (trained["images"], trained["held_out"], trained["steps"]) == (26, 6, 28)
     losses = [epoch["held_out_loss"] for epoch in trained["epochs"]]

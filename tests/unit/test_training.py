@@ -1,5 +1,5 @@
-"""Training's parts that need no TensorFlow: activations by lines, places of resized maps, and what a head
-shall say."""
+"""Training's parts that need no TensorFlow: activations by lines, places of resized maps, what a head shall
+say, and how fast it learns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 from harness.accuracy.heads import DetectionHead
+from harness.accuracy.output_agreement import OutputNoise
 from harness.errors import ConfigurationError
 from harness.exporting.network import Network, read_network
 from harness.training.activation_lines import EITHER_SIDE, LINED, PER_UNIT, lines_of
+from harness.training.finetune import suitable_rate
 from harness.training.resizing import taps_of
+from harness.training.schedule import Schedule
 from harness.training.supported import check_supported
-from harness.training.targets import Grid, Objects, targets
+from harness.training.targets import Grid, Objects, mirrored, targets
 
 EXACT: Mapping[str, Callable[[float], float]] = {
     "logistic": lambda x: 1 / (1 + math.exp(-x)),
@@ -76,6 +79,12 @@ def test_an_anchor_that_nearly_fits_may_say_anything() -> None:
     assert wanted[0, 0, 0, :, 5].tolist() == [1, 0]  # 768 / 1792 lies between the two shares
 
 
+def test_objects_are_mirrored_with_their_picture() -> None:
+    objects = Objects(boxes=np.array([[0.75, 0.25, 0.5, 0.5]], np.float32), classes=np.array([2], np.float32))
+    assert mirrored(objects).boxes.tolist() == [[0.25, 0.25, 0.5, 0.5]]
+    assert mirrored(mirrored(objects)).boxes.tolist() == objects.boxes.tolist()
+
+
 def without_weights(folder: Path, layer: str) -> Network:
     """A network of one layer that has no weights."""
     cfg, weights = folder / "net.cfg", folder / "net.weights"
@@ -123,3 +132,31 @@ def test_layers_that_training_would_compute_otherwise_are_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"cannot be trained: {reason}"):
         check_supported(without_weights(tmp_path, layer))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rate"), [(10, 0.0012), (7, 0.0024), (-20, 0.01), (30, 0.0003), (None, 0.0003)]
+)
+def test_the_rate_follows_the_heads_noise(ratio: float | None, rate: float) -> None:
+    noise = 0.0 if ratio is None else 10 ** (-ratio / 10)
+    heads = [OutputNoise(name="1", shape=(1,), signal=1.0, noise=noise)]
+    assert suitable_rate(heads) == pytest.approx(rate, rel=0.01)
+
+
+def test_an_epoch_that_makes_the_loss_much_worse_is_undone_and_halves_the_rate() -> None:
+    schedule = Schedule(rate=0.01)
+    assert schedule.is_best(1.0)
+    assert not schedule.is_best(1.2)
+    assert not schedule.undoes(1.2)
+    assert schedule.rate == 0.01
+    for loss in (1.3, math.nan, math.inf):
+        assert not schedule.is_best(loss)
+        assert schedule.undoes(loss)
+    assert schedule.rate == pytest.approx(0.00125)
+    assert schedule.is_best(0.9)
+
+
+def test_the_rate_rises_at_once_and_falls_to_nothing() -> None:
+    schedule = Schedule(rate=0.01)
+    rates = [schedule.rate_at(part) for part in (0.0, 0.03, 0.5, 1.0)]
+    assert rates == pytest.approx([0.0001, 0.01, 0.005, 0.0], rel=0.01, abs=1e-9)
