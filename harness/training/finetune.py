@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +36,7 @@ from harness.process_group import process_group
 from harness.repair.parameters import Parameters
 from harness.runtimes.engine import EngineOptions, HostEngine
 from harness.temporary import temporary_folder
+from harness.training.detectors import cell_outputs
 from harness.training.supported import check_supported
 
 _PREPARED = 8  # pictures at a time
@@ -155,6 +156,7 @@ class _Pictures:
     def __init__(self, engine: HostEngine, request: Request) -> None:
         self._engine, self._request = engine, request
         self._model: Model = load_model(engine, request.cfg, request.weights, origin=request.origin)
+        self.cells = cell_outputs(self._model)
         dataset = with_split_in_use(request.dataset, "train")
         self._truths: list[Truth | None] = []
         if request.labels:
@@ -271,6 +273,7 @@ def _words(request: Request, pictures: _Pictures, ends: float | None) -> dict[st
         )
     return {
         "labels": request.labels,
+        "cells": [asdict(each) for each in pictures.cells],
         "held_out": pictures.held_out,
         "epochs": request.epochs,
         "batch": request.batch,

@@ -11,32 +11,90 @@ from typing import Any
 
 import tensorflow as tf
 
+from harness.accuracy.agreement import FAINT
 from harness.accuracy.heads import DetectionHead
+from harness.training.detectors import CellOutputs, Columns
 from harness.training.targets import Grid
 
 Tensor = Any  # of TensorFlow, which has no types
 
 _BOX_WEIGHT, _CLASS_WEIGHT = 6.0, 2.0
+_LEAST_SHARE = 1e-6  # of which a logarithm is taken
 
 
 def distillation(
-    found: Mapping[int, Tensor], wanted: Mapping[int, Tensor], heads: Sequence[DetectionHead]
+    found: Mapping[int, Tensor],
+    wanted: Mapping[int, Tensor],
+    heads: Sequence[DetectionHead],
+    cells: Sequence[CellOutputs] = (),
 ) -> Tensor:
     """Zero if the outputs `found` are those of fp32.
 
-    For a detector's head: the divergence of objectness and, as much as fp32 is sure of an object there, the
-    divergence of classes and the squared error of boxes. For all other outputs: the squares of the error as a
-    share of those of the values.
+    For a detector's outputs: the divergence of the probability of an object and, as much as fp32 is sure of
+    an object there, the divergence of classes and the error of boxes. For all other outputs: the squares of
+    the error as a share of those of the values.
     """
-    known = {head.source: head for head in heads if not head.new_coords}
     total = tf.constant(0.0)
+    for each in cells:
+        total += _of_cells(each, found, wanted)
+    known = {head.source: head for head in heads if not head.new_coords}
+    read = {columns.layer for each in cells for columns in (each.classes, each.boxes)}
     for source, tensor in found.items():
         if source in known:
             total += _as_detector(known[source], tensor, wanted[source])
-        else:
+        elif source not in read:
             noise = tf.reduce_sum(tf.square(tensor - wanted[source]))
             total += noise / (tf.reduce_sum(tf.square(wanted[source])) + 1e-12)
     return total
+
+
+def _of_cells(cells: CellOutputs, found: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> Tensor:
+    own, classes = (_columns(cells.classes, each) for each in (found, wanted))
+    if cells.shares:
+        names = tf.reduce_sum(classes * (_logarithm(classes) - _logarithm(own)), axis=-1)
+    else:
+        names = tf.reduce_sum(_divergence(_logits(own), _logits(classes)), axis=-1)
+    own_boxes, boxes = (_columns(cells.boxes, each) for each in (found, wanted))
+    if cells.distributions:
+        apart = _between_distributions(own_boxes, boxes)
+    else:
+        apart = _BOX_WEIGHT * tf.reduce_sum(tf.square(own_boxes - boxes), axis=-1)
+    if cells.objectness is None:
+        best = tf.reduce_max(classes, axis=-1)
+        sure = tf.where(best > FAINT, best, 0.0)
+        return (tf.reduce_sum(names) + tf.reduce_sum(sure * apart)) / (tf.reduce_sum(sure) + 1.0)
+    own_sure, sure = (_columns(cells.objectness, each)[..., 0] for each in (found, wanted))
+    objects = tf.reduce_sum(_divergence(_logits(own_sure), _logits(sure)))
+    return (objects + tf.reduce_sum(sure * (names + apart))) / (tf.reduce_sum(sure) + 1.0)
+
+
+def _columns(columns: Columns, outputs: Mapping[int, Tensor]) -> Tensor:
+    """[pictures, rows, columns]"""
+    tensor = outputs[columns.layer]
+    _, height, width, channels = tensor.shape
+    if channels == columns.rows:
+        table = tf.transpose(tf.reshape(tensor, (-1, height * width, channels)), (0, 2, 1))
+    else:
+        table = tf.reshape(tensor, (-1, columns.rows, height * width * channels // columns.rows))
+    return table[..., columns.begin : columns.end]
+
+
+def _between_distributions(found: Tensor, wanted: Tensor) -> Tensor:
+    """The divergence of the distributions of four sides, of logits side by side."""
+    shape = (-1, wanted.shape[1], 4, wanted.shape[2] // 4)
+    found, wanted = tf.reshape(found, shape), tf.reshape(wanted, shape)
+    difference = tf.nn.log_softmax(wanted) - tf.nn.log_softmax(found)
+    return tf.reduce_sum(tf.nn.softmax(wanted) * difference, axis=(-2, -1))
+
+
+def _logarithm(shares: Tensor) -> Tensor:
+    return tf.math.log(tf.clip_by_value(shares, _LEAST_SHARE, 1.0))
+
+
+def _logits(shares: Tensor) -> Tensor:
+    """Of probabilities."""
+    limited = tf.clip_by_value(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+    return tf.math.log(limited) - tf.math.log1p(-limited)
 
 
 def _as_detector(head: DetectionHead, found: Tensor, wanted: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from harness.exporting.calibration import Calibration, read_calibration
 from harness.exporting.network import Network, read_network
 from harness.exporting.precision_plan import plan_precisions
 from harness.exporting.weights_file import Floats
+from harness.training.detectors import CellOutputs
 from harness.training.emulation import Emulation
 from harness.training.objective import distillation, of_labels
 from harness.training.schedule import Schedule
@@ -49,6 +50,7 @@ class Training:
         student = Emulation(network, formats, self._variables)
         teacher = _in_fp32(folder / "teacher.cfg", folder / "teacher.weights")
         self._heads = read_outputs(cfg).heads
+        self._cells = [CellOutputs.from_json(words) for words in request["cells"]]
         self._pictures = np.load(folder / "pictures.npy", mmap_mode="r", allow_pickle=False)
         self._objects = _objects(folder / "labels.npz") if request["labels"] else []
         self._grids = _grids(network, self._heads) if request["labels"] else []
@@ -138,7 +140,7 @@ class Training:
 
     def _loss_against(self, taught: Mapping[int, Any], pictures: Any, wanted: Sequence[Any]) -> Any:
         found = self._found(pictures)
-        total = distillation(found, taught, self._heads)
+        total = distillation(found, taught, self._heads, self._cells)
         for grid, each in zip(self._grids, wanted, strict=True):
             total += of_labels(grid, found[grid.head.source], each)
         return total

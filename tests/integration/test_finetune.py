@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +283,39 @@ def test_units_follow_the_sizes_of_channels(groups: int) -> None:
     scaled = (weights * rows * columns).astype(np.float32)
     np.testing.assert_allclose(unit_of(scaled, groups), unit_of(weights, groups) * rows * columns, rtol=0.02)
     assert 0.2 < np.median(unit_of(weights, groups)) < 2
+
+
+@pytest.mark.parametrize("family", ["objectness", "shares", "distributions"])
+def test_an_error_counts_where_fp32_is_sure_of_an_object(family: str) -> None:
+    import tensorflow as tf
+
+    from harness.training.detectors import CellOutputs, Columns
+    from harness.training.objective import distillation
+
+    columns = Columns(layer=1, rows=12, begin=5, end=8)
+    cells = CellOutputs(
+        classes=columns,
+        boxes=replace(columns, layer=2, begin=0, end=32 if family == "distributions" else 4),
+        objectness=None if family == "distributions" else replace(columns, begin=4, end=5),
+        shares=family == "shares",
+        distributions=family == "distributions",
+    )
+    rng = np.random.default_rng(1)
+    scores = np.full((2, 3, 4, 8), 0.01, np.float32)  # a map of 12 cells
+    scores[:, 1, 1, 4:6] = 0.9  # the cell that holds an object
+    boxes = rng.standard_normal((2, 1, 32, 12)).astype(np.float32)  # a table by columns
+
+    def loss(channel: int, cell: int) -> float:
+        """With another value of one box."""
+        other = boxes.copy()
+        other[:, :, channel, cell] += 1
+        wanted = {1: tf.constant(scores), 2: tf.constant(boxes)}
+        return float(distillation({**wanted, 2: tf.constant(other)}, wanted, (), [cells]))
+
+    assert loss(0, 5) > 0.01
+    assert loss(0, 5) > 20 * loss(0, 0) >= 0
+    wanted = {1: tf.constant(scores), 2: tf.constant(boxes)}
+    assert float(distillation(wanted, wanted, (), [cells])) == pytest.approx(0, abs=1e-6)
+    fainter = scores.copy()
+    fainter[:, 1, 1, 4:6] = 0.3
+    assert float(distillation({**wanted, 1: tf.constant(fainter)}, wanted, (), [cells])) > 0.1

@@ -1,21 +1,25 @@
 """Training's parts that need no TensorFlow: activations by lines, places of resized maps, what a head shall
-say, and how fast it learns."""
+say, what outputs say, and how fast it learns."""
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.accuracy.heads import DetectionHead
+from harness.accuracy.model import Model, described_model
 from harness.accuracy.output_agreement import OutputNoise
 from harness.errors import ConfigurationError
 from harness.exporting.network import Network, read_network
 from harness.training.activation_lines import EITHER_SIDE, LINED, PER_UNIT, lines_of
+from harness.training.detectors import CellOutputs, Columns, cell_outputs
 from harness.training.finetune import suitable_rate
 from harness.training.resizing import taps_of
 from harness.training.schedule import Schedule
@@ -132,6 +136,43 @@ def test_layers_that_training_would_compute_otherwise_are_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"cannot be trained: {reason}"):
         check_supported(without_weights(tmp_path, layer))
+
+
+def detector(folder: Path, decoder: str, *shapes: tuple[int, int, int]) -> Model:
+    """A model with outputs of these channels, rows and columns, for pictures of 64x64."""
+    cfg, weights = folder / "net.cfg", folder / "net.weights"
+    names = [f"out{place}" for place in range(len(shapes))]
+    layers = "".join(f"[activation]\nname={name}\nfrom=picture\n" for name in names)
+    net = f"width=64\nheight=64\nname=picture\ndecoder={decoder}\noutputs={','.join(names)}"
+    cfg.write_text(f"[net]\n{net}\n{layers}")
+    return described_model(cfg, weights, [{"out": list(shape)} for shape in shapes])
+
+
+def test_the_columns_of_cells_are_those_of_the_decoder(tmp_path: Path) -> None:
+    (yolox,) = cell_outputs(detector(tmp_path, "yolox", (84, 1, 13)))
+    assert (yolox.boxes.begin, yolox.boxes.end) == (0, 4)
+    assert yolox.objectness == Columns(layer=0, rows=84, begin=4, end=5)
+    assert yolox.classes == Columns(layer=0, rows=84, begin=5, end=13)
+    (fastestdet,) = cell_outputs(detector(tmp_path, "fastestdet", (13, 4, 4)))
+    assert fastestdet.objectness == Columns(layer=0, rows=16, begin=0, end=1)
+    assert (fastestdet.boxes.begin, fastestdet.boxes.end, fastestdet.shares) == (1, 5, True)
+    scores, sides = [(1, count, 8) for count in (64, 16, 4)], [(1, count, 32) for count in (64, 16, 4)]
+    nanodet = cell_outputs(detector(tmp_path, "nanodet", *scores, *sides))
+    assert [(each.classes.layer, each.boxes.layer, each.boxes.rows) for each in nanodet] == [
+        (0, 3, 64),
+        (1, 4, 16),
+        (2, 5, 4),
+    ]
+    assert all(each.distributions and each.objectness is None for each in nanodet)
+
+
+def test_the_columns_of_cells_pass_a_file(tmp_path: Path) -> None:
+    (found,) = cell_outputs(detector(tmp_path, "fastestdet", (13, 4, 4)))
+    assert CellOutputs.from_json(json.loads(json.dumps(asdict(found)))) == found
+
+
+def test_outputs_without_cells_have_no_columns(tmp_path: Path) -> None:
+    assert not cell_outputs(detector(tmp_path, "none", (10, 1, 1)))
 
 
 @pytest.mark.parametrize(

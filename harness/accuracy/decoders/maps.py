@@ -22,7 +22,7 @@ from harness.accuracy.decoders.base import (
 from harness.accuracy.decoders.yolo_heads import Head, cell_table, heads_of
 from harness.accuracy.picture_rules import PictureRules
 
-_FASTESTDET_STRIDE = 16
+FASTESTDET_STRIDE = 16
 _OBJECTNESS_POWER, _CLASS_POWER = 0.6, 0.4
 _CENTERNET_STRIDE = 4
 _MOST_PEAKS = 100
@@ -37,12 +37,12 @@ class FastestDet:
 
     def candidates(self, outputs: Sequence[Floats], threshold: float) -> Candidates:
         """Offsets are hyperbolic tangents in cells, sizes sigmoids in pictures."""
-        table = cell_table(outputs[0], self.network, _FASTESTDET_STRIDE)
+        table = cell_table(outputs[0], self.network, FASTESTDET_STRIDE)
         objectness, classes = np.clip(table[:, :1], 0, None), np.clip(table[:, 5:], 0, None)
         scores = objectness**_OBJECTNESS_POWER * classes**_CLASS_POWER
         kept = above(scores, threshold)
-        grid = Grid.of(self.network, [_FASTESTDET_STRIDE])
-        rows, columns = self.network.cells(_FASTESTDET_STRIDE)
+        grid = Grid.of(self.network, [FASTESTDET_STRIDE])
+        rows, columns = self.network.cells(FASTESTDET_STRIDE)
         cells = np.stack([grid.x, grid.y], axis=1)[kept]
         centres = (cells + np.tanh(table[kept, 1:3])) / np.array([columns, rows], np.float32)
         boxes = np.concatenate([centres, sigmoid(table[kept, 3:5])], axis=1)
@@ -90,7 +90,7 @@ class CenterNet:
 
 
 def _read_fastestdet(shapes: Sequence[Shape], network: Network) -> FastestDet | None:
-    heads = heads_of(shapes, network, [_FASTESTDET_STRIDE]) or []
+    heads = heads_of(shapes, network, [FASTESTDET_STRIDE]) or []
     if len(heads) != 1 or heads[0].columns <= 5:
         return None
     return FastestDet(network, heads[0].columns - 5)
