@@ -42,7 +42,7 @@ from harness.training.supported import check_supported
 _PREPARED = 8  # pictures at a time
 _CALIBRATED = 64  # pictures, for ranges that are not given
 _LOG_TAIL = 12  # lines
-_RATE_PER_NOISE = 0.012  # of the heads, as a share of their signal
+_RATE_PER_SQUARE = 0.4  # of the heads' noise as a share of their signal
 _LEAST_RATE, _MOST_RATE = 3e-4, 0.01
 _PARTS = 1000  # of the training, in the progress bar
 
@@ -260,9 +260,10 @@ def _ranges(engine: HostEngine, request: Request, pictures: _Pictures) -> Mappin
 
 
 def suitable_rate(heads: Sequence[OutputNoise]) -> float:
-    """A learning rate by the heads' noise as a share of their signal: little noise, little change."""
+    """A learning rate by the heads' noise as a share of their signal: high where int8 destroys them."""
     shares = [0.0 if head.sqnr_db is None else 10 ** (-head.sqnr_db / 10) for head in heads]
-    return min(max(_RATE_PER_NOISE * sum(shares) / len(shares), _LEAST_RATE), _MOST_RATE)
+    share = sum(shares) / len(shares)
+    return min(max(_RATE_PER_SQUARE * share**2, _LEAST_RATE), _MOST_RATE)
 
 
 def _words(request: Request, pictures: _Pictures, ends: float | None) -> dict[str, Any]:

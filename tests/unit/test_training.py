@@ -176,7 +176,7 @@ def test_outputs_without_cells_have_no_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "rate"), [(10, 0.0012), (7, 0.0024), (-20, 0.01), (30, 0.0003), (None, 0.0003)]
+    ("ratio", "rate"), [(10, 0.004), (15, 0.0004), (-20, 0.01), (30, 0.0003), (None, 0.0003)]
 )
 def test_the_rate_follows_the_heads_noise(ratio: float | None, rate: float) -> None:
     noise = 0.0 if ratio is None else 10 ** (-ratio / 10)
