@@ -83,3 +83,18 @@ TEST(inference_allocates_nothing) {
     CHECK_EQUAL(allocations - before, 0);
   }
 }
+
+TEST(inference_by_rows_allocates_nothing) {
+  const ModelFiles files(thin_cfg(), 1);
+  Random random(1);
+  const std::vector<float> image = random.values(files.network.input.elements(), 0.0F, 1.0F);
+  for (const bool profile : {false, true}) {
+    mpe::Options options;
+    options.threads = 2;
+    options.profile = profile;
+    mpe::Session session(files.cfg, files.weights, options);
+    const long before = allocations;
+    session.run(image);
+    CHECK_EQUAL(allocations - before, 0);
+  }
+}

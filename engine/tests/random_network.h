@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "model/network.h"
 
 struct Random {
@@ -89,6 +90,20 @@ class ModelFiles {
                static_cast<std::streamsize>(values.size() * sizeof(float)));
   }
 };
+
+// A cfg of three thin layers that are computed together by rows: the tensors between them are twice
+// as large as this machine's second-level cache.
+inline std::string thin_cfg() {
+  constexpr int kWidth = 64;
+  constexpr int kChannels = 24;
+  const std::size_t row = kWidth * kChannels * sizeof(float);
+  const std::string height = std::to_string(mpe::cpu_caches().second_bytes / row);
+  return "[net]\nheight=" + height + "\nwidth=" + std::to_string(kWidth) +
+         "\nchannels=8\n"
+         "[convolutional]\nfilters=24\nactivation=leaky\n"
+         "[convolutional]\nfilters=24\ngroups=24\nsize=3\npad=1\nactivation=swish\n"
+         "[convolutional]\nfilters=8\nactivation=linear\n";
+}
 
 // A cfg of about `length` layers of every kind that fits, from one seed. `precision` gives the keys
 // of the next layer with weights.

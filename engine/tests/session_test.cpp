@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/cpu.h"
 #include "kernels/kernel_sets.h"
 #include "layers/maxpool.h"
 #include "layers/route.h"
@@ -448,17 +447,9 @@ TEST(pooling_is_done_by_the_convolution_before_it) {
   CHECK_EQUAL(apart.reports()[1].algorithm, "direct");
 }
 
-TEST(convolutions_by_rows_hand_on_what_is_stored_nowhere) {
-  // As many rows of 24 channels as make the tensors between the layers twice the cache.
-  constexpr int kWidth = 64;
-  const int height = static_cast<int>(cpu_caches().second_bytes / (kWidth * 24 * sizeof(float)));
-  const std::string head = "[net]\nheight=" + std::to_string(height) +
-                           "\nwidth=" + std::to_string(kWidth) + "\nchannels=8\n";
-  const std::string body =
-      "[convolutional]\nfilters=24\nactivation=leaky\n"
-      "[convolutional]\nfilters=24\ngroups=24\nsize=3\npad=1\nactivation=swish\n"
-      "[convolutional]\nfilters=8\nactivation=linear\n";
-  const ModelFiles files(head + body, 5);
+TEST(convolutions_by_rows_share_no_stored_tensor) {
+  const std::string thin = thin_cfg();
+  const ModelFiles files(thin, 5);
   const std::vector<float> image = image_for(files.network, 5);
   Options chosen;
   chosen.keep_layers = true;
@@ -484,7 +475,7 @@ TEST(convolutions_by_rows_hand_on_what_is_stored_nowhere) {
   }
 
   // Somebody else reads the depthwise convolution, too.
-  const ModelFiles shared(head + body + "[convolutional]\nfilters=2\n[route]\nlayers=-3\n", 5);
+  const ModelFiles shared(thin + "[convolutional]\nfilters=2\n[route]\nlayers=-3\n", 5);
   Session some(shared.cfg, shared.weights, Options{});
   CHECK(some.reports()[1].by_rows);
   CHECK(!some.reports()[2].by_rows);

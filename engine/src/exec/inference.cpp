@@ -54,19 +54,20 @@ void Session::execute_chain(Step& step, const std::function<void(int)>& after) {
   const std::span<const RowLink> links = step.chain->links();
   const Step& first = steps_[static_cast<std::size_t>(links.front().layer)];
   Clock::time_point start;
+  const auto record = [&](int layer) {
+    const Clock::time_point now = Clock::now();
+    reports_[static_cast<std::size_t>(layer)].nanoseconds +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count();
+    start = now;
+    if (after && pool_.threads() == 1) after(layer);
+  };
   std::function<void(int)> ended;
   if (profile_) {
     for (const RowLink& link : links) {
       reports_[static_cast<std::size_t>(link.layer)].nanoseconds = 0;
     }
     start = Clock::now();
-    ended = [&](int layer) {
-      const Clock::time_point now = Clock::now();
-      reports_[static_cast<std::size_t>(layer)].nanoseconds +=
-          std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count();
-      start = now;
-      if (after && pool_.threads() == 1) after(layer);
-    };
+    ended = std::ref(record);  // a copy would be allocated
   }
   step.chain->run(first.inputs[0].tensor.data, step.output.data, step.scratch, pool_, ended);
   if (profile_) {
