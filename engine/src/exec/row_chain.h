@@ -1,7 +1,7 @@
-// Convolutions one after the other that are computed together, a few rows at a time: what one of
-// them hands to the next stays in the cache and is stored nowhere (Alwani et al., Fused-Layer CNN
-// Accelerators, 2016). Every value is computed as by the convolution alone, so the bits are the
-// same.
+// Convolutions one after the other that are computed together, a few rows at a time: the rows
+// between two of them stay in the cache, and the tensors are never stored whole (Alwani et al.,
+// Fused-Layer CNN Accelerators, 2016). Every value is computed as by the convolution alone, so the
+// bits are the same.
 #pragma once
 
 #include <cstddef>
