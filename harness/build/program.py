@@ -34,6 +34,7 @@ from harness.resources import cache_directory
 from harness.temporary import fresh_folder, temporary_folder
 
 KEPT = 5  # builds per folder; older ones are removed
+_IN_USE_SECONDS = 24 * 3600  # a sweep may still execute the build that it began with
 _ROOM = 50_000_000  # bytes; with less free space, that may be the cause of a failure: compilers rarely say so
 _NAME, _RECORD = "mpe", "program.json"
 _STEP = re.compile(r"^\[\d+/\d+\] Building ")
@@ -69,11 +70,13 @@ def is_whole(folder: Path, record: str) -> bool:
 
 
 def remove_old(folder: Path, record: str, keep: Path) -> None:
-    """Removes all but the most recent builds in a folder."""
+    """Removes all but the most recent builds in a folder, and those of the last day."""
     builds = [path for path in folder.iterdir() if (path / record).is_file() and path != keep]
     builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    unused = time.time() - _IN_USE_SECONDS
     for path in builds[KEPT - 1 :]:
-        shutil.rmtree(path, ignore_errors=True)
+        if path.stat().st_mtime < unused:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _build(request: BuildRequest, flags: list[str], program: Path, log: Path) -> None:

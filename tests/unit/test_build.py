@@ -249,13 +249,21 @@ def test_a_damaged_build_is_made_again(checkout: Checkout) -> None:
     assert second.engine.stat().st_size > 100
 
 
-def test_only_a_few_builds_are_kept(checkout: Checkout) -> None:
-    for number in range(8):
-        checkout.source.write_text(f"int main() {{ return {number}; }}\n")
-        build = build_engine(TARGET)
-    kept = [path.parent for path in build.engine.parents[1].glob("*/manifest.json")]
-    assert len(kept) == 5
-    assert build.engine.parent in kept
+def test_only_a_few_builds_are_kept_and_those_of_the_last_day(checkout: Checkout) -> None:
+    builds = []
+
+    def build_one() -> None:
+        checkout.source.write_text(f"int main() {{ return {len(builds)}; }}\n")
+        builds.append(build_engine(TARGET).engine)
+
+    for _ in range(8):
+        build_one()
+    assert all(engine.exists() for engine in builds)
+    for index, engine in enumerate(builds[:6]):
+        used = time.time() - 25 * 3600 + index
+        os.utime(engine.parent, (used, used))
+    build_one()
+    assert [index for index, engine in enumerate(builds) if engine.exists()] == [4, 5, 6, 7, 8]
 
 
 def test_a_failing_compiler_is_quoted_and_nothing_is_kept(checkout: Checkout) -> None:
