@@ -38,14 +38,16 @@ TEST(defaults_are_the_documented_ones) {
 
 TEST(every_option_of_bench_is_taken) {
   const RunArguments arguments =
-      bench({"--threads",     "4",          "--warmup",      "0",      "--runs",       "7",
-             "--min-seconds", "0.5",        "--isa",         "avx2",   "--algorithm",  "gemm",
-             "--prefer",      "memory",     "--calibration", "c.json", "--bn-epsilon", "1e-6",
-             "--quantizer",   "tensorflow", "--profile",     "--mark", "--tune",       "t.json"});
+      bench({"--threads",         "4",          "--warmup",      "0",      "--runs",       "7",
+             "--min-seconds",     "0.5",        "--isa",         "avx2",   "--algorithm",  "gemm",
+             "--prefer",          "memory",     "--calibration", "c.json", "--bn-epsilon", "1e-6",
+             "--quantizer",       "tensorflow", "--profile",     "--mark", "--tune",       "t.json",
+             "--planned-threads", "3"});
   CHECK_EQUAL(arguments.session.tune, "t.json");
   CHECK_EQUAL(arguments.cfg, "a.cfg");
   CHECK_EQUAL(arguments.weights, "a.weights");
   CHECK_EQUAL(arguments.session.threads, 4);
+  CHECK_EQUAL(arguments.session.planned_threads, 3);
   CHECK_EQUAL(arguments.warmup, 0);
   CHECK_EQUAL(arguments.runs, 7);
   CHECK_EQUAL(arguments.min_seconds, 0.5);

@@ -156,6 +156,7 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (form != Form::kThree && form != Form::kStridedThree && form != Form::kDeep) continue;
       compare(problem, set.name, "winograd2", expected, pool, random.chance(30), tally);
       compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
+      compare(problem, set.name, "winograd4-on-the-fly", expected, pool, random.chance(30), tally);
     }
   }
   CHECK(tally.compared > 0);
@@ -324,8 +325,8 @@ TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
     Kernels kernels;
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const std::string_view algorithm : {"winograd2", "winograd4"}) {
-        if (strided && algorithm == "winograd4") continue;
+      for (const std::string_view algorithm : {"winograd2", "winograd4", "winograd4-on-the-fly"}) {
+        if (strided && algorithm != "winograd2") continue;
         const ConvolutionChoice choice{.isa = set.name, .algorithm = algorithm};
         problem.request.may_pool = false;
         const auto separate = mpe::make_convolution(problem.request, choice);

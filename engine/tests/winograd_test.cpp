@@ -1,5 +1,5 @@
 // Winograd's sums where they are formed in half: what could overflow does not, and small values
-// lose nothing by that.
+// lose nothing by that. Weights that are transformed on the fly.
 #include <cfenv>
 #include <cmath>
 #include <cstdio>
@@ -32,7 +32,7 @@ void add_half(std::vector<std::byte>& bytes, float value) {
 
 std::vector<const char*> algorithms_for(int stride) {
   if (stride == 2) return {"winograd2"};
-  return {"winograd2", "winograd4"};
+  return {"winograd2", "winograd4", "winograd4-on-the-fly"};
 }
 
 }  // namespace
@@ -176,7 +176,7 @@ TEST(winograds_halves_are_not_taken_for_an_overflow) {
       }
       for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
         if (!set.supported || !set.name.starts_with("neon_")) continue;
-        for (const char* algorithm : {"winograd2", "winograd4"}) {
+        for (const char* algorithm : algorithms_for(1)) {
           const auto convolution =
               mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
           std::feclearexcept(FE_OVERFLOW);
@@ -224,7 +224,7 @@ TEST(winograds_sums_of_halves_are_as_accurate_for_small_values) {
     const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : {"winograd2", "winograd4"}) {
+      for (const char* algorithm : algorithms_for(1)) {
         const auto convolution =
             mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
         CHECK_EQUAL(convolution->algorithm(), algorithm);
@@ -262,7 +262,7 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
     const auto expected = run(*mpe::make_reference_convolution(request), problem, pool);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : {"winograd2", "winograd4"}) {
+      for (const char* algorithm : algorithms_for(1)) {
         const auto convolution =
             mpe::make_convolution(request, {.isa = set.name, .algorithm = algorithm});
         const auto actual = run(*convolution, problem, pool);
@@ -270,5 +270,54 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
         if (weight < 10000.0F) CHECK_EQUAL(convolution->algorithm(), algorithm);
       }
     }
+  }
+}
+
+// So that a network's outputs do not depend on the number of threads, by which this is chosen.
+TEST(weights_transformed_on_the_fly_give_the_bits_of_stored_ones) {
+  Random random(41);
+  for (int i = 0; i < 24; ++i) {
+    Problem problem;
+    make_problem(random, problem, i % 2 == 0 ? Form::kThree : Form::kDeep, Precision::kFp32);
+    problem.request.may_pool = false;
+    mpe::ThreadPool pool(1 + i % 4);
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      ConvolutionChoice choice{.isa = set.name, .algorithm = "winograd4"};
+      choice.threads = pool.threads();
+      const auto stored = mpe::make_convolution(problem.request, choice);
+      choice.algorithm = "winograd4-on-the-fly";
+      if (i % 3 == 0) choice.scratch_bytes = 0;  // the smallest blocks
+      const auto on_the_fly = mpe::make_convolution(problem.request, choice);
+      if (stored->algorithm() != "winograd4") continue;
+      CHECK_EQUAL(on_the_fly->algorithm(), "winograd4-on-the-fly");
+      if (run(*on_the_fly, problem, pool) != run(*stored, problem, pool)) {
+        check::fail(__FILE__, __LINE__,
+                    "other bits: " + std::string(set.name) + ", " + described(problem));
+      }
+    }
+  }
+}
+
+// Where little memory is preferred: as little for the weights as any other algorithm takes.
+TEST(small_memory_is_spent_on_plain_weights_only) {
+  ConvolutionRequest request;
+  request.shape.in = request.shape.out = {256, 13, 13};
+  request.shape.kernel_y = request.shape.kernel_x = 3;
+  request.shape.padding_y = request.shape.padding_x = 1;
+  const std::vector<float> weights(256 * 256 * 9, 0.5F);
+  request.weights = weights;
+  request.bias = std::span(weights).first(256);
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    if (!set.supported || set.name == "reference") continue;
+    ConvolutionChoice choice{.isa = set.name, .algorithm = {}, .small_scratch = true};
+    choice.scratch_bytes = 4U << 20U;
+    const auto roomy = mpe::make_convolution(request, choice);
+    CHECK_EQUAL(roomy->algorithm(), "winograd4-on-the-fly");
+    CHECK(roomy->scratch_bytes(1) <= choice.scratch_bytes);
+    choice.scratch_bytes = 0;
+    const auto tight = mpe::make_convolution(request, choice);
+    CHECK_EQUAL(tight->algorithm(), "gemm");
+    CHECK(roomy->weight_bytes() < tight->weight_bytes() * 11 / 10);
   }
 }

@@ -129,6 +129,8 @@ class Parser {
       result_.min_seconds = number(option, text(option), 0.0, 86400.0, false);
     } else if (is(option, "--profile")) {
       result_.session.profile = true;
+    } else if (is(option, "--planned-threads")) {
+      result_.session.planned_threads = integer(option, 1, kMaxThreads);
     } else if (is(option, "--mark")) {
       result_.mark = true;
     } else {

@@ -219,19 +219,27 @@ def profile_execution(
     """One inference with warm caches, a segment per layer, for each number of threads; None without a
     profiler, and for runtimes that cannot be profiled."""
 
-    def profile(number: int) -> tuple[Profile, BenchResult] | None:
-        command = execution.marked_bench(profile=True, threads=number)
+    def profile(command: Command[BenchResult] | None) -> tuple[Profile, BenchResult] | None:
         return _profile(board, command, timeout) if command else None
 
-    one = profile(1)
+    one = profile(execution.marked_bench(profile=True))
     if one is None:
         return None
     found = {}
     for number in dict.fromkeys(threads):
-        several = profile(number) if number > 1 else None
-        run = several or one
-        found[number] = Profiled(alone=one[0], several=several[0] if several else None), run[1]
+        several = profile(execution.marked_bench(profile=True, threads=number)) if number > 1 else None
+        if several is None:
+            found[number] = Profiled(alone=one[0]), one[1]
+            continue
+        alone = one
+        if _algorithms(several[1]) != _algorithms(one[1]):
+            alone = profile(execution.planned_bench(number)) or one
+        found[number] = Profiled(alone=alone[0], several=several[0]), several[1]
     return found
+
+
+def _algorithms(bench: BenchResult) -> list[str]:
+    return [layer.algorithm for layer in bench.layers]
 
 
 def _profile(

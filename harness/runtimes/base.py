@@ -160,6 +160,11 @@ class Execution(ABC):
         """
         return None
 
+    def planned_bench(self, threads: int) -> Command[BenchResult] | None:
+        """A marked bench of one thread with a profile, by the algorithms of so many. None: they are always
+        the same."""
+        return None
+
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:
         """Computes the digest of the outputs for each of the `images` sample images."""
         return None

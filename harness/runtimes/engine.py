@@ -84,13 +84,16 @@ def bench_arguments(
     min_seconds: float = 0.0,
     profile: bool = False,
     mark: bool = False,
+    planned_threads: int | None = None,
 ) -> list[str]:
-    """`mpe bench`: at least `runs` timed inferences that take at least `min_seconds`."""
+    """`mpe bench`: at least `runs` timed inferences that take at least `min_seconds`. `planned_threads`: by
+    the algorithms that it chooses for so many."""
     return [
         *(engine, "bench", "--cfg", cfg, "--weights", weights, *options.arguments()),
         *("--warmup", str(warmup), "--runs", str(runs), "--min-seconds", str(min_seconds)),
         *(["--profile"] if profile else []),
         *(["--mark"] if mark else []),
+        *([] if planned_threads is None else ["--planned-threads", str(planned_threads)]),
     ]
 
 

@@ -113,6 +113,14 @@ class EngineExecution(Execution):
 
     def marked_bench(self, *, profile: bool, threads: int = 1) -> Command[BenchResult]:
         # With --profile, `mpe` lets one thread execute the parts of all, so that none waits.
+        return self._marked_bench(profile=profile, threads=threads)
+
+    def planned_bench(self, threads: int) -> Command[BenchResult]:
+        return self._marked_bench(profile=True, threads=1, planned_threads=threads)
+
+    def _marked_bench(
+        self, *, profile: bool, threads: int, planned_threads: int | None = None
+    ) -> Command[BenchResult]:
         argv = bench_arguments(
             self.paths["program"],
             cfg=self.paths["cfg"],
@@ -122,6 +130,7 @@ class EngineExecution(Execution):
             runs=1,
             profile=profile,
             mark=True,
+            planned_threads=planned_threads,
         )
         return self._bench(
             argv, Asked(runs=1, threads=threads), f"mpe bench under an emulator on {self.board}"

@@ -15,7 +15,9 @@ enum class Preference {
 };
 
 struct Options {
-  int threads = 1;         // 1 to kMaxThreads, the caller's included
+  int threads = 1;  // 1 to kMaxThreads, the caller's included
+  // Algorithms are chosen for so many threads; 0: for as many as there are.
+  int planned_threads = 0;
   std::vector<int> cores;  // one for each thread to stay on; empty: as the system likes
   std::string isa;         // instruction set; empty: the best this machine has
   std::string algorithm;   // of convolutions, as algorithms() lists them; empty: chosen per layer

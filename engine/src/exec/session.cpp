@@ -90,7 +90,8 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 Session::~Session() = default;
 
 // The limit of each layer's scratch: the arena may be a quarter larger than the largest total of
-// live tensors. Fills in the properties of layers that are known before their kernels.
+// live tensors, and no larger where memory is preferred. Fills in the properties of layers that are
+// known before their kernels.
 std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
     if (!layer.has_filters()) continue;
@@ -101,10 +102,11 @@ std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
     scratch.converted = layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
   }
   constexpr std::int64_t kLeast = 256 << 10;  // of small networks
+  const std::int64_t quarters = options.prefer == Preference::kMemory ? 4 : 5;
   const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
   std::vector<std::int64_t> limits;
   for (const LayerMemory& layer : tensors.layers) {
-    limits.push_back(std::max(kLeast, tensors.live_bytes * 5 / 4 - layer.live));
+    limits.push_back(std::max(kLeast, tensors.live_bytes * quarters / 4 - layer.live));
   }
   return limits;
 }
@@ -132,7 +134,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   choice.algorithm = options.algorithm;
   choice.small_scratch = options.prefer == Preference::kMemory;
   choice.scratch_bytes = static_cast<std::size_t>(scratch_limit);
-  choice.threads = pool_.threads();
+  choice.threads = options.planned_threads > 0 ? options.planned_threads : pool_.threads();
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);
   if (tuning != nullptr) choice.algorithm = measured;

@@ -18,6 +18,8 @@ constexpr double kOperationsPerLine = 6.0;
 // Of a cache, beside the layer's input and output, which stream through it. With all of it, a layer
 // of 80 to 64 channels read its weights again for every block of tiles on a Cortex-A72.
 constexpr double kUsableShare = 0.875;
+// The same where weights are transformed on the fly, which stream through as well.
+constexpr double kOwnShare = 0.75;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
 constexpr int kMostShares = 4;
@@ -25,6 +27,15 @@ constexpr int kMostShares = 4;
 // for a channel of a row of tiles.
 constexpr double kOperationsPerProduct = 80.0;
 constexpr double kOperationsPerSegment = 150.0;
+// Channels, and blocks of output channels, whose weights are transformed on the fly at once.
+constexpr int kTransformedDepths[] = {32, 64, 128, 256};
+// A vector of weights, from and to the second-level cache.
+constexpr double kOperationsPerTransform = 160.0;
+// A thread's, to wait for the others: a microsecond.
+constexpr double kOperationsPerBarrier = 2000.0;
+constexpr double kTaps = 9.0;
+constexpr int kMostTransformedBlocks = 8;
+constexpr int kMostChunksOnTheFly = 32;
 
 // One term of a register tile: its multiply-adds, and its loads, which few cores hide completely.
 double term_cost(int rows, int vectors, int lanes) {
@@ -47,9 +58,24 @@ TransformCost transform_cost(const WinogradForm& form) {
   return form.tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
 }
 
+// Wide vectors have fast caches: neon_fp16's cores, and x86-64.
+double line_cost(const WinogradKernel& kernel) {
+  return kernel.lanes > 4 ? kOperationsPerLine / 3.0 : kOperationsPerLine;
+}
+
 // `count` values of a size, and as many more as make an odd number of cache lines.
 std::size_t odd_lines(std::size_t count, std::size_t size) {
   return (divide_up(count * size, kCacheLine) | 1U) * kCacheLine / size;
+}
+
+// The same, where some lines from every stride on are used together: strides of a power of two and
+// one line would bring those of half of the positions to the same few sets of the second-level
+// cache.
+std::size_t spread_lines(std::size_t count, std::size_t size) {
+  constexpr std::size_t kEvery = 64;
+  constexpr std::size_t kApart = 29;
+  const std::size_t lines = divide_up(count * size, kCacheLine);
+  return (round_up(lines + kEvery - kApart, kEvery) - kEvery + kApart) * kCacheLine / size;
 }
 
 // How the products of a block of tiles go over the channels, and what that costs beside the
@@ -78,6 +104,74 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
     if (stays || step == 1) return best;
   }
 }
+
+// The cheapest plan that fits into the memory; if none fits, the smallest one.
+class CheapestPlan {
+ public:
+  explicit CheapestPlan(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  const WinogradPlan& best() const { return best_; }
+
+  void consider(const WinogradPlan& plan, double cost) {
+    const bool fits = plan.scratch_bytes <= most_bytes_;
+    const bool fitted = best_.scratch_bytes <= most_bytes_;
+    if (best_.tiles == 0 || (fits && !fitted) ||
+        (fits == fitted && (fits ? cost < cost_ : plan.scratch_bytes < best_.scratch_bytes))) {
+      best_ = plan;
+      cost_ = cost;
+    }
+  }
+
+ private:
+  const std::size_t most_bytes_;
+  WinogradPlan best_;
+  double cost_ = 0.0;
+};
+
+// What all plans of a layer have in common.
+class WinogradLayer {
+ public:
+  WinogradLayer(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                const WinogradForm& form)
+      : tiles(divide_up(shape.out.width, form.tile) * divide_up(shape.out.height, form.tile)),
+        blocks(divide_up(shape.out.channels, kernel.rows)),
+        terms(static_cast<double>(form.all_values()) * shape.in.channels * blocks),
+        kernel_(kernel),
+        channels_(shape.in.channels),
+        rows_of_tiles_(divide_up(shape.out.height, form.tile)),
+        positions_(form.all_positions()) {
+    const TransformCost transform = transform_cost(form);
+    const int tiles_x = divide_up(shape.out.width, form.tile);
+    transforms = rows_of_tiles_ * divide_up(tiles_x, kernel.lanes) * transform.input * channels_ +
+                 divide_up(tiles, kernel.sum_lanes) * transform.output * shape.out.channels;
+  }
+
+  // By blocks of so many tiles.
+  double product_cost(int size) const {
+    return terms * (tiles / size * row_of(size) + row_of(tiles % size));
+  }
+  // Of calls with so many blocks of tiles.
+  double call_cost(double passes) const {
+    const double segments = passes + std::max(passes, rows_of_tiles_);
+    return passes * positions_ * blocks * kOperationsPerProduct +
+           segments * channels_ * kOperationsPerSegment;
+  }
+
+  const int tiles;
+  const int blocks;    // of output channels
+  const double terms;  // of all positions and blocks
+  double transforms = 0.0;
+
+ private:
+  double row_of(int count) const {
+    if (count == 0) return 0.0;
+    return row_cost(kernel_.rows, divide_up(count, kernel_.lanes), kernel_.vectors, kernel_.lanes);
+  }
+
+  const WinogradKernel& kernel_;
+  const double channels_;
+  const double rows_of_tiles_;
+  const double positions_;
+};
 
 }  // namespace
 
@@ -122,7 +216,10 @@ bool suits_winograd(const ConvolutionShape& shape) {
 }
 
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                             const WinogradForm& form, int tiles, int chunk_blocks) {
+                             const WinogradPlan& plan, int threads) {
+  const WinogradForm& form = *plan.form;
+  const int tiles = plan.tiles;
+  const bool on_the_fly = plan.transformed_blocks > 0;
   const auto values = static_cast<std::size_t>(form.all_values());
   const auto positions = static_cast<std::size_t>(form.all_positions());
   const int lanes = kernel.lanes;
@@ -130,11 +227,13 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   WinogradBlock block;
   block.sum_stride = divide_up(tiles, lanes) * lanes;
   block.panel_stride = block.sum_stride;
-  const int rows = chunk_blocks * kernel.rows;
+  const int rows =
+      (on_the_fly ? divide_up(plan.chunk_blocks, threads) : plan.chunk_blocks) * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
-  const auto value_stride = odd_lines(
-      static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride),
-      panel_size);
+  const std::size_t panel =
+      static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride);
+  const std::size_t value_stride =
+      on_the_fly ? spread_lines(panel, panel_size) : odd_lines(panel, panel_size);
   const auto sum_size = static_cast<std::size_t>(kernel.sum_bytes);
   const auto sum_position = odd_lines(
       static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sum_size);
@@ -151,45 +250,41 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   return block;
 }
 
-std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step) {
-  return round_up(static_cast<std::size_t>(depth_step) *
-                      static_cast<std::size_t>(kernel.rows * kernel.multiplier_bytes),
-                  kCacheLine);
+std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, const WinogradPlan& plan) {
+  const auto terms = static_cast<std::size_t>(plan.depth_step * kernel.rows);
+  if (plan.transformed_blocks == 0) {
+    return round_up(terms * static_cast<std::size_t>(kernel.multiplier_bytes), kCacheLine);
+  }
+  return static_cast<std::size_t>(plan.form->all_values()) *
+         winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks) *
+         static_cast<std::size_t>(kernel.transformed_bytes);
+}
+
+std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_step, int blocks) {
+  const std::size_t terms = round_up(static_cast<std::size_t>(depth_step * kernel.rows),
+                                     static_cast<std::size_t>(kernel.weight_lanes));
+  return odd_lines(static_cast<std::size_t>(blocks) * terms,
+                   static_cast<std::size_t>(kernel.transformed_bytes));
 }
 
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
 
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
                            const WinogradForm& form, std::size_t scratch_bytes, int threads) {
+  const WinogradLayer layer(shape, kernel, form);
   const int positions = form.all_positions();
-  const int values = form.all_values();
-  const int tiles_x = divide_up(shape.out.width, form.tile);
-  const int tiles_y = divide_up(shape.out.height, form.tile);
-  const int tiles = tiles_x * tiles_y;
-  const int blocks = divide_up(shape.out.channels, kernel.rows);
-  const double terms = static_cast<double>(values) * shape.in.channels * blocks;
-  const double weights = terms * kernel.rows * static_cast<double>(weight_size(kernel.weights));
-  const int mean_depth = divide_up(values * shape.in.channels, positions);
-  const TransformCost transform = transform_cost(form);
-  const double rows_of_tiles = tiles_y;
-  const double transforms =
-      rows_of_tiles * divide_up(tiles_x, kernel.lanes) * transform.input * shape.in.channels +
-      divide_up(tiles, kernel.sum_lanes) * transform.output * shape.out.channels;
-
-  const auto products = [&](int count) {
-    return count == 0 ? 0.0
-                      : row_cost(kernel.rows, divide_up(count, kernel.lanes), kernel.vectors,
-                                 kernel.lanes);
-  };
+  const int tiles = layer.tiles;
+  const int blocks = layer.blocks;
+  const double weights =
+      layer.terms * kernel.rows * static_cast<double>(weight_size(kernel.weights));
+  const int mean_depth = divide_up(form.all_values() * shape.in.channels, positions);
   const auto cache = static_cast<double>(cpu_caches().second_bytes);
-  WinogradPlan best;
-  std::size_t best_bytes = 0;
+  CheapestPlan cheapest(scratch_bytes);
   const auto consider = [&](int size, int chunk_blocks) {
     const int chunks = divide_up(blocks, chunk_blocks);
-    const int full = tiles / size;
-    const int rest = tiles % size;
-    const WinogradBlock block = winograd_block(shape, kernel, form, size, chunk_blocks);
-    const double passes = full + (rest > 0 ? 1 : 0);
+    WinogradPlan plan = {.form = &form, .tiles = size, .chunk_blocks = chunk_blocks};
+    const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
+    const double passes = divide_up(tiles, size);
     const auto at_once =
         static_cast<std::size_t>(winograd_blocks_at_once(divide_up(tiles, size), threads));
     const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
@@ -202,23 +297,16 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
                passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
     }
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
-    const double segments = passes + std::max<double>(passes, tiles_y);
-    const double calls = passes * positions * blocks * kOperationsPerProduct +
-                         segments * shape.in.channels * kOperationsPerSegment;
-    const double cost = terms * (full * products(size) + products(rest)) + calls +
-                        passes * positions * depth.cost + transforms + bytes * kOperationsPerByte;
-    // The cheapest plan that fits; if none fits, the smallest one.
-    const std::size_t thread_bytes =
-        block.line_bytes + winograd_multiplier_bytes(kernel, depth.step);
-    const std::size_t all_bytes =
-        at_once * block_bytes + static_cast<std::size_t>(threads) * thread_bytes;
-    const bool fits = all_bytes <= scratch_bytes;
-    const bool fitted = best_bytes <= scratch_bytes;
-    if (best.tiles == 0 || (fits && !fitted) ||
-        (fits == fitted && (fits ? cost < best.cost : all_bytes < best_bytes))) {
-      best = {&form, size, chunk_blocks, depth.step, cost};
-      best_bytes = all_bytes;
-    }
+    const double cost = layer.product_cost(size) + layer.call_cost(passes) +
+                        passes * positions * depth.cost + layer.transforms +
+                        bytes * kOperationsPerByte;
+    plan.depth_step = depth.step;
+    plan.cost = cost;
+    plan.bytes = bytes;
+    plan.scratch_bytes =
+        at_once * block_bytes + static_cast<std::size_t>(threads) *
+                                    (block.line_bytes + winograd_multiplier_bytes(kernel, plan));
+    cheapest.consider(plan, cost);
     return block_bytes <= scratch_bytes;
   };
   const int step = kernel.lanes * kernel.vectors;
@@ -233,7 +321,78 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
       consider(std::min(size, tiles), chunk_blocks);
     }
   }
-  return best;
+  return cheapest.best();
+}
+
+WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                                      const WinogradForm& form, std::size_t scratch_bytes,
+                                      int threads) {
+  const WinogradLayer layer(shape, kernel, form);
+  const double positions = form.all_positions();
+  const auto cache = static_cast<double>(cpu_caches().second_bytes);
+  const double stored = static_cast<double>(shape.in.channels) * layer.blocks * kernel.rows;
+  const auto weight_bytes = static_cast<double>(weight_size(kernel.weights));
+  CheapestPlan cheapest(scratch_bytes);
+  const auto consider = [&](WinogradPlan plan) {
+    const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
+    const double passes = divide_up(layer.tiles, plan.tiles);
+    const double chunks = divide_up(layer.blocks, plan.chunk_blocks);
+    const double steps = divide_up(shape.in.channels, plan.depth_step);
+    const std::size_t thread_bytes =
+        block.line_bytes + block.sum_bytes + winograd_multiplier_bytes(kernel, plan);
+    plan.scratch_bytes = block.panel_bytes + static_cast<std::size_t>(threads) * thread_bytes;
+    const double panels = static_cast<double>(block.panel_bytes);
+    const double own =
+        static_cast<double>(threads) *
+        static_cast<double>(block.sum_bytes + winograd_multiplier_bytes(kernel, plan));
+    const double sums =
+        positions * layer.blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
+    plan.bytes = passes * stored * kTaps * weight_bytes;
+    const double transformed = positions * stored * kernel.transformed_bytes;
+    // Two slices of the channels: the next one comes in while one is multiplied.
+    const bool stays = own + 2.0 * panels / steps <= kOwnShare * cache;
+    if (!stays) plan.bytes += 2.0 * passes * (steps * sums + transformed);
+    if (own + panels > kUsableShare * cache) plan.bytes += passes * (chunks + 2.0) * panels;
+    const double lines = (panels * divide_up(layer.blocks, plan.transformed_blocks) +
+                          2.0 * transformed + steps * sums) /
+                         kCacheLine;
+    // In float: where sums are halves, vectors of those have as many values twice.
+    const double transform = kOperationsPerTransform * (kernel.sum_bytes == 2 ? 2.0 : 1.0);
+    const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
+    plan.cost = layer.product_cost(plan.tiles) + layer.transforms +
+                layer.call_cost(passes) * steps + barriers +
+                passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
+                          2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
+                plan.bytes * kOperationsPerByte;
+    cheapest.consider(plan, cost_of_threads(plan, threads));
+  };
+  const auto consider_size = [&](int size) {
+    for (int chunks = 1; chunks <= kMostChunksOnTheFly && chunks <= layer.blocks; chunks *= 2) {
+      const int chunk_blocks = divide_up(divide_up(layer.blocks, chunks), threads) * threads;
+      for (const int depth : kTransformedDepths) {
+        for (int blocks = 1; blocks <= kMostTransformedBlocks; blocks *= 2) {
+          consider({.form = &form,
+                    .tiles = std::min(size, layer.tiles),
+                    .chunk_blocks = std::min(chunk_blocks, layer.blocks),
+                    .depth_step = depth,
+                    .transformed_blocks = blocks});
+        }
+        if (depth >= shape.in.channels) break;
+      }
+    }
+  };
+  const int step = kernel.lanes * kernel.vectors;
+  for (int size = step; size < layer.tiles; size *= 2) consider_size(size);
+  for (int shares = 1; shares <= kMostShares; ++shares) {
+    consider_size(divide_up(divide_up(layer.tiles, shares), kernel.lanes) * kernel.lanes);
+  }
+  return cheapest.best();
+}
+
+double cost_of_threads(const WinogradPlan& plan, int threads) {
+  const CpuCaches& caches = cpu_caches();
+  const double price = caches.byte_price + (threads - 1) * caches.shared_byte_price;
+  return plan.cost + (price - kOperationsPerByte) * plan.bytes;
 }
 
 }  // namespace mpe

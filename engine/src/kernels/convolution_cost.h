@@ -25,7 +25,11 @@ struct WinogradPlan {
   int tiles = 0;         // tiles of a block
   int chunk_blocks = 0;  // blocks of output channels whose sums are kept at once
   int depth_step = 0;    // terms of the sums that are multiplied before the next ones
-  double cost = 0.0;     // as above
+  // Where weights are transformed on the fly: blocks of output channels whose weights are at once.
+  int transformed_blocks = 0;
+  std::size_t scratch_bytes = 0;  // of all threads
+  double cost = 0.0;              // as above
+  double bytes = 0.0;             // of the cost, those that do not stay in the second-level cache
 };
 
 // Blocks of tiles that threads work on at one time. Every thread has blocks of its own, unless
@@ -37,7 +41,17 @@ int winograd_blocks_at_once(int blocks, int threads);
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
                            const WinogradForm& form, std::size_t scratch_bytes, int threads);
 
-// The scratch of a block of tiles: transformed input and sums.
+// The same with weights that are transformed on the fly. All threads work on a block of tiles, each
+// on its share of every chunk of output channels.
+WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                                      const WinogradForm& form, std::size_t scratch_bytes,
+                                      int threads);
+// The cost of all threads' work on this core: they divide the operations between them, and share
+// the memory.
+double cost_of_threads(const WinogradPlan& plan, int threads);
+
+// The scratch of a block of tiles: transformed input and sums. On the fly the sums are those of a
+// thread's share of a chunk.
 struct WinogradBlock {
   int panel_stride = 0;  // values of a row of the transformed input
   int sum_stride = 0;    // sums of a row
@@ -52,8 +66,11 @@ struct WinogradBlock {
   std::size_t line_bytes = 0;
 };
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                             const WinogradForm& form, int tiles, int chunk_blocks);
-// Also every thread's own: so many terms of the weights of a block of rows, widened.
-std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, int depth_step);
+                             const WinogradPlan& plan, int threads);
+// Also every thread's own: so many terms of the weights of a block of rows, widened, or of some
+// blocks, transformed.
+std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, const WinogradPlan& plan);
+// Transformed weights from position to position: an odd number of cache lines, as above.
+std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_step, int blocks);
 
 }  // namespace mpe

@@ -65,6 +65,8 @@ CpuCaches detect_caches() {
   switch (arm_core()) {
     case kA57:
       caches.second_bytes = std::size_t{2} << 20U;
+      caches.byte_price = 0.1;
+      caches.shared_byte_price = 0.1;
       break;
     case kA72:
       caches.second_bytes = std::size_t{1} << 20U;

@@ -304,7 +304,8 @@ struct WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const void* input = nullptr;
-  // Transformed: [position][block][channel][value of the position][rows of a block]
+  // Transformed: [position][block][channel][value of the position][rows of a block]. For
+  // multiply_on_the_fly: [block][vector of a channel's rows][tap][lane].
   const void* weights = nullptr;
   void* output = nullptr;
   const float* unscales = nullptr;  // of each output channel; for sums in half only
@@ -331,10 +332,14 @@ struct WinogradWork {
   int sum_stride = 0;             // sums from row to row
   std::int64_t sum_position = 0;  // sums from position to position
   int line_width = 0;
-  std::byte* panels = nullptr;       // scratch: transformed input [position][row][tile]
-  std::byte* sums = nullptr;         // scratch: [position][row of the chunk][tile]
-  std::byte* multipliers = nullptr;  // scratch: depth_step terms of one block's weights, widened
-  std::byte* lines = nullptr;        // scratch: line_width values for every row of a tile, and one
+  std::byte* panels = nullptr;          // scratch: transformed input [position][row][tile]
+  std::byte* sums = nullptr;            // scratch: [position][row of the chunk][tile]
+  int transformed_blocks = 0;           // for multiply_on_the_fly: at once
+  std::int64_t transformed_stride = 0;  // and from position to position
+  // Scratch: depth_step terms of the weights of one block, widened, or at every position of
+  // transformed_blocks, transformed.
+  std::byte* multipliers = nullptr;
+  std::byte* lines = nullptr;  // scratch: line_width values for every row of a tile, and one
 };
 
 // A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
@@ -354,6 +359,10 @@ struct WinogradKernel {
   // Where sums are halves, else null: the same of the input times kSmallerInput.
   void (*transform_smaller_input[kWinogradFormCount])(const WinogradWork&) = {};
   void (*multiply)(const WinogradWork&) = nullptr;
+  // For tiles of 4x4: all blocks of the chunk, by weights that it transforms.
+  void (*multiply_on_the_fly)(const WinogradWork&) = nullptr;
+  int transformed_bytes = 0;  // size of a weight so transformed
+  int weight_lanes = 0;       // of a vector that is transformed
   void (*transform_output[kWinogradFormCount])(const WinogradWork&) = {};
 };
 

@@ -31,9 +31,10 @@ constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
 constexpr std::string_view kWinograd2 = "winograd2";
 constexpr std::string_view kWinograd4 = "winograd4";
+constexpr std::string_view kOnTheFly = "winograd4-on-the-fly";
 constexpr std::string_view kInterleaved = "interleaved";
-constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,       kDepthwise,
-                                            kWinograd2, kWinograd4, kInterleaved};
+constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,     kDepthwise,
+                                            kWinograd2, kWinograd4, kOnTheFly, kInterleaved};
 
 // Best first.
 std::span<const KernelSet* const> all_sets() {
@@ -92,7 +93,7 @@ void check_algorithm(std::string_view algorithm) {
 }
 
 bool is_winograd(std::string_view algorithm) {
-  return algorithm == kWinograd2 || algorithm == kWinograd4;
+  return algorithm == kWinograd2 || algorithm == kWinograd4 || algorithm == kOnTheFly;
 }
 int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4; }
 
@@ -183,6 +184,7 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd2, precision));
     info.kernels.push_back(use_for(sets, "convolutional", kWinograd4, precision));
+    info.kernels.push_back(use_for(sets, "convolutional", kOnTheFly, precision));
   }
   const auto exact = std::ranges::find_if(
       sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });
@@ -192,13 +194,15 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   return info;
 }
 
-// Winograd's algorithm where it is cheaper than the packed product. It needs up to four times the
-// memory for its weights, so that small memory is never spent on it unasked.
+// The model of costs is no better.
+constexpr double kClearly = 0.95;
+
+// Winograd's algorithm where it is cheaper than the packed product. Transformed weights take up to
+// four times the memory, so that small memory is never spent on them unasked: there weights are
+// transformed on the fly, where scratch allows it.
 std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionChoice& choice,
                           std::span<const KernelSet* const> sets) {
-  if (!choice.algorithm.empty() || choice.small_scratch || !suits_winograd(request.shape)) {
-    return kGemm;
-  }
+  if (!choice.algorithm.empty() || !suits_winograd(request.shape)) return kGemm;
   const auto index = static_cast<std::size_t>(request.precision);
   const KernelSet* gemm = find_set(sets, kGemm, request.precision);
   if (gemm == nullptr) return kGemm;
@@ -211,10 +215,24 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     if (set != gemm) continue;
     const WinogradForm* form = winograd_form(request.shape, tile_of(algorithm));
     if (form == nullptr) continue;
-    const double cost = choose_winograd(request.shape, *set->winograd[index], *form, choice).cost;
-    if (cost >= least) continue;
-    least = cost;
+    const WinogradKernel& kernel = *set->winograd[index];
+    const auto plan = [&](bool on_the_fly) {
+      return choose_winograd(request.shape, kernel, *form, on_the_fly, choice);
+    };
+    if (choice.small_scratch) {
+      if (algorithm != kWinograd4) continue;
+      const WinogradPlan small = plan(true);
+      if (small.scratch_bytes <= choice.scratch_bytes && small.cost < least) best = kOnTheFly;
+      continue;
+    }
+    const WinogradPlan transformed = plan(false);
+    if (transformed.cost >= least) continue;
+    least = transformed.cost;
     best = algorithm;
+    if (algorithm == kWinograd4 && cost_of_threads(plan(true), choice.threads) <
+                                       kClearly * cost_of_threads(transformed, choice.threads)) {
+      best = kOnTheFly;
+    }
   }
   return best;
 }
@@ -336,7 +354,8 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   if (is_winograd(algorithm)) {
     const WinogradKernel& kernel = *set->winograd[index];
     const WinogradForm& form = *winograd_form(request.shape, tile_of(algorithm));
-    const WinogradPlan plan = choose_winograd(request.shape, kernel, form, choice);
+    const WinogradPlan plan =
+        choose_winograd(request.shape, kernel, form, algorithm == kOnTheFly, choice);
     auto convolution = make_winograd_convolution(request, kernel, set->name, plan);
     if (convolution != nullptr) return convolution;
     set = find_set(sets, kGemm, request.precision);

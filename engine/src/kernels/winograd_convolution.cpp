@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cfenv>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -18,26 +20,36 @@ namespace mpe {
 namespace {
 
 constexpr std::size_t kSmallBlockBytes = 256U << 10U;
+constexpr std::size_t kTaps = 9;
+
+// A weight in the transforms: in float, by the same operations as in the kernels that transform on
+// the fly, so that both have the same bits.
+struct Weight {
+  float value = 0.0F;
+  Weight() = default;
+  explicit Weight(float v) : value(v) {}
+};
+Weight operator+(Weight a, Weight b) { return Weight(a.value + b.value); }
+Weight operator-(Weight a, Weight b) { return Weight(a.value - b.value); }
+Weight operator*(Weight a, Weight b) { return Weight(a.value * b.value); }
+Weight multiply_add(Weight sum, Weight a, Weight b) {
+  return Weight(std::fma(a.value, b.value, sum.value));
+}
 
 // G g G^T: a kernel's values at every position of a tile.
 template <typename Tiles>
-void transform_weights(const float* weights, double* transformed) {
+void transform_weights(const float* weights, float* transformed) {
   constexpr int kInput = Tiles::kInput;
-  double rows[kInput][3];
-  for (int i = 0; i < kInput; ++i) {
-    for (int x = 0; x < 3; ++x) {
-      rows[i][x] = 0.0;
-      for (int y = 0; y < 3; ++y) {
-        rows[i][x] += Tiles::kWeights[i][y] * static_cast<double>(weights[y * 3 + x]);
-      }
-    }
+  Weight columns[3][kInput];
+  for (int x = 0; x < 3; ++x) {
+    const Weight taps[3] = {Weight(weights[x]), Weight(weights[3 + x]), Weight(weights[6 + x])};
+    Tiles::transform_weights(taps, columns[x]);
   }
-  for (int i = 0; i < kInput; ++i) {
-    for (int j = 0; j < kInput; ++j) {
-      double& value = transformed[i * kInput + j];
-      value = 0.0;
-      for (int x = 0; x < 3; ++x) value += rows[i][x] * Tiles::kWeights[j][x];
-    }
+  for (int a = 0; a < kInput; ++a) {
+    const Weight taps[3] = {columns[0][a], columns[1][a], columns[2][a]};
+    Weight values[kInput];
+    Tiles::transform_weights(taps, values);
+    for (int b = 0; b < kInput; ++b) transformed[a * kInput + b] = values[b].value;
   }
 }
 
@@ -96,6 +108,10 @@ constexpr double kLargestInput = 256.0;
 static_assert(65504.0 * kSmallerInput <= kLargestInput);
 // Of a half's 65,504, as rounding may add to a sum.
 constexpr double kLargestHalf = 57344.0;
+template <typename Value>
+constexpr float kLargestOnTheFly =
+    std::is_same_v<Value, Half> ? static_cast<float>(kLargestHalf)
+                                : std::numeric_limits<float>::max() / 2;
 // A power of two that is a half. Where an output would need a larger one, its sum is below 2, of a
 // sum of magnitudes of half of kLargestHalf or more: nothing but rounding errors.
 constexpr float kLargestUnscale = 0x1p15F;
@@ -132,14 +148,16 @@ class WinogradConvolution final : public Convolution {
         isa_(isa),
         pool_(request.may_pool),
         form_(*plan.form),
+        shape_(request.shape),
         rows_(request.shape.out.channels),
         blocks_(divide_up(rows_, kernel.rows)),
         tiles_x_(divide_up(request.shape.out.width, form_.tile)),
         tiles_(tiles_x_ * divide_up(request.shape.out.height, form_.tile)),
-        block_tiles_(plan.tiles),
-        block_(winograd_block(request.shape, kernel, form_, plan.tiles, plan.chunk_blocks)),
-        chunk_blocks_(plan.chunk_blocks),
-        depth_step_(plan.depth_step),
+        plan_(plan),
+        block_(winograd_block(request.shape, kernel, plan, 1)),
+        transformed_stride_(static_cast<std::int64_t>(
+            winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks))),
+        multiplier_bytes_(winograd_multiplier_bytes(kernel, plan)),
         geometry_(request.shape),
         constants_(request) {
     pack_weights(request);
@@ -151,6 +169,7 @@ class WinogradConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override {
+    if (on_the_fly()) return "winograd4-on-the-fly";
     return form_.tile == 2 ? "winograd2" : "winograd4";
   }
   bool pools() const override { return pool_; }
@@ -161,8 +180,9 @@ class WinogradConvolution final : public Convolution {
 
   std::size_t scratch_bytes(int threads) const override {
     const auto count = static_cast<std::size_t>(threads);
+    if (on_the_fly()) return count * thread_bytes(threads) + block_.panel_bytes;
     const auto blocks = static_cast<std::size_t>(winograd_blocks_at_once(block_count(), threads));
-    return blocks * (block_.panel_bytes + block_.sum_bytes) + count * thread_bytes();
+    return blocks * (block_.panel_bytes + block_.sum_bytes) + count * thread_bytes(threads);
   }
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
@@ -170,8 +190,8 @@ class WinogradConvolution final : public Convolution {
     const int threads = pool.threads();
     const auto work_for = [&](int thread, int block, bool smaller) {
       WinogradWork work = work_of(call, stage, thread, threads);
-      work.tile_begin = block * block_tiles_;
-      work.tile_count = std::min(block_tiles_, tiles_ - work.tile_begin);
+      work.tile_begin = block * plan_.tiles;
+      work.tile_count = std::min(plan_.tiles, tiles_ - work.tile_begin);
       if (smaller) work.unscales = unscales_of_smaller_.data();
       return work;
     };
@@ -201,7 +221,7 @@ class WinogradConvolution final : public Convolution {
   // `smaller`: with an input times kSmallerInput.
   void run_block(const WinogradWork& work, bool smaller) const {
     transform_input(work, smaller);
-    for (int first = 0; first < blocks_; first += chunk_blocks_) {
+    for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
       const WinogradWork chunk = chunk_of(work, first);
       kernel_.multiply(chunk);
       kernel_.transform_output[form_.index](chunk);
@@ -226,7 +246,16 @@ class WinogradConvolution final : public Convolution {
       work.channel_end = end;
       transform_input(work, smaller);
     });
-    for (int first = 0; first < blocks_; first += chunk_blocks_) {
+    if (on_the_fly()) {
+      const int threads = pool.threads();
+      share(threads, [&](int thread, int begin, int end) {
+        for (int part = begin; part < end; ++part) {
+          run_part(work_of_thread(thread), part, threads);
+        }
+      });
+      return overflowed;
+    }
+    for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
       const WinogradWork chunk = chunk_of(work_of_thread(0), first);
       share(chunk.unit_end, [&](int thread, int begin, int end) {
         WinogradWork work = chunk_of(work_of_thread(thread), first);
@@ -244,25 +273,48 @@ class WinogradConvolution final : public Convolution {
     return overflowed;
   }
 
+  // On the fly: one of so many parts of every chunk.
+  void run_part(const WinogradWork& work, int part, int parts) const {
+    for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
+      const int count = std::min(plan_.chunk_blocks, blocks_ - first);
+      const int begin = count * part / parts;
+      const int end = count * (part + 1) / parts;
+      if (begin == end) continue;
+      const WinogradWork share = blocks_of(work, first + begin, end - begin);
+      kernel_.multiply_on_the_fly(share);
+      kernel_.transform_output[form_.index](share);
+    }
+  }
+
   void transform_input(const WinogradWork& work, bool smaller) const {
     const auto& transforms = smaller ? kernel_.transform_smaller_input : kernel_.transform_input;
     transforms[form_.index](work);
   }
 
+  bool on_the_fly() const { return plan_.transformed_blocks > 0; }
   bool may_overflow() const { return !unscales_.empty(); }
-  int block_count() const { return divide_up(tiles_, block_tiles_); }
+  int block_count() const { return divide_up(tiles_, plan_.tiles); }
 
   bool splits_blocks(int threads) const {
+    if (on_the_fly()) return false;
     return threads == 1 || winograd_blocks_at_once(block_count(), threads) > 1;
   }
 
-  std::size_t multipliers_bytes() const { return winograd_multiplier_bytes(kernel_, depth_step_); }
-  std::size_t thread_bytes() const { return multipliers_bytes() + block_.line_bytes; }
+  // On the fly every thread has sums of its own.
+  std::size_t thread_bytes(int threads) const {
+    const std::size_t bytes = multiplier_bytes_ + block_.line_bytes;
+    return on_the_fly() ? bytes + block_for(threads).sum_bytes : bytes;
+  }
+
+  WinogradBlock block_for(int threads) const {
+    return on_the_fly() ? winograd_block(shape_, kernel_, plan_, threads) : block_;
+  }
 
   WinogradWork work_of(const ConvolutionCall& call, const OutputStage& stage, int thread,
                        int threads) const {
     const auto index = static_cast<std::size_t>(thread);
     const bool shared = !splits_blocks(threads);
+    const WinogradBlock block = block_for(threads);
     WinogradWork work;
     work.geometry = &*geometry_;
     work.stage = &stage;
@@ -273,93 +325,135 @@ class WinogradConvolution final : public Convolution {
     work.pool = pool_;
     work.depth = geometry_->channels;
     work.blocks = blocks_;
-    work.depth_step = depth_step_;
+    work.depth_step = plan_.depth_step;
     work.tiles_x = tiles_x_;
     work.channel_end = geometry_->channels;
     work.form = &form_;
-    work.panel_stride = block_.panel_stride;
-    work.value_stride = block_.value_stride;
-    work.sum_stride = block_.sum_stride;
-    work.sum_position = block_.sum_position;
-    work.line_width = block_.line_width;
-    work.multipliers = call.scratch + index * thread_bytes();
-    work.lines = work.multipliers + multipliers_bytes();
-    work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes() +
-                  (shared ? 0 : index) * (block_.panel_bytes + block_.sum_bytes);
-    work.sums = work.panels + block_.panel_bytes;
+    work.panel_stride = block.panel_stride;
+    work.value_stride = block.value_stride;
+    work.sum_stride = block.sum_stride;
+    work.sum_position = block.sum_position;
+    work.line_width = block.line_width;
+    work.transformed_blocks = plan_.transformed_blocks;
+    work.transformed_stride = transformed_stride_;
+    work.multipliers = call.scratch + index * thread_bytes(threads);
+    work.lines = work.multipliers + multiplier_bytes_;
+    work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes(threads) +
+                  (shared ? 0 : index) * (block.panel_bytes + block.sum_bytes);
+    work.sums = on_the_fly() ? work.lines + block.line_bytes : work.panels + block.panel_bytes;
     return work;
+  }
+
+  WinogradWork chunk_of(const WinogradWork& work, int first) const {
+    return blocks_of(work, first, std::min(plan_.chunk_blocks, blocks_ - first));
   }
 
   // The products and outputs of some blocks of output channels.
-  WinogradWork chunk_of(WinogradWork work, int first_block) const {
-    work.chunk_blocks = std::min(chunk_blocks_, blocks_ - first_block);
-    work.first_row = first_block * kernel_.rows;
-    work.unit_end = form_.all_values() * work.chunk_blocks;
+  WinogradWork blocks_of(WinogradWork work, int first, int count) const {
+    work.chunk_blocks = count;
+    work.first_row = first * kernel_.rows;
+    work.unit_end = form_.all_values() * count;
     work.row_begin = work.first_row;
-    work.row_end = std::min(rows_, (first_block + work.chunk_blocks) * kernel_.rows);
+    work.row_end = std::min(rows_, (first + count) * kernel_.rows);
     return work;
   }
 
-  // Calls put(packed position, value) for every transformed weight, scaled where sums are halves.
-  template <typename Tiles, typename Put>
-  void for_weights(const ConvolutionRequest& request, Put&& put) {
+  // Every filter, scaled where sums are halves.
+  template <typename Tiles, typename Value>
+  void pack_filters(const ConvolutionRequest& request) {
+    const auto values = static_cast<std::size_t>(form_.all_values());
+    std::vector<float> transformed(static_cast<std::size_t>(geometry_->channels) * values);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
+      const std::span<const float> filter = request.filter(static_cast<int>(row));
+      for (std::size_t i = 0, from = 0; i < transformed.size(); i += values, from += kTaps) {
+        transform_weights<Tiles>(&filter[from], &transformed[i]);
+      }
+      const float scale = unscales_.empty() ? 1.0F : choose_scale<Tiles>(transformed, row);
+      for (float& value : transformed) value *= scale;
+      if (on_the_fly()) {
+        pack_plain<Value>(filter, scale, row);
+        // Rounding may add to these.
+        for (const float value : transformed)
+          holds_weights_ &= std::abs(value) <= kLargestOnTheFly<Value>;
+      } else {
+        pack_transformed<Tiles, Value>(transformed, row);
+      }
+    }
+  }
+
+  template <typename Tiles, typename Value>
+  void pack_transformed(const std::vector<float>& transformed, std::size_t row) {
     constexpr int kInput = Tiles::kInput;
     const auto depth = static_cast<std::size_t>(geometry_->channels);
     const auto rows = static_cast<std::size_t>(kernel_.rows);
     const auto values = static_cast<std::size_t>(form_.all_values());
-    std::vector<double> transformed(depth * values);  // of one filter
-    for (std::size_t row = 0; row < static_cast<std::size_t>(rows_); ++row) {
-      const float* weights = request.filter(static_cast<int>(row)).data();
-      for (std::size_t channel = 0; channel < depth; ++channel, weights += 9) {
-        transform_weights<Tiles>(weights, &transformed[channel * values]);
-      }
-      const double scale = unscales_.empty() ? 1.0 : choose_scale<Tiles>(transformed, row);
-      for (int a = 0; a < kInput; ++a) {
-        for (int b = 0; b < kInput; ++b) {
-          const WinogradValue value = winograd_value<Tiles>(a, b);
-          const auto position = static_cast<std::size_t>(value.position);
-          const auto first = static_cast<std::size_t>(form_.first_values[position]);
-          const auto count = static_cast<std::size_t>(form_.first_values[position + 1]) - first;
-          const std::size_t block = first * static_cast<std::size_t>(blocks_) + row / rows * count;
-          std::size_t to =
-              (block * depth + static_cast<std::size_t>(value.place)) * rows + row % rows;
-          const auto from = static_cast<std::size_t>(a * kInput + b);
-          for (std::size_t channel = 0; channel < depth; ++channel, to += count * rows) {
-            put(to, static_cast<float>(transformed[channel * values + from] * scale));
-          }
+    for (int a = 0; a < kInput; ++a) {
+      for (int b = 0; b < kInput; ++b) {
+        const WinogradValue value = winograd_value<Tiles>(a, b);
+        const auto position = static_cast<std::size_t>(value.position);
+        const auto first = static_cast<std::size_t>(form_.first_values[position]);
+        const auto count = static_cast<std::size_t>(form_.first_values[position + 1]) - first;
+        const std::size_t block = first * static_cast<std::size_t>(blocks_) + row / rows * count;
+        std::size_t to =
+            (block * depth + static_cast<std::size_t>(value.place)) * rows + row % rows;
+        auto from = static_cast<std::size_t>(a * kInput + b);
+        for (; from < transformed.size(); from += values, to += count * rows) {
+          put<Value>(to, transformed[from]);
         }
       }
     }
   }
 
+  template <typename Value>
+  void pack_plain(std::span<const float> filter, float scale, std::size_t row) {
+    const auto rows = static_cast<std::size_t>(kernel_.rows);
+    const auto lanes = static_cast<std::size_t>(kernel_.weight_lanes);
+    const std::size_t block = row / rows * plain_block();
+    for (std::size_t i = 0; i < filter.size(); ++i) {
+      const std::size_t place = i / kTaps * rows + row % rows;
+      put<Value>(block + (place / lanes * kTaps + i % kTaps) * lanes + place % lanes,
+                 filter[i] * scale);
+    }
+  }
+
+  // Weights of a block of output channels as they are, in whole vectors.
+  std::size_t plain_block() const {
+    const auto places = static_cast<std::size_t>(geometry_->channels * kernel_.rows);
+    return round_up(places, static_cast<std::size_t>(kernel_.weight_lanes)) * kTaps;
+  }
+
+  template <typename Value>
+  void put(std::size_t i, float value) {
+    if constexpr (std::is_same_v<Value, Half>) {
+      const Half half = half_from_float(value);
+      holds_weights_ &= std::isfinite(half_to_float(half));
+      weights_.as<Half>()[i] = half;
+    } else {
+      holds_weights_ &= std::isfinite(value);
+      weights_.as<float>()[i] = value;
+    }
+  }
+
   template <typename Tiles>
-  double choose_scale(const std::vector<double>& transformed, std::size_t row) {
+  float choose_scale(const std::vector<float>& transformed, std::size_t row) {
     const auto values = static_cast<std::size_t>(form_.all_values());
     std::vector<double> totals(values);
     for (std::size_t i = 0; i < transformed.size(); ++i) {
-      totals[i % values] += std::abs(transformed[i]);
+      totals[i % values] += static_cast<double>(std::abs(transformed[i]));
     }
     const double scale = scale_of(largest_output<Tiles>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
     unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
     holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
-    return scale;
+    return static_cast<float>(scale);
   }
 
   template <typename Tiles>
   void pack_tiles(const ConvolutionRequest& request) {
     if (kernel_.weights == WeightFormat::kHalf) {
-      auto* packed = weights_.as<Half>();
-      for_weights<Tiles>(request, [&](std::size_t i, float value) {
-        packed[i] = half_from_float(value);
-        holds_weights_ &= std::isfinite(half_to_float(packed[i]));
-      });
+      pack_filters<Tiles, Half>(request);
     } else {
-      auto* packed = weights_.as<float>();
-      for_weights<Tiles>(request, [&](std::size_t i, float value) {
-        packed[i] = value;
-        holds_weights_ &= std::isfinite(value);
-      });
+      pack_filters<Tiles, float>(request);
     }
   }
 
@@ -368,10 +462,12 @@ class WinogradConvolution final : public Convolution {
       unscales_.resize(static_cast<std::size_t>(rows_));
       unscales_of_smaller_.resize(static_cast<std::size_t>(rows_));
     }
+    const std::size_t block = on_the_fly() ? plain_block()
+                                           : static_cast<std::size_t>(form_.all_values()) *
+                                                 static_cast<std::size_t>(kernel_.rows) *
+                                                 static_cast<std::size_t>(geometry_->channels);
     weights_ =
-        AlignedBuffer(static_cast<std::size_t>(form_.all_values()) *
-                      static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(kernel_.rows) *
-                      static_cast<std::size_t>(geometry_->channels) * weight_size(kernel_.weights));
+        AlignedBuffer(block * static_cast<std::size_t>(blocks_) * weight_size(kernel_.weights));
     if (form_.stride == 2) {
       pack_tiles<WinogradTiles<2, 2>>(request);
     } else if (form_.tile == 2) {
@@ -386,17 +482,20 @@ class WinogradConvolution final : public Convolution {
   const std::string_view isa_;
   const bool pool_;
   const WinogradForm& form_;
+  const ConvolutionShape shape_;
   const int rows_;
   const int blocks_;  // of rows
   const int tiles_x_;
   const int tiles_;
-  const int block_tiles_;
+  const WinogradPlan plan_;
   const WinogradBlock block_;
-  const int chunk_blocks_;
-  const int depth_step_;
+  const std::int64_t transformed_stride_;
+  const std::size_t multiplier_bytes_;
   GroupGeometry geometry_;
   OutputConstants constants_;
-  AlignedBuffer weights_;  // [position][block][channel][value of the position][row]
+  // [position][block][channel][value of the position][row]; on the fly as they are:
+  // [block][vector of a channel's rows][tap][lane].
+  AlignedBuffer weights_;
   bool holds_weights_ = true;
   // Where sums are halves: what undoes the scale of each output channel's weights.
   std::vector<float> unscales_;
@@ -407,7 +506,11 @@ class WinogradConvolution final : public Convolution {
 }  // namespace
 
 WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                             const WinogradForm& form, const ConvolutionChoice& choice) {
+                             const WinogradForm& form, bool on_the_fly,
+                             const ConvolutionChoice& choice) {
+  if (on_the_fly) {
+    return plan_winograd_on_the_fly(shape, kernel, form, choice.scratch_bytes, choice.threads);
+  }
   const std::size_t bytes = choice.small_scratch ? kSmallBlockBytes : choice.scratch_bytes;
   return plan_winograd(shape, kernel, form, bytes, choice.threads);
 }

@@ -9,9 +9,11 @@
 
 namespace mpe {
 
-// A plan for the shape, by the memory that may be used.
+// A plan for the shape, by the memory that may be used; with weights that are transformed on the
+// fly, which kernels offer for some forms.
 WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                             const WinogradForm& form, const ConvolutionChoice& choice);
+                             const WinogradForm& form, bool on_the_fly,
+                             const ConvolutionChoice& choice);
 
 // Null where a transformed weight is beyond the range of the type that holds it.
 std::unique_ptr<Convolution> make_winograd_convolution(const ConvolutionRequest& request,

@@ -10,7 +10,7 @@
 // added to the same outputs, so that three sums hold all five products: 25 products where the plain
 // sum takes 36, and 9 sums.
 //
-// Written once over a type `V` that is double where weights are prepared and a vector in the
+// Written once over a type `V` that is a number where weights are prepared and a vector in the
 // kernels (which has settle(), see generic/winograd.h); internal linkage, as in
 // kernels/activation.h.
 #pragma once
@@ -60,8 +60,15 @@ struct WinogradTiles<2, 1> : WinogradSizes<2, 1, 0, 1, 2, 3, 4> {
       y[i][1] = (columns[1][i] - columns[2][i]) + columns[3][i];
     }
   }
-  static constexpr double kWeights[4][3] = {
-      {1.0, 0.0, 0.0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0.0, 0.0, 1.0}};
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_weights(const V (&g)[3], V (&t)[4]) {
+    const V even = (g[0] + g[2]) * V(0.5F);
+    const V odd = g[1] * V(0.5F);
+    t[0] = g[0];
+    t[1] = even + odd;
+    t[2] = even - odd;
+    t[3] = g[2];
+  }
 
  private:
   template <typename V, typename Load, int... kColumns>
@@ -101,8 +108,14 @@ struct WinogradTiles<2, 2> : WinogradSizes<2, 2, 0, 2, 3, 5> {
       y[i][1] = columns[1][i] + columns[2][i];
     }
   }
-  static constexpr double kWeights[5][3] = {
-      {1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}, {1.0, 0.0, 1.0}, {0.0, 0.0, 1.0}, {0.0, 1.0, 0.0}};
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_weights(const V (&g)[3], V (&t)[5]) {
+    t[0] = g[0];
+    t[1] = g[1];
+    t[2] = g[0] + g[2];
+    t[3] = g[2];
+    t[4] = g[1];
+  }
 
  private:
   template <int kColumn, typename V, typename Load>
@@ -210,13 +223,26 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
   static constexpr double kAtA = 2 * kA * kA * (kA * kA - kB * kB);
   static constexpr double kAtB = 2 * kB * kB * (kB * kB - kA * kA);
 
+  // The points p and -p, with their divisor.
+  template <typename V>
+  static inline __attribute__((always_inline)) void weights_pair(const V (&g)[3], double p,
+                                                                 double divisor, V& plus,
+                                                                 V& minus) {
+    const V even = multiply_add(g[0] * V(static_cast<float>(1.0 / divisor)), g[2],
+                                V(static_cast<float>(p * p / divisor)));
+    const V odd = g[1] * V(static_cast<float>(p / divisor));
+    plus = even + odd;
+    minus = even - odd;
+  }
+
  public:
-  static constexpr double kWeights[6][3] = {{1 / kAtZero, 0.0, 0.0},
-                                            {1 / kAtA, kA / kAtA, kA * kA / kAtA},
-                                            {1 / kAtA, -kA / kAtA, kA * kA / kAtA},
-                                            {1 / kAtB, kB / kAtB, kB * kB / kAtB},
-                                            {1 / kAtB, -kB / kAtB, kB * kB / kAtB},
-                                            {0.0, 0.0, 1.0}};
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_weights(const V (&g)[3], V (&t)[6]) {
+    t[0] = g[0] * V(static_cast<float>(1.0 / kAtZero));
+    weights_pair(g, kA, kAtA, t[1], t[2]);
+    weights_pair(g, kB, kAtB, t[3], t[4]);
+    t[5] = g[2];
+  }
 };
 
 // What the code around the transforms knows of them.

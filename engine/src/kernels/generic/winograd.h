@@ -430,19 +430,13 @@ class WinogradProduct {
     }
   }
 
- private:
-  // Blocks [first, last) of the chunk, at a position with so many values.
-  struct Blocks {
-    int position;
-    int values;
-    int first;
-    int last;
-  };
-
-  static void multiply(const WinogradWork& work, const Blocks& blocks, int depth) {
-    const int position = blocks.position;
-    const int left = blocks.values * work.depth - depth;
-    const int terms = left < work.depth_step ? left : work.depth_step;
+  // Terms [depth, depth + terms) of the sums of blocks [first, last) of the chunk, by
+  // weights_of(block).
+  template <typename WeightsOf>
+  static inline __attribute__((always_inline)) void multiply_blocks(const WinogradWork& work,
+                                                                    int position, int first,
+                                                                    int last, int depth, int terms,
+                                                                    WeightsOf&& weights_of) {
     const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
                           work.form->first_values[position] * work.value_stride +
                           static_cast<std::int64_t>(depth) * work.panel_stride;
@@ -451,8 +445,8 @@ class WinogradProduct {
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     const int fewest = vectors / count;
     const int wider = vectors - fewest * count;  // panels with one vector more
-    for (int block = blocks.first; block < blocks.last; ++block) {
-      const Multiplier* weights = weights_of(work, blocks, block, depth, terms);
+    for (int block = first; block < last; ++block) {
+      const Multiplier* weights = weights_of(block);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
       int begin = 0;
@@ -470,6 +464,22 @@ class WinogradProduct {
     }
   }
 
+ private:
+  // Blocks [first, last) of the chunk, at a position with so many values.
+  struct Blocks {
+    int position;
+    int values;
+    int first;
+    int last;
+  };
+
+  static void multiply(const WinogradWork& work, const Blocks& blocks, int depth) {
+    const int left = blocks.values * work.depth - depth;
+    const int terms = left < work.depth_step ? left : work.depth_step;
+    multiply_blocks(work, blocks.position, blocks.first, blocks.last, depth, terms,
+                    [&](int block) { return weights_of(work, blocks, block, depth, terms); });
+  }
+
   static const Multiplier* weights_of(const WinogradWork& work, const Blocks& blocks, int block,
                                       int depth, int terms) {
     const std::int64_t value = work.form->first_values[blocks.position];
@@ -484,6 +494,86 @@ class WinogradProduct {
     } else {
       return stored;
     }
+  }
+};
+
+inline F32 load_weights_as_float(const float* from) { return F32::load(from); }
+inline F32 load_weights_as_float(const std::uint16_t* from) { return load_half(from); }
+inline void store_multipliers(float* to, F32 x) { store(to, x); }
+inline void store_multipliers(std::uint16_t* to, F32 x) { store_half(to, x, F32::kLanes); }
+
+// The products with weights that are stored as they are, a quarter of the bytes of transformed
+// ones, and transformed for some channels and blocks of output channels at a time. Square tiles
+// with one value at each position.
+template <typename K, typename Tiles>
+class WinogradOnTheFly {
+ public:
+  using Weight = typename K::Weight;
+  using Multiplier = typename K::Multiplier;
+  static constexpr int kInput = Tiles::kInput;
+  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kTaps = 9;
+
+  static void run(const WinogradWork& work) {
+    for (int depth = 0; depth < work.depth; depth += work.depth_step) {
+      const int left = work.depth - depth;
+      const int terms = left < work.depth_step ? left : work.depth_step;
+      for (int first = 0; first < work.chunk_blocks; first += work.transformed_blocks) {
+        const int more = work.chunk_blocks - first;
+        const int blocks = more < work.transformed_blocks ? more : work.transformed_blocks;
+        transform(work, first, blocks, depth, terms);
+        const auto* weights = reinterpret_cast<const Multiplier*>(work.multipliers);
+        const int step = vectors_of(terms) * kLanes;
+        for (int position = 0; position < kInput * kInput; ++position) {
+          WinogradProduct<K>::multiply_blocks(
+              work, position, first, first + blocks, depth, terms,
+              [&](int block) { return weights + (block - first) * step; });
+          weights += work.transformed_stride;
+        }
+      }
+    }
+  }
+
+ private:
+  static int vectors_of(int terms) { return (terms * K::kRows + kLanes - 1) / kLanes; }
+
+  // To [position][block][term][output channel]. depth_step terms are whole vectors.
+  static void transform(const WinogradWork& work, int first, int blocks, int depth, int terms) {
+    const int count = vectors_of(terms);
+    auto* to = reinterpret_cast<Multiplier*>(work.multipliers);
+    for (int block = 0; block < blocks; ++block) {
+      const std::int64_t row = work.first_row / K::kRows + first + block;
+      const std::int64_t vector = row * vectors_of(work.depth) + depth * K::kRows / kLanes;
+      const auto* from = static_cast<const Weight*>(work.weights) + vector * kLanes * kTaps;
+      for (int i = 0; i < count; ++i, from += kTaps * kLanes, to += kLanes) {
+        transform_vector(from, to, work.transformed_stride);
+      }
+    }
+  }
+
+  // from: [tap][lane]
+  static inline __attribute__((always_inline)) void transform_vector(const Weight* from,
+                                                                     Multiplier* to,
+                                                                     std::int64_t stride) {
+    F32 columns[3][kInput];
+    unroll<3>([&](auto x) MPE_UNROLLED {
+      F32 taps[3];
+      unroll<3>([&](auto y) MPE_UNROLLED {
+        taps[y.value] = load_weights_as_float(from + (y.value * 3 + x.value) * kLanes);
+      });
+      Tiles::transform_weights(taps, columns[x.value]);
+    });
+    unroll<kInput>([&](auto a) MPE_UNROLLED {
+      const F32 taps[3] = {columns[0][a.value], columns[1][a.value], columns[2][a.value]};
+      F32 values[kInput];
+      Tiles::transform_weights(taps, values);
+      unroll<kInput>([&](auto b) MPE_UNROLLED {
+        // From address to address, as in WinogradOutput.
+        asm volatile("" : "+r"(to));
+        store_multipliers(to, values[b.value]);
+        to += stride;
+      });
+    });
   }
 };
 
@@ -511,6 +601,9 @@ constexpr WinogradKernel winograd_kernel() {
   set_form<K, WinogradTiles<4, 1>>(kernel, 1);
   set_form<K, WinogradTiles<2, 2>>(kernel, 2);
   kernel.multiply = WinogradProduct<K>::run;
+  kernel.multiply_on_the_fly = WinogradOnTheFly<K, WinogradTiles<4, 1>>::run;
+  kernel.transformed_bytes = sizeof(typename K::Multiplier);
+  kernel.weight_lanes = F32::kLanes;
   return kernel;
 }
 
