@@ -250,7 +250,7 @@ def test_a_damaged_build_is_made_again(checkout: Checkout) -> None:
 
 
 def test_only_a_few_builds_are_kept_and_those_of_the_last_day(checkout: Checkout) -> None:
-    builds = []
+    builds: list[Path] = []
 
     def build_one() -> None:
         checkout.source.write_text(f"int main() {{ return {len(builds)}; }}\n")
