@@ -231,15 +231,9 @@ def profile_execution(
         if several is None:
             found[number] = Profiled(alone=one[0]), one[1]
             continue
-        alone = one
-        if _algorithms(several[1]) != _algorithms(one[1]):
-            alone = profile(execution.planned_bench(number)) or one
+        alone = profile(execution.planned_bench(number)) or one
         found[number] = Profiled(alone=alone[0], several=several[0]), several[1]
     return found
-
-
-def _algorithms(bench: BenchResult) -> list[str]:
-    return [layer.algorithm for layer in bench.layers]
 
 
 def _profile(

@@ -161,8 +161,7 @@ class Execution(ABC):
         return None
 
     def planned_bench(self, threads: int) -> Command[BenchResult] | None:
-        """A marked bench of one thread with a profile, by the algorithms of so many. None: they are always
-        the same."""
+        """A marked bench of one thread with a profile, by the algorithms of so many. None: no other ones."""
         return None
 
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:

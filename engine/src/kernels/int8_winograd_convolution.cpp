@@ -105,28 +105,36 @@ class Int8WinogradConvolution final : public Convolution {
   int padded_width() const { return 4 * tiles_x_ + 4; }
 
   // As many tiles as fit the cache with their sums; or more, if reading the weights again for every
-  // block costs more than the additional cache misses.
+  // block costs more than the additional cache misses. Where the sums of several threads leave no
+  // room for that, those of fewer output channels wait.
   void choose_block(const ConvolutionChoice& choice) {
-    chunk_blocks_ = std::min(blocks_, kChunkBlocks);
-    const std::int64_t chunks = divide_up(blocks_, chunk_blocks_);
     const int panels = divide_up(tiles_, kWinogradTiles);
     const std::int64_t tile = kWinogradPositions * kWinogradTiles;
     const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
-    const std::int64_t sums = tile * chunk_blocks_ * kWinogradRows * 4;
     const std::int64_t weights = std::int64_t{kWinogradPositions} * depth_ * rows_ * 2;
     const auto allowed = static_cast<std::int64_t>(choice.scratch_bytes);
     std::int64_t least = 0;
-    for (int count = 1; count <= panels; ++count) {
-      const bool kept = count * (values + sums) <= kBlockBytes;
-      if (count > 1 && !kept && count * (values + choice.threads * sums) > allowed) break;
-      const std::int64_t times = divide_up(panels, count);
-      const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
-      const std::int64_t moved = again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
-      if (count == 1 || moved < least || (kept && moved == least)) {
-        least = moved;
-        panels_ = divide_up(panels, static_cast<int>(times));  // blocks of about the same size
+    const auto consider = [&](int chunk_blocks, bool first) {
+      const std::int64_t chunks = divide_up(blocks_, chunk_blocks);
+      const std::int64_t sums = tile * chunk_blocks * kWinogradRows * 4;
+      for (int count = 1; count <= panels; ++count) {
+        const bool kept = count * (values + sums) <= kBlockBytes;
+        if (count > 1 && !kept && count * (values + choice.threads * sums) > allowed) break;
+        const std::int64_t times = divide_up(panels, count);
+        const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
+        const std::int64_t moved =
+            again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
+        if ((first && count == 1) || moved < least || (first && kept && moved == least)) {
+          least = moved;
+          panels_ = divide_up(panels, static_cast<int>(times));  // blocks of about the same size
+          chunk_blocks_ = chunk_blocks;
+        }
       }
-    }
+    };
+    const int most = std::min(blocks_, kChunkBlocks);
+    consider(most, true);
+    if (choice.threads == 1) return;
+    for (int fewer = most / 2; fewer > 0; fewer /= 2) consider(fewer, false);
   }
 
   std::int64_t position_stride() const {
