@@ -58,9 +58,10 @@ TransformCost transform_cost(const WinogradForm& form) {
   return form.tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
 }
 
-// Wide vectors have fast caches: neon_fp16's cores, and x86-64.
+// x86-64, whose vectors of floats are wider, takes lines in faster.
 double line_cost(const WinogradKernel& kernel) {
-  return kernel.lanes > 4 ? kOperationsPerLine / 3.0 : kOperationsPerLine;
+  const bool wide = kernel.lanes > 4 && kernel.sum_bytes == 4;
+  return wide ? kOperationsPerLine / 3.0 : kOperationsPerLine;
 }
 
 // `count` values of a size, and as many more as make an odd number of cache lines.

@@ -229,8 +229,10 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     if (transformed.cost >= least) continue;
     least = transformed.cost;
     best = algorithm;
-    if (algorithm == kWinograd4 && cost_of_threads(plan(true), choice.threads) <
-                                       kClearly * cost_of_threads(transformed, choice.threads)) {
+    // One thread does not exhaust the memory.
+    if (algorithm == kWinograd4 && choice.threads > 1 &&
+        cost_of_threads(plan(true), choice.threads) <
+            kClearly * cost_of_threads(transformed, choice.threads)) {
       best = kOnTheFly;
     }
   }
