@@ -201,7 +201,7 @@ def test_libraries_that_the_engine_loads_come_along(cell: Cell, files: Files) ->
     chosen = replace(cell, options=replace(cell.options, quantizer="tensorflow"))
     libraries = [Path("sdk/libone.so"), Path("sdk/libtwo.so")]
     result = measured(board, chosen, replace(files, libraries=libraries)).result
-    assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 4
+    assert board.environments == [{"LD_LIBRARY_PATH": "/there"}] * 5
     for argv in (*board.ran, *board.profiled):
         assert argv[argv.index("--quantizer") + 1] == "tensorflow"
     assert result.conversion_ms == pytest.approx(2e-6)
