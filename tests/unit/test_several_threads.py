@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
 from profiles import BOARD, NOP, Row, Scripted, write_profile
 
-from harness.boards.base import Board, Completed
-from harness.errors import HarnessError
 from harness.prediction import predictor as predictor_module
 from harness.prediction.core_model import load_core_model
-from harness.prediction.engine_run import LayerDescription, profile_execution
+from harness.prediction.engine_run import LayerDescription
 from harness.prediction.predictor import LOOP_SECONDS, Predictor
 from harness.prediction.profile import (
     ALONE_ENDED,
@@ -28,7 +22,6 @@ from harness.prediction.profile import (
     Profiled,
     read_profile,
 )
-from harness.runtimes.base import BenchResult, Command, Execution, LayerResult
 
 LOOP = LOOP_SECONDS * BOARD.clock_hz  # cycles
 COEFFICIENT = 1.5 * 1e3 / BOARD.clock_hz  # of all cores, from cycles to milliseconds
@@ -126,68 +119,3 @@ def test_without_several_the_work_is_divided_equally(predictor: Predictor, alone
     found = predictor.predict(Profiled(alone=alone), 2)
     assert found.compute_ms == pytest.approx(10050 / 2 * COEFFICIENT)
     assert not found.validated
-
-
-@dataclass(frozen=True)
-class Planning(Execution):
-    """Chooses its algorithms by the number of threads."""
-
-    algorithms: Mapping[int, str]
-
-    def bench(self, *, warmup: int, runs: int, min_seconds: float) -> Command[BenchResult]:
-        raise NotImplementedError
-
-    def marked_bench(self, *, profile: bool, threads: int = 1) -> Command[BenchResult]:
-        return self.command(threads, self.algorithms[threads])
-
-    def planned_bench(self, threads: int) -> Command[BenchResult]:
-        return self.command(1, self.algorithms[threads])
-
-    def command(self, threads: int, algorithm: str) -> Command[BenchResult]:
-        layer = LayerResult(
-            index=0,
-            type="convolutional",
-            precision="fp32",
-            executed="fp32",
-            isa="neon",
-            algorithm=algorithm,
-            ns=1,
-            conversion_ns=0,
-            bytes=1,
-        )
-        return Command(
-            name="bench",
-            argv=[f"{threads} by {algorithm}"],
-            read=lambda *_: BenchResult(samples_ns=[1], threads=threads, layers=[layer]),
-            failure=lambda status, errors: HarnessError(errors),
-        )
-
-
-class Recorder:
-    """A profiler whose n-th profile has n instructions."""
-
-    def __init__(self) -> None:
-        self.profiled: list[str] = []
-
-    def profile(self, argv: Sequence[str], file: Path, **_: object) -> Completed:
-        self.profiled += argv
-        profile(file, (RUN_ENDED, 0, [(0, len(self.profiled))]))
-        return Completed(status=0, stdout="", stderr="")
-
-
-def test_the_memory_traffic_is_that_of_the_algorithms_of_several() -> None:
-    recorder = Recorder()
-    board = cast("Board", SimpleNamespace(profiler=recorder))
-    execution = Planning(algorithms={1: "gemm", 4: "winograd4"})
-    found = profile_execution(board, execution, [1, 4], timeout=1)
-    assert recorder.profiled == ["1 by gemm", "4 by winograd4", "1 by winograd4"]
-    assert found is not None
-    (one, _), (four, bench) = found[1], found[4]
-    assert one.several is None
-    assert bench.layers[0].algorithm == "winograd4"
-    assert [runs_of(one.alone), runs_of(four.alone), runs_of(four.several)] == [1, 3, 2]
-
-
-def runs_of(of: Profile | None) -> int:
-    assert of is not None
-    return int(of.segments[-1].runs.sum())
