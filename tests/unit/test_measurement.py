@@ -89,6 +89,7 @@ class ScriptedBoard(FakeBoard):
         self.profiled: list[list[str]] = []
         self.counted: list[list[str]] = []
         self.counts = 789
+        self.planned_lines = 0  # that one thread moves with the algorithms of several
         self.profiler = self.instruction_counter = self
         self.environments: list[dict[str, str]] = []
 
@@ -129,7 +130,8 @@ class ScriptedBoard(FakeBoard):
         threads = int(argv[argv.index("--threads") + 1])
         parts = [(PART_ENDED + thread, 0, [(0, 12000 // threads)]) for thread in range(threads)]
         whole = [(LAYER_ENDED, 0, [(0, 12000)])] if threads == 1 else [*parts, (LAYER_ENDED, 0, [])]
-        write_profile(output, [NOP], [*whole, (RUN_ENDED, 0, [(0, 345)])])
+        moved = self.planned_lines if "--planned-threads" in argv else 1000
+        write_profile(output, [NOP], [*whole, (RUN_ENDED, moved, [(0, 345)])])
         return Completed(status=0, stdout=json.dumps(BENCH), stderr="")
 
     def count_instructions(
@@ -240,6 +242,21 @@ def test_a_real_boards_time_is_predicted_for_the_cell_and_its_layers(
     # The only block does nothing with vectors.
     parts = (layer.predicted_compute_ns, layer.predicted_activation_ns, layer.predicted_memory_ns)
     assert (*parts, layer.predicted_conversion_ns) == (0, 0, 0, layer.predicted_ns)
+
+
+def test_the_memory_traffic_of_several_threads_is_that_of_their_algorithms(
+    cell: Cell, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor = Predictor(board=BOARD, core=load_core_model("cortex-a53"), llvm=Scripted())
+    monkeypatch.setattr(measurement, "find_predictor", lambda _: predictor)
+    board = ScriptedBoard(emulated=True)
+    board.planned_lines = 7
+    assert measured(board, cell, files).result.bytes_moved == 7 * 64
+    threads = [argv[argv.index("--threads") + 1] for argv in board.profiled]
+    planned = [
+        argv[argv.index("--planned-threads") + 1 :] for argv in board.profiled if "--planned-threads" in argv
+    ]
+    assert (threads, planned) == (["1", "2", "1"], [["2"]])
 
 
 def in_rounds(cell: Cell, **protocol: Any) -> Cell:
