@@ -49,7 +49,7 @@ def test_a_network_is_predicted_with_its_layers_and_the_same_again(
     assert one["predicted_low_ms"] < one["predicted_ms"] < one["predicted_high_ms"]
     assert one["predicted_ms"] == pytest.approx(one["compute_ms"] + one["memory_ms"])
     assert one["compute_ms"] / 4 < four["compute_ms"] < one["compute_ms"] / 3
-    assert four["bytes_moved"] == pytest.approx(one["bytes_moved"], rel=0.3)  # of their own blocks
+    assert one["bytes_moved"] / 2 < four["bytes_moved"] < one["bytes_moved"]  # weights on the fly
     assert four["prediction_validated"]  # from the work of each thread
     assert sum(layer["predicted_ms"] for layer in four["layers"]) == pytest.approx(
         four["predicted_ms"], rel=0.02
