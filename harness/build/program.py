@@ -33,7 +33,7 @@ from harness.file_digest import file_digest
 from harness.resources import cache_directory
 from harness.temporary import fresh_folder, temporary_folder
 
-KEPT = 5  # builds per folder; older ones are removed
+KEPT = 5  # builds per folder, at least
 _IN_USE_SECONDS = 24 * 3600  # a sweep may still execute the build that it began with
 _ROOM = 50_000_000  # bytes; with less free space, that may be the cause of a failure: compilers rarely say so
 _NAME, _RECORD = "mpe", "program.json"
@@ -70,7 +70,7 @@ def is_whole(folder: Path, record: str) -> bool:
 
 
 def remove_old(folder: Path, record: str, keep: Path) -> None:
-    """Removes all but the most recent builds in a folder, and those of the last day."""
+    """Removes old builds in a folder. The most recent ones stay, and all that were used within a day."""
     builds = [path for path in folder.iterdir() if (path / record).is_file() and path != keep]
     builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     unused = time.time() - _IN_USE_SECONDS

@@ -161,7 +161,8 @@ class Execution(ABC):
         return None
 
     def planned_bench(self, threads: int) -> Command[BenchResult] | None:
-        """A marked bench of one thread with a profile, by the algorithms of so many. None: no other ones."""
+        """A marked bench with a profile, on one thread, with the algorithms that the runtime chooses for so
+        many. None if its algorithms do not depend on the number of threads."""
         return None
 
     def digests(self, images: int | None) -> Command[Sequence[str]] | None:
