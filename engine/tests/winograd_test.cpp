@@ -276,6 +276,7 @@ TEST(transformed_weights_beyond_half_are_left_to_the_product) {
 // So that a network's outputs do not depend on the number of threads, by which this is chosen.
 TEST(weights_transformed_on_the_fly_give_the_bits_of_stored_ones) {
   Random random(41);
+  int compared = 0;
   for (int i = 0; i < 24; ++i) {
     Problem problem;
     make_problem(random, problem, i % 2 == 0 ? Form::kThree : Form::kDeep, Precision::kFp32);
@@ -295,8 +296,10 @@ TEST(weights_transformed_on_the_fly_give_the_bits_of_stored_ones) {
         check::fail(__FILE__, __LINE__,
                     "other bits: " + std::string(set.name) + ", " + described(problem));
       }
+      ++compared;
     }
   }
+  CHECK(compared >= 12);
 }
 
 // Where little memory is preferred: as little for the weights as any other algorithm takes.

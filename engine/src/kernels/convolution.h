@@ -143,8 +143,8 @@ struct ConvolutionChoice {
   std::string_view algorithm;
   bool small_scratch = false;  // less memory for scratch and weights, at the price of time
   bool in_place = true;        // where the algorithm can
-  // What scratch may take where an algorithm has a choice and scratch is not to be small, with so
-  // many threads.
+  // What scratch may take with so many threads, where an algorithm has a choice. Small scratch may
+  // take as much only to transform weights on the fly.
   std::size_t scratch_bytes = 6U << 20U;
   int threads = 1;
 };

@@ -229,7 +229,8 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     if (transformed.cost >= least) continue;
     least = transformed.cost;
     best = algorithm;
-    // One thread does not exhaust the memory.
+    // On one thread it is no faster, and the choice would depend on what scratch a policy leaves,
+    // which the model of memory of `harness search` does not know.
     if (algorithm == kWinograd4 && choice.threads > 1 &&
         cost_of_threads(plan(true), choice.threads) <
             kClearly * cost_of_threads(transformed, choice.threads)) {

@@ -180,9 +180,10 @@ class WinogradConvolution final : public Convolution {
 
   std::size_t scratch_bytes(int threads) const override {
     const auto count = static_cast<std::size_t>(threads);
-    if (on_the_fly()) return count * thread_bytes(threads) + block_.panel_bytes;
+    const std::size_t own = count * thread_bytes(block_for(threads));
+    if (on_the_fly()) return own + block_.panel_bytes;
     const auto blocks = static_cast<std::size_t>(winograd_blocks_at_once(block_count(), threads));
-    return blocks * (block_.panel_bytes + block_.sum_bytes) + count * thread_bytes(threads);
+    return blocks * (block_.panel_bytes + block_.sum_bytes) + own;
   }
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
@@ -301,9 +302,8 @@ class WinogradConvolution final : public Convolution {
   }
 
   // On the fly every thread has sums of its own.
-  std::size_t thread_bytes(int threads) const {
-    const std::size_t bytes = multiplier_bytes_ + block_.line_bytes;
-    return on_the_fly() ? bytes + block_for(threads).sum_bytes : bytes;
+  std::size_t thread_bytes(const WinogradBlock& block) const {
+    return multiplier_bytes_ + block.line_bytes + (on_the_fly() ? block.sum_bytes : 0);
   }
 
   WinogradBlock block_for(int threads) const {
@@ -336,9 +336,10 @@ class WinogradConvolution final : public Convolution {
     work.line_width = block.line_width;
     work.transformed_blocks = plan_.transformed_blocks;
     work.transformed_stride = transformed_stride_;
-    work.multipliers = call.scratch + index * thread_bytes(threads);
+    const std::size_t own = thread_bytes(block);
+    work.multipliers = call.scratch + index * own;
     work.lines = work.multipliers + multiplier_bytes_;
-    work.panels = call.scratch + static_cast<std::size_t>(threads) * thread_bytes(threads) +
+    work.panels = call.scratch + static_cast<std::size_t>(threads) * own +
                   (shared ? 0 : index) * (block.panel_bytes + block.sum_bytes);
     work.sums = on_the_fly() ? work.lines + block.line_bytes : work.panels + block.panel_bytes;
     return work;
@@ -373,8 +374,9 @@ class WinogradConvolution final : public Convolution {
       if (on_the_fly()) {
         pack_plain<Value>(filter, scale, row);
         // Rounding may add to these.
-        for (const float value : transformed)
+        for (const float value : transformed) {
           holds_weights_ &= std::abs(value) <= kLargestOnTheFly<Value>;
+        }
       } else {
         pack_transformed<Tiles, Value>(transformed, row);
       }
