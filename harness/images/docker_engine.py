@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -37,9 +39,10 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
 
     client = None
     try:
+        _try_socket()
         client = docker.from_env(timeout=timeout)
         client.ping()
-    except (DockerException, RequestException) as error:
+    except (OSError, DockerException, RequestException) as error:
         if client is not None:
             client.close()
         if short(error) == _DENIED:
@@ -53,6 +56,17 @@ def connect(*, timeout: int = LONG_SECONDS) -> DockerClient:
             "docker`, or `dockerd &` without systemd); the user must be root or in the group docker.",
         ) from None
     return client
+
+
+def _try_socket() -> None:
+    """Raises OSError if nothing listens on the engine's Unix socket: the docker package leaves its own socket
+    open where it cannot connect."""
+    address = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if not address.startswith("unix://"):
+        return
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.settimeout(ANSWER_SECONDS)
+        tried.connect(address.removeprefix("unix://"))
 
 
 def container_name(*words: str) -> str:
