@@ -19,6 +19,8 @@ using namespace mpe;
 
 namespace {
 
+constexpr std::size_t kBytes = 1 << 20;  // of a network
+
 struct TemporaryFile {
   explicit TemporaryFile(const std::string& name) : path("/tmp/mpe-tuning-" + name + ".json") {
     std::remove(path.c_str());
@@ -77,7 +79,7 @@ TEST(the_fastest_is_measured_once_and_kept) {
   ThreadPool pool(1);
   int measured = 0;
   const auto count = [&](const std::string&) { ++measured; };
-  Tuning tuning(file.path, count);
+  Tuning tuning(file.path, kBytes, count);
   const std::string first = tuning.algorithm_for(problem.request, {}, pool);
   CHECK_EQUAL(tuning.algorithm_for(problem.request, {}, pool), first);
   tuning.save();
@@ -86,19 +88,30 @@ TEST(the_fastest_is_measured_once_and_kept) {
   CHECK(file.text().find("\"gemm\":") != std::string::npos);
   CHECK(file.text().find("\"winograd2\":") != std::string::npos);
 
-  Tuning again(file.path, count);
+  Tuning again(file.path, kBytes, count);
   CHECK_EQUAL(again.algorithm_for(problem.request, {}, pool), first);
   CHECK_EQUAL(measured, 1);
   ThreadPool two(2);  // other times
   again.algorithm_for(problem.request, {}, two);
   CHECK_EQUAL(measured, 2);
+  again.save();
+
+  // In a larger network, the caches hold other layers.
+  Tuning larger(file.path, 3 * kBytes, count);
+  larger.algorithm_for(problem.request, {}, pool);
+  CHECK_EQUAL(measured, 3);
+  larger.save();
+  CHECK(file.text().find("1 thread, beside 4 MiB") != std::string::npos);
+  Tuning as_large(file.path, 4 * kBytes, count);
+  as_large.algorithm_for(problem.request, {}, pool);
+  CHECK_EQUAL(measured, 3);
 }
 
 TEST(algorithms_in_the_file_are_used) {
   const TemporaryFile file("said");
   const Problem problem;
   ThreadPool pool(1);
-  Tuning first(file.path);
+  Tuning first(file.path, kBytes);
   first.algorithm_for(problem.request, {}, pool);
   first.save();
   std::string text = file.text();
@@ -107,7 +120,7 @@ TEST(algorithms_in_the_file_are_used) {
     const std::size_t at = text.find(key) + key.size();
     text.replace(at, text.find('"', at) - at, wanted);
     file.write(text);
-    CHECK_EQUAL(Tuning(file.path).algorithm_for(problem.request, {}, pool), wanted);
+    CHECK_EQUAL(Tuning(file.path, kBytes).algorithm_for(problem.request, {}, pool), wanted);
   }
 }
 
@@ -143,12 +156,12 @@ TEST(a_file_that_is_none_is_refused_and_stays) {
   const TemporaryFile file("bad");
   for (const std::string text : {"", "{}", "[]", "{\"format\": \"other\"}", "{\"format\": 3}"}) {
     file.write(text);
-    CHECK_THROWS(Tuning(file.path), file.path);
+    CHECK_THROWS(Tuning(file.path, kBytes), file.path);
     CHECK_EQUAL(file.text(), text);
   }
   const Problem problem;
   ThreadPool pool(1);
-  Tuning nowhere("/tmp/no-such-folder/tuning.json");
+  Tuning nowhere("/tmp/no-such-folder/tuning.json", kBytes);
   nowhere.algorithm_for(problem.request, {}, pool);
   CHECK_THROWS(nowhere.save(), "cannot write");
 }

@@ -61,7 +61,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     if (!options.algorithm.empty()) {
       throw Error("an algorithm is either asked for or chosen by measuring: leave out one of both");
     }
-    tuning.emplace(options.tune, options.tuning);
+    tuning.emplace(options.tune, bytes_of_layers(), options.tuning);
   }
   WeightsReader reader(weights, network_, options.bn_epsilon);
   const std::vector<std::int64_t> limits = scratch_limits(options);
@@ -88,6 +88,20 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
 }
 
 Session::~Session() = default;
+
+// What an inference reads and writes: each layer's filters and output.
+std::size_t Session::bytes_of_layers() const {
+  std::int64_t bytes = 0;
+  for (const Layer& layer : network_.layers) {
+    const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
+    bytes += layer.out.elements() * static_cast<std::int64_t>(bytes_of(format.output.precision));
+    if (!layer.has_filters()) continue;
+    const ConvolutionShape& shape = *layer.operation->convolution();
+    bytes += std::int64_t{shape.out.channels} * shape.depth() *
+             static_cast<std::int64_t>(bytes_of(format.executed));
+  }
+  return static_cast<std::size_t>(bytes);
+}
 
 // The limit of each layer's scratch: the arena may be a quarter larger than the largest total of
 // live tensors, and no larger where memory is preferred. Fills in the properties of layers that are

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -27,6 +28,31 @@ namespace {
 constexpr std::string_view kFormat = "mpe-tuning";
 constexpr std::size_t kMostBytes = 64 << 20;
 constexpr int kRuns = 7;
+// No cache of a board holds as much. The next power of two keeps networks of one family together.
+constexpr std::size_t kMostMebibytes = 64;
+
+int rounded_mebibytes(std::size_t bytes) {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
+  return static_cast<int>(
+      std::bit_ceil(std::clamp<std::size_t>(divide_up(bytes, kMebibyte), 1, kMostMebibytes)));
+}
+
+// Stands for the network's other layers: what is in the caches gives way to it.
+class OtherLayers {
+ public:
+  explicit OtherLayers(int mebibytes) : bytes_(static_cast<std::size_t>(mebibytes) << 20U) {}
+
+  // Every thread's caches belong to its core.
+  void run(ThreadPool& pool) {
+    pool.parallel_for(static_cast<int>(bytes_.size() / kCacheLine), [&](int, int begin, int end) {
+      auto* line = bytes_.data() + static_cast<std::size_t>(begin) * kCacheLine;
+      for (int i = begin; i < end; ++i, line += kCacheLine) *line ^= std::byte{1};
+    });
+  }
+
+ private:
+  AlignedBuffer bytes_;
+};
 
 std::string size_of(const Shape& shape) {
   return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
@@ -34,7 +60,7 @@ std::string size_of(const Shape& shape) {
 }
 
 std::string layer_name(const ConvolutionRequest& request, const ConvolutionChoice& choice,
-                       int threads) {
+                       int threads, int other_mebibytes) {
   const ConvolutionShape& s = request.shape;
   const auto pair = [](int y, int x) { return std::to_string(y) + "x" + std::to_string(x); };
   std::string name = size_of(s.in) + " to " + size_of(s.out) + ", kernel " +
@@ -47,23 +73,27 @@ std::string layer_name(const ConvolutionRequest& request, const ConvolutionChoic
   if (request.may_pool) name += ", may pool";
   if (choice.small_scratch) name += ", small";
   if (!choice.isa.empty()) name += ", " + std::string(choice.isa);
-  return name + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  name += ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  return name + ", beside " + std::to_string(other_mebibytes) + " MiB";
 }
 
 std::size_t value_bytes(const Shape& shape, Precision precision) {
   return static_cast<std::size_t>(shape.elements()) * value_size(precision);
 }
 
-// An ordinary number in every precision: no kernel's time depends on which.
-void fill(AlignedBuffer& buffer, Precision precision) {
+// Writes an ordinary number in every precision: no kernel's time depends on which. The threads
+// write as those do that compute the layer before.
+void fill(AlignedBuffer& buffer, Precision precision, ThreadPool& pool) {
+  const auto with = [&]<typename Value>(Value value) {
+    pool.parallel_for(static_cast<int>(buffer.size() / sizeof(Value)),
+                      [&](int, int begin, int end) {
+                        std::fill_n(buffer.as<Value>() + begin, end - begin, value);
+                      });
+  };
+  if (precision == Precision::kFp32) return with(1.0F);
   constexpr std::uint16_t kOneAsHalf = 0x3C00;
-  if (precision == Precision::kFp32) {
-    std::fill_n(buffer.as<float>(), buffer.size() / sizeof(float), 1.0F);
-  } else if (precision == Precision::kFp16) {
-    std::fill_n(buffer.as<std::uint16_t>(), buffer.size() / sizeof(std::uint16_t), kOneAsHalf);
-  } else {
-    std::fill_n(buffer.as<std::int8_t>(), buffer.size(), std::int8_t{1});
-  }
+  if (precision == Precision::kFp16) return with(kOneAsHalf);
+  with(std::int8_t{1});
 }
 
 // What a line of /proc/cpuinfo says after its colon, without blanks around it; "" for nothing.
@@ -102,8 +132,12 @@ std::string machine_name(const std::string& cpuinfo) {
   return all + std::string(best_kernel_set());
 }
 
-Tuning::Tuning(std::string path, std::function<void(const std::string&)> measuring)
-    : path_(std::move(path)), measuring_(std::move(measuring)), machine_(machine_name()) {
+Tuning::Tuning(std::string path, std::size_t network_bytes,
+               std::function<void(const std::string&)> measuring)
+    : path_(std::move(path)),
+      other_mebibytes_(rounded_mebibytes(network_bytes)),
+      measuring_(std::move(measuring)),
+      machine_(machine_name()) {
   if (access(path_.c_str(), F_OK) == 0) read();
 }
 
@@ -162,7 +196,7 @@ void Tuning::read() {
 
 std::string Tuning::algorithm_for(const ConvolutionRequest& request,
                                   const ConvolutionChoice& choice, ThreadPool& pool) {
-  const std::string layer = layer_name(request, choice, pool.threads());
+  const std::string layer = layer_name(request, choice, pool.threads(), other_mebibytes_);
   Choices& choices = machines_[machine_];
   const auto kept = choices.find(layer);
   // An algorithm of another version of the engine may be gone.
@@ -180,7 +214,7 @@ Tuning::Choice Tuning::measure(const ConvolutionRequest& request, ConvolutionCho
   using Clock = std::chrono::steady_clock;
   AlignedBuffer input(value_bytes(request.shape.in, request.precision));
   AlignedBuffer output(value_bytes(request.shape.out, request.output_precision));
-  fill(input, request.precision);
+  OtherLayers others(other_mebibytes_);
   const ScaleAndZero range{0.05F, 0};
   const bool dynamic = request.precision == Precision::kInt8 && request.input == nullptr;
   Choice best;
@@ -197,8 +231,11 @@ Tuning::Choice Tuning::measure(const ConvolutionRequest& request, ConvolutionCho
                                dynamic ? &range : nullptr};
     // The shortest: whatever else runs on the machine only adds to a time.
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    fill(input, request.precision, pool);
     convolution->run(call, pool);
     for (int run = 0; run < kRuns; ++run) {
+      others.run(pool);
+      fill(input, request.precision, pool);
       const Clock::time_point start = Clock::now();
       convolution->run(call, pool);
       const auto taken = std::chrono::nanoseconds(Clock::now() - start);

@@ -2,9 +2,11 @@
 //
 // The file is JSON: {"format": "mpe-tuning", "version": 1, "machines": [{"machine": "...",
 // "choices": [{"layer": "...", "algorithm": "...", "ns": {"gemm": 1200, ...}}]}]}. One file serves
-// several machines; a layer's name says everything that its time depends on.
+// several machines; a layer's name says everything that its time depends on. A layer is timed as it
+// finds the caches in its network: its input is there, its weights gave way to the other layers'.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,9 +24,11 @@ std::string machine_name(const std::string& cpuinfo = "/proc/cpuinfo");
 
 class Tuning {
  public:
-  // Reads `path` if it is there. `measuring` is told of each layer that is measured, which may take
-  // a second. Throws mpe::Error where the file is none that save() wrote.
-  explicit Tuning(std::string path, std::function<void(const std::string&)> measuring = nullptr);
+  // Reads `path` if it is there. Between two runs of a layer its network reads and writes about
+  // `network_bytes`. `measuring` is told of each layer that is measured, which may take a second.
+  // Throws mpe::Error where the file is none that save() wrote.
+  Tuning(std::string path, std::size_t network_bytes,
+         std::function<void(const std::string&)> measuring = nullptr);
 
   // The algorithm kept for the request on this machine; it is measured if none is. Every algorithm
   // that competes for the request is prepared and run on `pool`.
@@ -45,6 +49,7 @@ class Tuning {
   Choice measure(const ConvolutionRequest& request, ConvolutionChoice choice, ThreadPool& pool);
 
   std::string path_;
+  int other_mebibytes_;  // of the network's other layers, a power of two
   std::function<void(const std::string&)> measuring_;
   std::string machine_;
   std::map<std::string, Choices> machines_;
