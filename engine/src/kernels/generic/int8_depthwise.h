@@ -4,7 +4,8 @@
 //
 // A kernel K is one of generic/depthwise.h and further has
 //   Bounded              what writes bounded sums: neon/bounded_outputs.h
-//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights
+//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights;
+//                        alone(): each output row is computed alone
 //   add_products<kSize, kStride>(from, row_step, filter, sums)   adds the products to
 //                        sums[output row][vector of four]; `from` is the first output's first
 //                        value, of which up to kOverread may be read beyond those that are wanted
@@ -82,14 +83,18 @@ class Int8Depthwise {
       fill_strip<kSize, kStride>(work, channel, y, rows);
       auto* output = static_cast<std::int8_t*>(work.output) + work.output_at(channel, y);
       int row = 0;
-      for (; row + kRows <= rows; row += kRows) {
-        convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
+      if (!filter.alone()) {
+        for (; row + kRows <= rows; row += kRows) {
+          convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
+        }
+        if (row + 2 <= rows) {
+          convolve_rows<kSize, kStride, 2>(work, row, filter, constants, output);
+          row += 2;
+        }
       }
-      if (row + 2 <= rows) {
-        convolve_rows<kSize, kStride, 2>(work, row, filter, constants, output);
-        row += 2;
+      for (; row < rows; ++row) {
+        convolve_rows<kSize, kStride, 1>(work, row, filter, constants, output);
       }
-      if (row < rows) convolve_rows<kSize, kStride, 1>(work, row, filter, constants, output);
     }
   }
 
