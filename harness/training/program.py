@@ -80,7 +80,7 @@ class Training:
                 part = self._part(done / total)
                 if part >= 1:
                     break
-                self._optimizer.learning_rate = self._schedule.rate_at(part)
+                self._optimizer.learning_rate = self._schedule.rate_at(part, done)
                 loss = float(self._step(*self._batch(np.sort(order[first : first + batch]), rng)))
                 done += 1
                 if done == 1:
@@ -93,8 +93,15 @@ class Training:
             if self._part(done / total) >= 1:
                 break
             if self._schedule.undoes(loss):
-                self._variables.set_changes(self._best)
+                self._undo()
         _say(step=done)
+
+    def _undo(self) -> None:
+        """Goes back to the best numbers, without the momentum that led away from them."""
+        self._variables.set_changes(self._best)
+        for variable in self._optimizer.variables:
+            if variable.name.endswith("_momentum"):
+                variable.assign(tf.zeros_like(variable))
 
     def _part(self, of_steps: float) -> float:
         """How much of the training is over: of its steps, or of its time if that is more."""

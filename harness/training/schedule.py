@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-_WARM_UP = 0.03  # of all steps
+_WARM_UP = 10  # steps, in which Adam learns how large gradients are
 _TOLERATED = 1.25  # times the least loss: an epoch that ends with more is undone
 _BACK_OFF = 0.5  # of the rate, afterwards
 
@@ -17,9 +17,9 @@ class Schedule:
     rate: float  # at its highest
     least: float = math.inf  # loss so far
 
-    def rate_at(self, part: float) -> float:
-        """Of the training, from 0 to 1: a short rise, then half a cosine."""
-        return self.rate * min(part / _WARM_UP + 0.01, 0.5 * (1 + math.cos(math.pi * part)))
+    def rate_at(self, part: float, step: int) -> float:
+        """At a step, from 0, and a part of the training, to 1: a short rise, then half a cosine."""
+        return self.rate * min((step + 1) / _WARM_UP, 0.5 * (1 + math.cos(math.pi * part)))
 
     def is_best(self, loss: float) -> bool:
         """Takes the loss of an epoch: whether it is the least so far."""
