@@ -41,6 +41,9 @@ FIRST = (
     "test_image_failures.py",
     "test_engine_arm_kernels.py",
     "test_documented_pages.py",
+    "test_runtimes_on_boards.py",
+    "test_sweeps.py",
+    "test_recorded_pages.py",
 )
 
 

@@ -48,6 +48,9 @@ EXCEPTIONS = {
         "harness run": "needs a coordinator; test_labgrid_sweep.py runs a sweep with one",
         "boards unlock": "needs a coordinator; test_labgrid.py releases a place with one",
     },
+    "performance.md": {
+        "-DMPE_BUILD_BENCHMARKS=ON": "minutes of compiling; test_engine_sanitizers.py builds and runs it",
+    },
     "prediction.md": {
         "tools.boardmodel validate": "an hour; test_boardmodel.py runs it for four networks",
         "tools.boardmodel versions": "half an hour; test_boardmodel_versions.py runs it with kept profiles",
