@@ -88,10 +88,11 @@ struct Fp32Product {
   static constexpr int kLanes = F32::kLanes;
   static constexpr int kUnit = 1;
 
+  // Inlined: at few channels, a call takes as long as the products.
   template <int kUsed>
-  static void accumulate(const float* panel, const float* weights, int units, float* tile,
-                         bool fresh, int panel_stride = kVectors * kLanes,
-                         int tile_stride = kVectors * kLanes) {
+  static inline __attribute__((always_inline)) void accumulate(
+      const float* panel, const float* weights, int units, float* tile, bool fresh,
+      int panel_stride = kVectors * kLanes, int tile_stride = kVectors * kLanes) {
     F32 sums[kRows][kUsed];
     if (fresh) {
       add_terms<kUsed, true>(sums, panel, weights, units, panel_stride);

@@ -144,10 +144,11 @@ struct Fp16Product {
   using Sums = F16;
   static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
 
+  // Inlined: at few channels, a call takes as long as the products.
   template <int kUsed, typename Tile>
-  static void accumulate(const std::uint16_t* panel, const std::uint16_t* weights, int units,
-                         Tile* tile, bool fresh, int panel_stride = kVectors * kLanes,
-                         int tile_stride = kVectors * kLanes) {
+  static inline __attribute__((always_inline)) void accumulate(
+      const std::uint16_t* panel, const std::uint16_t* weights, int units, Tile* tile, bool fresh,
+      int panel_stride = kVectors * kLanes, int tile_stride = kVectors * kLanes) {
     F16 sums[kRows][kUsed];
     add_runs<kUsed, true>(sums, panel, weights, units, panel_stride);
     unroll<kRows>([&](auto r) MPE_UNROLLED {
