@@ -4,8 +4,7 @@
 //
 // A kernel K is one of generic/depthwise.h and further has
 //   Bounded              what writes bounded sums: neon/bounded_outputs.h
-//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights;
-//                        alone(): each output row is computed alone
+//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights
 //   add_products<kSize, kStride>(from, row_step, filter, sums)   adds the products to
 //                        sums[output row][vector of four]; `from` is the first output's first
 //                        value, of which up to kOverread may be read beyond those that are wanted
@@ -83,18 +82,14 @@ class Int8Depthwise {
       fill_strip<kSize, kStride>(work, channel, y, rows);
       auto* output = static_cast<std::int8_t*>(work.output) + work.output_at(channel, y);
       int row = 0;
-      if (!filter.alone()) {
-        for (; row + kRows <= rows; row += kRows) {
-          convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
-        }
-        if (row + 2 <= rows) {
-          convolve_rows<kSize, kStride, 2>(work, row, filter, constants, output);
-          row += 2;
-        }
+      for (; row + kRows <= rows; row += kRows) {
+        convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
       }
-      for (; row < rows; ++row) {
-        convolve_rows<kSize, kStride, 1>(work, row, filter, constants, output);
+      if (row + 2 <= rows) {
+        convolve_rows<kSize, kStride, 2>(work, row, filter, constants, output);
+        row += 2;
       }
+      if (row < rows) convolve_rows<kSize, kStride, 1>(work, row, filter, constants, output);
     }
   }
 

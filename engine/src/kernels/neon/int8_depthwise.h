@@ -47,8 +47,7 @@ struct Int8DepthwiseOfPairs {
 };
 
 // The products of a row of the filter are added up in 16 bits where they fit, which they do for
-// most channels, otherwise those of two taps; then they are widened. The latter for single rows
-// alone: it is rare, and a compiler takes as long for one as for the other.
+// most channels, otherwise those of two taps; then they are widened.
 struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
   using Bounded = BoundedOutputs;
 
@@ -56,8 +55,6 @@ struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
   struct Filter {
     int8x8_t taps[kSize * kSize];
     bool rows_fit = true;
-
-    bool alone() const { return !rows_fit; }
 
     explicit Filter(const std::int16_t* weights) {
       constexpr int kMostTotal = 255;  // 255 * 128 < 2^15
@@ -78,10 +75,11 @@ struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
                                                                  std::int64_t row_step,
                                                                  const Filter<kSize>& filter,
                                                                  I32 (&sums)[kRows][kVectors]) {
-    if constexpr (kRows == 1) {
-      if (filter.alone()) return add_in_groups<kSize, kStride, 2>(from, row_step, filter, sums);
+    if (filter.rows_fit) {
+      add_in_groups<kSize, kStride, kSize>(from, row_step, filter, sums);
+    } else {
+      add_in_groups<kSize, kStride, 2>(from, row_step, filter, sums);
     }
-    add_in_groups<kSize, kStride, kSize>(from, row_step, filter, sums);
   }
 
  private:

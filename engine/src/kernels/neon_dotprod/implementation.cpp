@@ -155,8 +155,6 @@ struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
   struct Filter {
     int8x16_t quads[kQuads<kSize>];
 
-    static constexpr bool alone() { return false; }
-
     explicit Filter(const std::int16_t* weights) {
       constexpr int kLoads = (kSize * kSize + 15) / 16;
       uint8x16x2_t bytes = {};
