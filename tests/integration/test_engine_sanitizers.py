@@ -49,6 +49,7 @@ def test_suite_under_address_and_undefined_behaviour_sanitizers(instrumented: Pa
     benchmark = instrumented / "benchmarks" / "layers_benchmark"
     shown = run([benchmark, "--benchmark_list_tests"])
     assert {line.split("/")[1] for line in shown.splitlines()} == {"fp32", "fp16", "int8"}
+    assert run([benchmark, "--benchmark_list_tests", "--benchmark_filter=gemm"])  # of docs/performance.md
     first = shown.splitlines()[0]
     argv = [f"--benchmark_filter=^{first}$", "--benchmark_min_time=0.001", "--benchmark_format=json"]
     (row,) = json.loads(run([benchmark, *argv]))["benchmarks"]
