@@ -99,9 +99,7 @@ class Training:
     def _undo(self) -> None:
         """Goes back to the best numbers, without the momentum that led away from them."""
         self._variables.set_changes(self._best)
-        for variable in self._optimizer.variables:
-            if variable.name.endswith("_momentum"):
-                variable.assign(tf.zeros_like(variable))
+        forget_momentum(self._optimizer)
 
     def _part(self, of_steps: float) -> float:
         """How much of the training is over: of its steps, or of its time if that is more."""
@@ -160,6 +158,13 @@ class Training:
         gradients = tape.gradient(loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
+
+
+def forget_momentum(optimizer: Any) -> None:
+    """Sets the first moments of Keras's Adam to zero. How large gradients are, it still knows."""
+    for variable in optimizer.variables:
+        if variable.name.endswith("_momentum"):
+            variable.assign(tf.zeros_like(variable))
 
 
 def _in_fp32(cfg: Path, weights: Path) -> Emulation:

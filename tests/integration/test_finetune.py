@@ -271,6 +271,22 @@ def test_a_few_steps_bring_int8_nearer_to_fp32(
     assert after["map50"] > before["map50"] + 0.04
 
 
+def test_without_momentum_a_step_without_gradients_changes_nothing() -> None:
+    import tensorflow as tf
+
+    from harness.training.program import forget_momentum
+
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf.keras.optimizers.Adam(0.1)
+    optimizer.apply_gradients([(tf.constant([1.0, -1.0]), variable)])
+    moved = variable.numpy()
+    forget_momentum(optimizer)
+    optimizer.apply_gradients([(tf.zeros(2), variable)])
+    np.testing.assert_array_equal(variable.numpy(), moved)
+    optimizer.apply_gradients([(tf.constant([1.0, -1.0]), variable)])
+    assert np.all(np.abs(variable.numpy() - moved) < 0.1)  # the size of gradients is still known
+
+
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_units_follow_the_sizes_of_channels(groups: int) -> None:
     from harness.training.variables import unit_of

@@ -197,7 +197,7 @@ def test_an_epoch_that_makes_the_loss_much_worse_is_undone_and_halves_the_rate()
     assert schedule.is_best(0.9)
 
 
-def test_the_rate_rises_at_once_and_falls_to_nothing() -> None:
+def test_the_rate_rises_for_ten_steps_and_falls_to_nothing() -> None:
     schedule = Schedule(rate=0.01)
     rates = [schedule.rate_at(step / 1000, step) for step in (0, 9, 500, 1000)]
     assert rates == pytest.approx([0.001, 0.01, 0.005, 0.0], rel=0.01, abs=1e-9)
