@@ -28,31 +28,25 @@ namespace {
 constexpr std::string_view kFormat = "mpe-tuning";
 constexpr std::size_t kMostBytes = 64 << 20;
 constexpr int kRuns = 7;
-// No cache of a board holds as much. The next power of two keeps networks of one family together.
+constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
+// More than the caches of any board hold.
 constexpr std::size_t kMostMebibytes = 64;
 
+// Rounded up to a power of two, so that networks of nearly the same size share their times.
 int rounded_mebibytes(std::size_t bytes) {
-  constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
   return static_cast<int>(
       std::bit_ceil(std::clamp<std::size_t>(divide_up(bytes, kMebibyte), 1, kMostMebibytes)));
 }
 
-// Stands for the network's other layers: what is in the caches gives way to it.
-class OtherLayers {
- public:
-  explicit OtherLayers(int mebibytes) : bytes_(static_cast<std::size_t>(mebibytes) << 20U) {}
-
-  // Every thread's caches belong to its core.
-  void run(ThreadPool& pool) {
-    pool.parallel_for(static_cast<int>(bytes_.size() / kCacheLine), [&](int, int begin, int end) {
-      auto* line = bytes_.data() + static_cast<std::size_t>(begin) * kCacheLine;
-      for (int i = begin; i < end; ++i, line += kCacheLine) *line ^= std::byte{1};
-    });
-  }
-
- private:
-  AlignedBuffer bytes_;
-};
+// Reads and writes as much as the network's other layers do, on all threads: what was in their
+// caches gives way.
+void touch(AlignedBuffer& other_layers, ThreadPool& pool) {
+  pool.parallel_for(
+      static_cast<int>(other_layers.size() / kCacheLine), [&](int, int begin, int end) {
+        auto* line = other_layers.data() + static_cast<std::size_t>(begin) * kCacheLine;
+        for (int i = begin; i < end; ++i, line += kCacheLine) *line ^= std::byte{1};
+      });
+}
 
 std::string size_of(const Shape& shape) {
   return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
@@ -214,7 +208,9 @@ Tuning::Choice Tuning::measure(const ConvolutionRequest& request, ConvolutionCho
   using Clock = std::chrono::steady_clock;
   AlignedBuffer input(value_bytes(request.shape.in, request.precision));
   AlignedBuffer output(value_bytes(request.shape.out, request.output_precision));
-  OtherLayers others(other_mebibytes_);
+  if (other_layers_.size() == 0) {
+    other_layers_ = AlignedBuffer(static_cast<std::size_t>(other_mebibytes_) * kMebibyte);
+  }
   const ScaleAndZero range{0.05F, 0};
   const bool dynamic = request.precision == Precision::kInt8 && request.input == nullptr;
   Choice best;
@@ -234,7 +230,7 @@ Tuning::Choice Tuning::measure(const ConvolutionRequest& request, ConvolutionCho
     fill(input, request.precision, pool);
     convolution->run(call, pool);
     for (int run = 0; run < kRuns; ++run) {
-      others.run(pool);
+      touch(other_layers_, pool);
       fill(input, request.precision, pool);
       const Clock::time_point start = Clock::now();
       convolution->run(call, pool);

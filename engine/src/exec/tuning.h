@@ -2,8 +2,8 @@
 //
 // The file is JSON: {"format": "mpe-tuning", "version": 1, "machines": [{"machine": "...",
 // "choices": [{"layer": "...", "algorithm": "...", "ns": {"gemm": 1200, ...}}]}]}. One file serves
-// several machines; a layer's name says everything that its time depends on. A layer is timed as it
-// finds the caches in its network: its input is there, its weights gave way to the other layers'.
+// several machines; a layer's name says everything that its time depends on. A layer is timed with
+// caches as in its network: they hold its input, but not its weights.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "kernels/aligned_buffer.h"
 #include "kernels/convolution.h"
 #include "threads/thread_pool.h"
 
@@ -49,7 +50,8 @@ class Tuning {
   Choice measure(const ConvolutionRequest& request, ConvolutionChoice choice, ThreadPool& pool);
 
   std::string path_;
-  int other_mebibytes_;  // of the network's other layers, a power of two
+  int other_mebibytes_;         // of the network's other layers, a power of two
+  AlignedBuffer other_layers_;  // stands for them; made when a layer is measured
   std::function<void(const std::string&)> measuring_;
   std::string machine_;
   std::map<std::string, Choices> machines_;
