@@ -88,7 +88,7 @@ struct Fp32Product {
   static constexpr int kLanes = F32::kLanes;
   static constexpr int kUnit = 1;
 
-  // Inlined: at few channels, a call takes as long as the products.
+  // Always inlined: with few channels there are few products for each call.
   template <int kUsed>
   static inline __attribute__((always_inline)) void accumulate(
       const float* panel, const float* weights, int units, float* tile, bool fresh,

@@ -144,7 +144,7 @@ struct Fp16Product {
   using Sums = F16;
   static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
 
-  // Inlined: at few channels, a call takes as long as the products.
+  // Always inlined: with few channels there are few products for each call.
   template <int kUsed, typename Tile>
   static inline __attribute__((always_inline)) void accumulate(
       const std::uint16_t* panel, const std::uint16_t* weights, int units, Tile* tile, bool fresh,
