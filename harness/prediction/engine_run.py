@@ -167,8 +167,8 @@ class _Boards:
 
 @contextlib.contextmanager
 def _zero_weights(weights: Path) -> Iterator[Path]:
-    """A file of the same size whose weights are all zero. The engine executes the same instructions for any
-    values, but QEMU calculates several times faster with zeros than with other numbers."""
+    """A file of the same size whose weights are all zero. The engine executes nearly the same instructions
+    for any values, but QEMU calculates several times faster with zeros than with other numbers."""
     with temporary_folder("weights") as folder, open_regular(weights) as original:
         zeros = folder / weights.name
         with zeros.open("wb") as file:
