@@ -154,9 +154,10 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
         compare(problem, set.name, "interleaved", expected, pool, random.chance(30), tally);
       }
       if (form != Form::kThree && form != Form::kStridedThree && form != Form::kDeep) continue;
-      compare(problem, set.name, "winograd2", expected, pool, random.chance(30), tally);
-      compare(problem, set.name, "winograd4", expected, pool, random.chance(30), tally);
-      compare(problem, set.name, "winograd4-on-the-fly", expected, pool, random.chance(30), tally);
+      for (const char* algorithm : {"winograd2", "winograd4", "winograd4-on-the-fly", "winograd5",
+                                    "winograd5-on-the-fly"}) {
+        compare(problem, set.name, algorithm, expected, pool, random.chance(30), tally);
+      }
     }
   }
   CHECK(tally.compared > 0);
@@ -347,6 +348,28 @@ TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
     }
   }
   CHECK(compared > 100);
+}
+
+// Tiles of five outputs do not hold whole squares of 2x2: a layer of its own pools.
+TEST(outputs_of_odd_tiles_are_not_pooled) {
+  Random random(26);
+  mpe::ThreadPool pool(1);
+  for (int i = 0; i < 8; ++i) {
+    Problem problem;
+    const Precision precision = i % 2 == 0 ? Precision::kFp32 : Precision::kFp16;
+    make_problem(random, problem, Form::kThree, precision);
+    for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+      if (!set.supported || set.name == "reference") continue;
+      const ConvolutionChoice choice{.isa = set.name, .algorithm = "winograd5"};
+      const auto plain = mpe::make_convolution(problem.request, choice);
+      problem.request.may_pool = true;
+      const auto asked = mpe::make_convolution(problem.request, choice);
+      problem.request.may_pool = false;
+      if (asked->algorithm() != "winograd5") continue;
+      CHECK(!asked->pools());
+      CHECK(run(*asked, problem, pool) == run(*plain, problem, pool));
+    }
+  }
 }
 
 // Sums of nothing but positive terms, where every addition in half rounds a number as large as it

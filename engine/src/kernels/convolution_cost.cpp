@@ -55,6 +55,7 @@ struct TransformCost {
 };
 TransformCost transform_cost(const WinogradForm& form) {
   if (form.stride == 2) return {110, 50};
+  if (form.tile == 5) return {560, 450};
   return form.tile == 2 ? TransformCost{80, 60} : TransformCost{270, 240};
 }
 
@@ -165,6 +166,11 @@ class WinogradLayer {
  private:
   double row_of(int count) const {
     if (count == 0) return 0.0;
+    if (kernel_.takes_single && count > 1 && count % kernel_.lanes == 1) {
+      const double whole =
+          row_cost(kernel_.rows, divide_up(count, kernel_.lanes), kernel_.vectors, kernel_.lanes);
+      return whole - kernel_.rows + static_cast<double>(kernel_.rows) / kernel_.lanes;
+    }
     return row_cost(kernel_.rows, divide_up(count, kernel_.lanes), kernel_.vectors, kernel_.lanes);
   }
 

@@ -352,15 +352,16 @@ struct WinogradKernel {
   int sum_bytes = 0;  // size of one
   int vectors = 0;    // vectors of a register tile
   int panel_bytes = 0;
-  int multiplier_bytes = 0;  // 0: weights are used as they are stored
+  int multiplier_bytes = 0;   // 0: weights are used as they are stored
+  bool takes_single = false;  // a tile that is left over does not cost a vector
   WeightFormat weights = WeightFormat::kFloat;
-  // For each of kWinogradForms.
+  // For each of kWinogradForms; null: there is none.
   void (*transform_input[kWinogradFormCount])(const WinogradWork&) = {};
   // Where sums are halves, else null: the same of the input times kSmallerInput.
   void (*transform_smaller_input[kWinogradFormCount])(const WinogradWork&) = {};
   void (*multiply)(const WinogradWork&) = nullptr;
-  // For tiles of 4x4: all blocks of the chunk, by weights that it transforms.
-  void (*multiply_on_the_fly)(const WinogradWork&) = nullptr;
+  // All blocks of the chunk, by weights that it transforms; null: not for this form.
+  void (*multiply_on_the_fly[kWinogradFormCount])(const WinogradWork&) = {};
   int transformed_bytes = 0;  // size of a weight so transformed
   int weight_lanes = 0;       // of a vector that is transformed
   void (*transform_output[kWinogradFormCount])(const WinogradWork&) = {};

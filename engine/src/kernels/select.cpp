@@ -31,10 +31,14 @@ constexpr std::string_view kGemv = "gemv";
 constexpr std::string_view kDepthwise = "depthwise";
 constexpr std::string_view kWinograd2 = "winograd2";
 constexpr std::string_view kWinograd4 = "winograd4";
-constexpr std::string_view kOnTheFly = "winograd4-on-the-fly";
+constexpr std::string_view kWinograd4OnTheFly = "winograd4-on-the-fly";
+constexpr std::string_view kWinograd5 = "winograd5";
+constexpr std::string_view kWinograd5OnTheFly = "winograd5-on-the-fly";
 constexpr std::string_view kInterleaved = "interleaved";
-constexpr std::string_view kAlgorithms[] = {kReference, kGemm,      kGemv,     kDepthwise,
-                                            kWinograd2, kWinograd4, kOnTheFly, kInterleaved};
+constexpr std::string_view kAlgorithms[] = {
+    kReference,         kGemm,       kGemv,      kDepthwise,
+    kWinograd2,         kWinograd4,  kWinograd5, kWinograd4OnTheFly,
+    kWinograd5OnTheFly, kInterleaved};
 
 // Best first.
 std::span<const KernelSet* const> all_sets() {
@@ -92,10 +96,33 @@ void check_algorithm(std::string_view algorithm) {
               "'; the algorithms are: " + names);
 }
 
-bool is_winograd(std::string_view algorithm) {
-  return algorithm == kWinograd2 || algorithm == kWinograd4 || algorithm == kOnTheFly;
+// Winograd's algorithm by the size of its tiles.
+struct WinogradNames {
+  int tile;
+  std::string_view stored;
+  std::string_view on_the_fly;  // empty: there is none
+};
+constexpr WinogradNames kWinogradNames[] = {
+    {2, kWinograd2, {}}, {4, kWinograd4, kWinograd4OnTheFly}, {5, kWinograd5, kWinograd5OnTheFly}};
+
+bool is_on_the_fly(std::string_view algorithm) {
+  return algorithm == kWinograd4OnTheFly || algorithm == kWinograd5OnTheFly;
 }
-int tile_of(std::string_view algorithm) { return algorithm == kWinograd2 ? 2 : 4; }
+// 0: not Winograd's.
+int tile_of(std::string_view algorithm) {
+  for (const WinogradNames& names : kWinogradNames) {
+    if (algorithm.empty()) return 0;
+    if (algorithm == names.stored || algorithm == names.on_the_fly) return names.tile;
+  }
+  return 0;
+}
+bool is_winograd(std::string_view algorithm) { return tile_of(algorithm) != 0; }
+bool offers_tiles(const WinogradKernel* kernel, int tile) {
+  if (kernel == nullptr) return false;
+  return std::ranges::any_of(kWinogradForms, [&](const WinogradForm& form) {
+    return form.tile == tile && kernel->transform_input[form.index] != nullptr;
+  });
+}
 
 // Every output channel reads one input channel, and the rows that the algorithm copies are worth
 // it: large strides leave out most of a copy, and large dilations surround small maps with padding.
@@ -127,7 +154,7 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
   const auto index = static_cast<std::size_t>(precision);
   const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
     if (algorithm == kDepthwise) return set->depthwise[index] != nullptr;
-    if (is_winograd(algorithm)) return set->winograd[index] != nullptr;
+    if (is_winograd(algorithm)) return offers_tiles(set->winograd[index], tile_of(algorithm));
     if (algorithm == kInterleaved) {
       return precision == Precision::kInt8 && set->interleaved != nullptr;
     }
@@ -182,9 +209,13 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
     info.kernels.push_back(use_for(sets, "connected", kGemv, precision));
   }
   for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
-    info.kernels.push_back(use_for(sets, "convolutional", kWinograd2, precision));
-    info.kernels.push_back(use_for(sets, "convolutional", kWinograd4, precision));
-    info.kernels.push_back(use_for(sets, "convolutional", kOnTheFly, precision));
+    for (const WinogradNames& names : kWinogradNames) {
+      for (const std::string_view algorithm : {names.stored, names.on_the_fly}) {
+        if (algorithm.empty()) continue;
+        if (!sets.empty() && find_set(sets, algorithm, precision) == nullptr) continue;
+        info.kernels.push_back(use_for(sets, "convolutional", algorithm, precision));
+      }
+    }
   }
   const auto exact = std::ranges::find_if(
       sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });
@@ -208,34 +239,49 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
   if (gemm == nullptr) return kGemm;
   double least = gemm_cost(request.shape, *gemm->gemm[index]);
   if (request.may_pool) least += pooling_cost(request.shape, *gemm->gemm[index]);
+  double least_shared = 0.0;  // of all threads, by Winograd's algorithm
   std::string_view best = kGemm;
-  for (const std::string_view algorithm : {kWinograd2, kWinograd4}) {
-    const KernelSet* set = find_set(sets, algorithm, request.precision);
+  for (const WinogradNames& names : kWinogradNames) {
+    const KernelSet* set = find_set(sets, names.stored, request.precision);
     // Winograd saves less than a kernel of a lesser instruction set costs.
     if (set != gemm) continue;
-    const WinogradForm* form = winograd_form(request.shape, tile_of(algorithm));
+    const WinogradForm* form = winograd_form(request.shape, names.tile);
     if (form == nullptr) continue;
     const WinogradKernel& kernel = *set->winograd[index];
+    const bool pools_apart = request.may_pool && !form->pools();
+    const double pooling = pools_apart ? pooling_cost(request.shape, *gemm->gemm[index]) : 0.0;
     const auto plan = [&](bool on_the_fly) {
       return choose_winograd(request.shape, kernel, *form, on_the_fly, choice);
     };
     if (choice.small_scratch) {
-      if (algorithm != kWinograd4) continue;
+      if (names.on_the_fly.empty()) continue;
       const WinogradPlan small = plan(true);
-      if (small.scratch_bytes <= choice.scratch_bytes && small.cost < least) best = kOnTheFly;
+      if (small.scratch_bytes > choice.scratch_bytes || small.cost + pooling >= least) continue;
+      least = small.cost + pooling;
+      best = names.on_the_fly;
       continue;
     }
     const WinogradPlan transformed = plan(false);
-    if (transformed.cost >= least) continue;
-    least = transformed.cost;
-    best = algorithm;
+    const double cost = transformed.cost + pooling;
+    if (cost >= least) continue;
+    double shared = cost_of_threads(transformed, choice.threads) + pooling;
+    std::string_view name = names.stored;
     // On one thread it is no faster, and the choice would depend on what scratch a policy leaves,
     // which the model of memory of `harness search` does not know.
-    if (algorithm == kWinograd4 && choice.threads > 1 &&
-        cost_of_threads(plan(true), choice.threads) <
-            kClearly * cost_of_threads(transformed, choice.threads)) {
-      best = kOnTheFly;
+    if (!names.on_the_fly.empty() && choice.threads > 1) {
+      const double on_the_fly = cost_of_threads(plan(true), choice.threads) + pooling;
+      if (on_the_fly < kClearly * shared) {
+        shared = on_the_fly;
+        name = names.on_the_fly;
+      }
     }
+    // Tiles of 5x5 take fewer products than those of 4x4 and more weights, for which threads wait.
+    if (choice.threads > 1 && names.tile == 5 && tile_of(best) == 4 && shared >= least_shared) {
+      continue;
+    }
+    least = cost;
+    least_shared = shared;
+    best = name;
   }
   return best;
 }
@@ -358,7 +404,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
     const WinogradKernel& kernel = *set->winograd[index];
     const WinogradForm& form = *winograd_form(request.shape, tile_of(algorithm));
     const WinogradPlan plan =
-        choose_winograd(request.shape, kernel, form, algorithm == kOnTheFly, choice);
+        choose_winograd(request.shape, kernel, form, is_on_the_fly(algorithm), choice);
     auto convolution = make_winograd_convolution(request, kernel, set->name, plan);
     if (convolution != nullptr) return convolution;
     set = find_set(sets, kGemm, request.precision);

@@ -112,9 +112,12 @@ template <typename Value>
 constexpr float kLargestOnTheFly =
     std::is_same_v<Value, Half> ? static_cast<float>(kLargestHalf)
                                 : std::numeric_limits<float>::max() / 2;
-// A power of two that is a half. Where an output would need a larger one, its sum is below 2, of a
-// sum of magnitudes of half of kLargestHalf or more: nothing but rounding errors.
-constexpr float kLargestUnscale = 0x1p15F;
+// A power of two that is a half, also times the scale of an output. Where an output would need a
+// larger one, its sum is below 16, of a sum of magnitudes of half of kLargestHalf or more: hardly
+// more than rounding errors.
+float largest_unscale(const WinogradForm& form) {
+  return static_cast<float>(std::exp2(std::floor(std::log2(65504.0 / form.output_scale))));
+}
 
 // By which power of two an output channel's weights are multiplied.
 double scale_of(double largest_output) {
@@ -146,8 +149,8 @@ class WinogradConvolution final : public Convolution {
                       std::string_view isa, const WinogradPlan& plan)
       : kernel_(kernel),
         isa_(isa),
-        pool_(request.may_pool),
         form_(*plan.form),
+        pool_(request.may_pool && form_.pools()),
         shape_(request.shape),
         rows_(request.shape.out.channels),
         blocks_(divide_up(rows_, kernel.rows)),
@@ -169,8 +172,9 @@ class WinogradConvolution final : public Convolution {
 
   std::string_view isa() const override { return isa_; }
   std::string_view algorithm() const override {
-    if (on_the_fly()) return "winograd4-on-the-fly";
-    return form_.tile == 2 ? "winograd2" : "winograd4";
+    if (form_.tile == 2) return "winograd2";
+    if (form_.tile == 4) return on_the_fly() ? "winograd4-on-the-fly" : "winograd4";
+    return on_the_fly() ? "winograd5-on-the-fly" : "winograd5";
   }
   bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override {
@@ -282,7 +286,7 @@ class WinogradConvolution final : public Convolution {
       const int end = count * (part + 1) / parts;
       if (begin == end) continue;
       const WinogradWork share = blocks_of(work, first + begin, end - begin);
-      kernel_.multiply_on_the_fly(share);
+      kernel_.multiply_on_the_fly[form_.index](share);
       kernel_.transform_output[form_.index](share);
     }
   }
@@ -445,8 +449,9 @@ class WinogradConvolution final : public Convolution {
     }
     const double scale = scale_of(largest_output<Tiles>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
-    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
-    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
+    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, largest_unscale(form_));
+    const auto last = static_cast<float>(form_.output_scale);
+    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row] * last)));
     return static_cast<float>(scale);
   }
 
@@ -474,16 +479,18 @@ class WinogradConvolution final : public Convolution {
       pack_tiles<WinogradTiles<2, 2>>(request);
     } else if (form_.tile == 2) {
       pack_tiles<WinogradTiles<2, 1>>(request);
-    } else {
+    } else if (form_.tile == 4) {
       pack_tiles<WinogradTiles<4, 1>>(request);
+    } else {
+      pack_tiles<WinogradTiles<5, 1>>(request);
     }
     constants_.finish(0);
   }
 
   const WinogradKernel& kernel_;
   const std::string_view isa_;
-  const bool pool_;
   const WinogradForm& form_;
+  const bool pool_;
   const ConvolutionShape shape_;
   const int rows_;
   const int blocks_;  // of rows

@@ -29,6 +29,9 @@ namespace mpe {
 // of kPositions.
 template <int kTileOutput, int kTileStride, int... kFirst>
 struct WinogradSizes {
+  // Output (i, j) of transform_output() is to be multiplied by kOutputScale^(i + j), where a bias
+  // is added anyway: its sums take fewer operations so.
+  static constexpr double kOutputScale = 1.0;
   static constexpr int kOutput = kTileOutput;
   static constexpr int kStride = kTileStride;
   static constexpr int kPositions = sizeof...(kFirst) - 1;
@@ -131,6 +134,7 @@ struct WinogradTiles<2, 2> : WinogradSizes<2, 2, 0, 2, 3, 5> {
 // accuracy, as values far from one meet; with these every constant is exact in half as well.
 template <>
 struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
+  static constexpr double kOutputScale = 1.5;
   template <typename V>
   static inline __attribute__((always_inline)) void transform_input(const V (&d)[6], V (&t)[6]) {
     constexpr float kProduct = static_cast<float>(kA * kA * kB * kB);
@@ -170,7 +174,7 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
 
  private:
   static constexpr double kA = 0.75;
-  static constexpr double kB = 1.5;
+  static constexpr double kB = kOutputScale;
 
   // The points p and -p; `other` is the positive one of the other pair.
   template <typename V>
@@ -210,12 +214,11 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
   // From sums and differences at the pairs of points; zero and infinity take part in y[0] and y[3].
   template <typename V>
   static inline __attribute__((always_inline)) void combine(const V (&p)[4], V (&y)[4]) {
+    constexpr double kRatio = kA / kB;
     y[0] = p[0] + p[2];
-    y[1] = multiply_add(p[3] * V(static_cast<float>(kB)), p[1], V(static_cast<float>(kA)));
-    y[2] =
-        multiply_add(p[2] * V(static_cast<float>(kB * kB)), p[0], V(static_cast<float>(kA * kA)));
-    y[3] = multiply_add(p[3] * V(static_cast<float>(kB * kB * kB)), p[1],
-                        V(static_cast<float>(kA * kA * kA)));
+    y[1] = multiply_add(p[3], p[1], V(static_cast<float>(kRatio)));
+    y[2] = multiply_add(p[2], p[0], V(static_cast<float>(kRatio * kRatio)));
+    y[3] = multiply_add(p[3], p[1], V(static_cast<float>(kRatio * kRatio * kRatio)));
   }
 
   // The product of the polynomial's other factors at a point: the interpolation's divisor.
@@ -241,29 +244,177 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
     t[0] = g[0] * V(static_cast<float>(1.0 / kAtZero));
     weights_pair(g, kA, kAtA, t[1], t[2]);
     weights_pair(g, kB, kAtB, t[3], t[4]);
-    t[5] = g[2];
+    t[5] = g[2] * V(static_cast<float>(1.0 / (kB * kB * kB)));
+  }
+};
+
+// Points 0, 1/2, -1/2, 1, -1, 5/2: of those that are small multiples of 1/8, some with the smallest
+// rounding errors. Those of the outermost outputs are still up to five times as large as by tiles
+// of 4x4, too large for weights that are halves. Maps of 13 and 14 pixels, and those that are a
+// multiple of 5, take fewer products by these tiles.
+template <>
+struct WinogradTiles<5, 1> : WinogradSizes<5, 1, 0, 1, 2, 3, 4, 5, 6, 7> {
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_input(const V (&d)[7], V (&t)[7]) {
+    const V minus_c(-static_cast<float>(kC));
+    const V low = both_pairs(d[0], d[2], d[4]);
+    const V middle = both_pairs(d[1], d[3], d[5]);
+    const V high = both_pairs(d[2], d[4], d[6]);
+    t[0] = multiply_add(middle, low, minus_c);
+    t[5] = middle;
+    t[6] = multiply_add(high, middle, minus_c);
+    input_pair(d, kA, kB, t[1], t[2]);
+    input_pair(d, kB, kA, t[3], t[4]);
+  }
+  // As for tiles of 4x4.
+  template <typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_output(const Load& load,
+                                                                     V (&y)[5][5]) {
+    V column[5];
+    V even[5];
+    V odd[5];
+    transform_column<1>(load, even);
+    transform_column<2>(load, column);
+    for (int i = 0; i < 5; ++i) {
+      const V first = even[i];
+      even[i] = first + column[i];
+      odd[i] = first - column[i];
+      settle(even[i]);
+      settle(odd[i]);
+    }
+    V last[5];
+    transform_column<3>(load, last);
+    transform_column<4>(load, column);
+    for (int i = 0; i < 5; ++i) {
+      combine_pairs(even[i], odd[i], last[i] + column[i], last[i] - column[i], y[i]);
+      for (int j = 0; j < 5; ++j) settle(y[i][j]);
+    }
+    transform_column<5>(load, column);
+    for (int i = 0; i < 5; ++i) {
+      add_powers(column[i], y[i]);
+      for (int j = 0; j < 5; ++j) settle(y[i][j]);
+    }
+    transform_column<0>(load, column);
+    for (int i = 0; i < 5; ++i) {
+      y[i][0] = y[i][0] + column[i];
+      settle(y[i][0]);
+    }
+    transform_column<6>(load, column);
+    for (int i = 0; i < 5; ++i) y[i][4] = y[i][4] + column[i];
+  }
+  template <typename V>
+  static inline __attribute__((always_inline)) void transform_weights(const V (&g)[3], V (&t)[7]) {
+    t[0] = g[0] * V(static_cast<float>(-1.0 / (kA * kA * kB * kB * kC)));
+    weights_pair(g, kA, kB, t[1], t[2]);
+    weights_pair(g, kB, kA, t[3], t[4]);
+    constexpr double kDivisor = kC * (kC * kC - kA * kA) * (kC * kC - kB * kB);
+    const V at_c = multiply_add(g[0] * V(static_cast<float>(1.0 / kDivisor)), g[1],
+                                V(static_cast<float>(kC / kDivisor)));
+    t[5] = multiply_add(at_c, g[2], V(static_cast<float>(kC * kC / kDivisor)));
+    t[6] = g[2];
+  }
+
+ private:
+  static constexpr double kA = 0.5;
+  static constexpr double kB = 1.0;  // its powers are left out
+  static constexpr double kC = 2.5;
+
+  // (x^2 - a^2)(x^2 - b^2)
+  template <typename V>
+  static inline __attribute__((always_inline)) V both_pairs(V d0, V d2, V d4) {
+    return multiply_add(multiply_add(d4, d2, V(-static_cast<float>(kA * kA + kB * kB))), d0,
+                        V(static_cast<float>(kA * kA * kB * kB)));
+  }
+
+  // The points p and -p; `other` is the positive one of the other pair.
+  template <typename V>
+  static inline __attribute__((always_inline)) void input_pair(const V (&d)[7], double p,
+                                                               double other, V& plus, V& minus) {
+    const V minus_square(-static_cast<float>(other * other));
+    const V minus_c(-static_cast<float>(kC));
+    const V low = multiply_add(d[3], d[1], minus_square);
+    const V middle = multiply_add(d[4], d[2], minus_square);
+    const V high = multiply_add(d[5], d[3], minus_square);
+    const V odd = multiply_add(middle, low, minus_c);
+    const V even = multiply_add(high, middle, minus_c);
+    plus = multiply_add(even, odd, V(static_cast<float>(p)));
+    minus = multiply_add(even, odd, V(-static_cast<float>(p)));
+  }
+
+  template <int kColumn, typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_column(const Load& load, V (&y)[5]) {
+    V m[7];
+    load(std::integral_constant<int, kColumn>{}, m);
+    combine_pairs(m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4], y);
+    add_powers(m[5], y);
+    y[0] = y[0] + m[0];
+    y[4] = y[4] + m[6];
+    for (int i = 0; i < 5; ++i) settle(y[i]);
+  }
+
+  // From sums and differences at the points a and -a, and b and -b.
+  template <typename V>
+  static inline __attribute__((always_inline)) void combine_pairs(V even_a, V odd_a, V even_b,
+                                                                  V odd_b, V (&y)[5]) {
+    constexpr double kSquare = kA * kA;
+    y[0] = even_a + even_b;
+    y[1] = multiply_add(odd_b, odd_a, V(static_cast<float>(kA)));
+    y[2] = multiply_add(even_b, even_a, V(static_cast<float>(kSquare)));
+    y[3] = multiply_add(odd_b, odd_a, V(static_cast<float>(kSquare * kA)));
+    y[4] = multiply_add(even_b, even_a, V(static_cast<float>(kSquare * kSquare)));
+  }
+
+  // The point c.
+  template <typename V>
+  static inline __attribute__((always_inline)) void add_powers(V at_c, V (&y)[5]) {
+    constexpr double kSquare = kC * kC;
+    y[0] = y[0] + at_c;
+    y[1] = multiply_add(y[1], at_c, V(static_cast<float>(kC)));
+    y[2] = multiply_add(y[2], at_c, V(static_cast<float>(kSquare)));
+    y[3] = multiply_add(y[3], at_c, V(static_cast<float>(kSquare * kC)));
+    y[4] = multiply_add(y[4], at_c, V(static_cast<float>(kSquare * kSquare)));
+  }
+
+  // The points p and -p, over the product of the polynomial's other factors at each.
+  template <typename V>
+  static inline __attribute__((always_inline)) void weights_pair(const V (&g)[3], double p,
+                                                                 double other, V& plus, V& minus) {
+    const double both = 2 * p * p * (p * p - other * other);
+    const double at_plus = 1.0 / (both * (p - kC));
+    const double at_minus = -1.0 / (both * (p + kC));
+    const V even = multiply_add(g[0] * V(static_cast<float>(at_plus)), g[2],
+                                V(static_cast<float>(p * p * at_plus)));
+    plus = multiply_add(even, g[1], V(static_cast<float>(p * at_plus)));
+    minus = multiply_add(even * V(static_cast<float>(at_minus / at_plus)), g[1],
+                         V(static_cast<float>(-p * at_minus)));
   }
 };
 
 // What the code around the transforms knows of them.
 struct WinogradForm {
-  int index;  // in the kernels' tables
-  int tile;   // outputs of a tile, along each direction, as the following four
+  int index;            // in the kernels' tables
+  double output_scale;  // of the last output of a tile
+  int tile;             // outputs of a tile, along each direction, as the following four
   int stride;
   int input;
   int positions;
   int step;  // input pixels from tile to tile
   // In both directions: the values of the transformed tile from first_values[p] on are added at
   // position p.
-  std::array<int, 37> first_values;
+  std::array<int, 50> first_values;
 
   constexpr int all_values() const { return input * input; }
+  // Whole squares of 2x2 outputs.
+  constexpr bool pools() const { return tile % 2 == 0; }
   constexpr int all_positions() const { return positions * positions; }
 };
 
 template <typename Tiles>
 constexpr WinogradForm winograd_form(int index) {
+  double output_scale = 1.0;
+  for (int i = 0; i < 2 * (Tiles::kOutput - 1); ++i) output_scale *= Tiles::kOutputScale;
   WinogradForm form = {index,
+                       output_scale,
                        Tiles::kOutput,
                        Tiles::kStride,
                        Tiles::kInput,
@@ -298,9 +449,9 @@ constexpr WinogradValue winograd_value(int a, int b) {
           (a - Tiles::kFirstValue[i]) * across + b - Tiles::kFirstValue[j]};
 }
 
-inline constexpr WinogradForm kWinogradForms[] = {winograd_form<WinogradTiles<2, 1>>(0),
-                                                  winograd_form<WinogradTiles<4, 1>>(1),
-                                                  winograd_form<WinogradTiles<2, 2>>(2)};
-inline constexpr int kWinogradFormCount = 3;
+inline constexpr WinogradForm kWinogradForms[] = {
+    winograd_form<WinogradTiles<2, 1>>(0), winograd_form<WinogradTiles<4, 1>>(1),
+    winograd_form<WinogradTiles<2, 2>>(2), winograd_form<WinogradTiles<5, 1>>(3)};
+inline constexpr int kWinogradFormCount = 4;
 
 }  // namespace mpe

@@ -243,14 +243,30 @@ class WinogradOutput {
     int x;
   };
 
+  // What outputs (i, j) of a channel's tiles are multiplied by, by i + j, and what is added.
+  static constexpr bool kMultiplies = kScaled || Tiles::kOutputScale != 1.0;
+  struct ChannelConstants {
+    static constexpr int kScales = 2 * kTile - 1;
+    Vector bias;
+    Vector scales[kScales];
+
+    ChannelConstants(const WinogradWork& work, int channel) : bias(work.stage->bias[channel]) {
+      float scale = kScaled ? work.unscales[channel] : 1.0F;
+      for (int i = 0; i < kScales; ++i) {
+        scales[i] = Vector(scale);
+        scale *= static_cast<float>(Tiles::kOutputScale);
+      }
+    }
+  };
+
   template <Activation kActivation>
   static void run_with(const WinogradWork& work) {
     if constexpr (kActivation == Activation::kLogistic) {
       return run_costly(work);
     }
-    for_places(work, [&](const Place& place) {
+    for_places(work, [&](const Place& place, const ChannelConstants& constants) MPE_UNROLLED {
       Vector pixels[kTile][kTile];
-      transform_back(work, place, pixels);
+      transform_back(work, place, constants, pixels);
       activate_tile<kActivation>(work.stage->activation, pixels);
       write(work, place, pixels);
     });
@@ -268,9 +284,9 @@ class WinogradOutput {
       for (int i = 0; i < count; ++i) write(work, places[i], pixels[i]);
       count = 0;
     };
-    for_places(work, [&](const Place& place) {
+    for_places(work, [&](const Place& place, const ChannelConstants& constants) MPE_UNROLLED {
       Vector tile[kTile][kTile];  // in registers
-      transform_back(work, place, tile);
+      transform_back(work, place, constants, tile);
       unroll<kTile>([&](auto i) MPE_UNROLLED {
         unroll<kTile>(
             [&](auto j) MPE_UNROLLED { pixels[count][i.value][j.value] = tile[i.value][j.value]; });
@@ -287,17 +303,18 @@ class WinogradOutput {
     for (int row = work.row_begin; row < work.row_end; ++row) {
       int y = work.tile_begin / work.tiles_x;
       int x = work.tile_begin - y * work.tiles_x;
+      const ChannelConstants constants(work, row);
       for (int tile = 0; tile < work.tile_count; tile += kLanes) {
-        body(Place{row, tile, y, x});
+        body(Place{row, tile, y, x}, constants);
         for (x += kLanes; x >= work.tiles_x; x -= work.tiles_x) ++y;
       }
     }
   }
 
   // Without the activation.
-  static inline __attribute__((always_inline)) void transform_back(const WinogradWork& work,
-                                                                   const Place& place,
-                                                                   Vector (&pixels)[kTile][kTile]) {
+  static inline __attribute__((always_inline)) void transform_back(
+      const WinogradWork& work, const Place& place, const ChannelConstants& constants,
+      Vector (&pixels)[kTile][kTile]) {
     const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
                       static_cast<std::int64_t>(place.row - work.first_row) * work.sum_stride +
                       place.tile;
@@ -315,12 +332,12 @@ class WinogradOutput {
           });
         },
         pixels);
-    const Vector bias(work.stage->bias[place.row]);
-    const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
         Vector& pixel = pixels[i.value][j.value];
-        pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
+        pixel = kMultiplies
+                    ? multiply_add(constants.bias, pixel, constants.scales[i.value + j.value])
+                    : pixel + constants.bias;
       });
     });
   }
@@ -329,6 +346,11 @@ class WinogradOutput {
                                                           const Place& place,
                                                           const Vector (&pixels)[kTile][kTile]) {
     if (!work.pool) return write_pixels(work, place, pixels);
+    if constexpr (winograd_form<Tiles>(0).pools()) write_pooled(work, place, pixels);
+  }
+
+  static inline __attribute__((always_inline)) void write_pooled(
+      const WinogradWork& work, const Place& place, const Vector (&pixels)[kTile][kTile]) {
     Vector pooled[kTile / 2][kTile / 2];
     unroll<kTile / 2>([&](auto i) MPE_UNROLLED {
       unroll<kTile / 2>([&](auto j) MPE_UNROLLED {
@@ -400,6 +422,13 @@ class WinogradOutput {
   }
 };
 
+// Whether K has accumulate_with_single<V>(), which takes V vectors of tiles and one tile more.
+// Until the last terms that one's sums may wait as K likes it, in its vectors of the rows.
+template <typename K>
+constexpr bool takes_single() {
+  return requires { K::kTakesSingle; };
+}
+
 template <typename K>
 class WinogradProduct {
  public:
@@ -440,11 +469,15 @@ class WinogradProduct {
     const Panel* panels = reinterpret_cast<const Panel*>(work.panels) +
                           work.form->first_values[position] * work.value_stride +
                           static_cast<std::int64_t>(depth) * work.panel_stride;
+    const int all_terms =
+        work.depth * (work.form->first_values[position + 1] - work.form->first_values[position]);
     const int vectors = (work.tile_count + K::kLanes - 1) / K::kLanes;
     // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     const int fewest = vectors / count;
     const int wider = vectors - fewest * count;  // panels with one vector more
+    // A last vector with one tile alone, as maps of an odd number of tiles each way have it.
+    const bool single = takes_single<K>() && work.tile_count % K::kLanes == 1 && vectors > 1;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(block);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
@@ -452,12 +485,20 @@ class WinogradProduct {
       int begin = 0;
       for (int i = 0; i < count; ++i) {
         const int used = fewest + (i < wider ? 1 : 0);
+        const bool ends_in_single = single && i == count - 1;
         unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
-          if (used == v.value + 1) {
-            K::template accumulate<v.value + 1>(panels + begin * K::kLanes, weights, terms,
-                                                sums + begin * K::kLanes, depth == 0,
-                                                work.panel_stride, work.sum_stride);
+          if (used != v.value + 1) return;
+          const Panel* panel = panels + begin * K::kLanes;
+          Sum* tile = sums + begin * K::kLanes;
+          if constexpr (takes_single<K>() && v.value > 0) {
+            if (ends_in_single) {
+              return K::template accumulate_with_single<v.value>(
+                  panel, weights, terms, tile, depth == 0, depth + terms == all_terms,
+                  work.panel_stride, work.sum_stride);
+            }
           }
+          K::template accumulate<v.value + 1>(panel, weights, terms, tile, depth == 0,
+                                              work.panel_stride, work.sum_stride);
         });
         begin += used;
       }
@@ -586,6 +627,16 @@ constexpr void set_form(WinogradKernel& kernel, int form) {
   kernel.transform_output[form] = WinogradOutput<typename K::Sums, Tiles>::run;
 }
 
+template <typename K, typename Tiles>
+constexpr void set_form_on_the_fly(WinogradKernel& kernel, int form) {
+  kernel.multiply_on_the_fly[form] = WinogradOnTheFly<K, Tiles>::run;
+}
+
+// Whether vectors interleave the five columns of tiles of 5x5.
+template <typename Vector>
+concept InterleavesFive =
+    requires(typename Vector::Value* to, const Vector (&columns)[5]) { interleave(to, columns); };
+
 template <typename K>
 constexpr WinogradKernel winograd_kernel() {
   WinogradKernel kernel;
@@ -596,12 +647,17 @@ constexpr WinogradKernel winograd_kernel() {
   kernel.vectors = K::kVectors;
   kernel.panel_bytes = sizeof(typename K::Panel);
   kernel.multiplier_bytes = WinogradProduct<K>::kWidens ? sizeof(typename K::Multiplier) : 0;
+  kernel.takes_single = takes_single<K>();
   kernel.weights = K::kWeights;
   set_form<K, WinogradTiles<2, 1>>(kernel, 0);
   set_form<K, WinogradTiles<4, 1>>(kernel, 1);
   set_form<K, WinogradTiles<2, 2>>(kernel, 2);
   kernel.multiply = WinogradProduct<K>::run;
-  kernel.multiply_on_the_fly = WinogradOnTheFly<K, WinogradTiles<4, 1>>::run;
+  set_form_on_the_fly<K, WinogradTiles<4, 1>>(kernel, 1);
+  if constexpr (K::kWeights == WeightFormat::kFloat && InterleavesFive<typename K::Sums>) {
+    set_form<K, WinogradTiles<5, 1>>(kernel, 3);
+    set_form_on_the_fly<K, WinogradTiles<5, 1>>(kernel, 3);
+  }
   kernel.transformed_bytes = sizeof(typename K::Multiplier);
   kernel.weight_lanes = F32::kLanes;
   return kernel;

@@ -46,6 +46,12 @@ inline void multiply_in_order(float32x4_t& product, float32x4_t values, float32x
                : "w"(values), "w"(weights), "i"(kLane));
 }
 template <int kLane>
+inline void multiply_in_order(float32x4_t& product, float32x4_t values, float32x4_t weights) {
+  asm volatile("fmul %0.4s, %1.4s, %2.s[%3]"
+               : "=w"(product)
+               : "w"(values), "w"(weights), "i"(kLane));
+}
+template <int kLane>
 inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x4_t weights) {
   asm volatile("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum) : "w"(values), "w"(weights), "i"(kLane));
 }
@@ -87,6 +93,7 @@ struct Fp32Product {
   static constexpr int kVectors = 3;
   static constexpr int kLanes = F32::kLanes;
   static constexpr int kUnit = 1;
+  static constexpr bool kTakesSingle = true;
 
   // Always inlined: with few channels there are few products for each call.
   template <int kUsed>
@@ -108,6 +115,46 @@ struct Fp32Product {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
         store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
       });
+    });
+  }
+
+  // The same of kUsed vectors and one value more. Its sums lie along the rows, and wait so in the
+  // first rows until the last terms; then they go to their rows, before zeros.
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void accumulate_with_single(
+      const float* panel, const float* weights, int units, float* tile, bool first, bool last,
+      int panel_stride, int tile_stride) {
+    F32 sums[kRows][kUsed];
+    F32 singles[kRowVectors];
+    float* single_tile = tile + kUsed * kLanes;
+    if (first) {
+      add_terms_with_single<kUsed, true>(sums, singles, panel, weights, units, panel_stride);
+    } else {
+      unroll<kRows>([&](auto r) MPE_UNROLLED {
+        unroll<kUsed>([&](auto v) MPE_UNROLLED {
+          sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
+        });
+      });
+      unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
+        singles[i.value] = F32::load(single_tile + i.value * tile_stride);
+      });
+      add_terms_with_single<kUsed>(sums, singles, panel, weights, units, panel_stride);
+    }
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        store(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value]);
+      });
+    });
+    if (!last) {
+      unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
+        store(single_tile + i.value * tile_stride, singles[i.value]);
+      });
+      return;
+    }
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const float32x4_t row =
+          vcopyq_laneq_f32(vdupq_n_f32(0.0F), 0, singles[r.value / kLanes].value, r.value % kLanes);
+      store(single_tile + r.value * tile_stride, F32(row));
     });
   }
 
@@ -178,9 +225,9 @@ struct Fp32Product {
     std::int64_t panel_stride;
   };
 
-  template <int kLane, bool kStarts>
+  template <int kLane, bool kStarts, typename Weight>
   static inline __attribute__((always_inline)) void add_product(float32x4_t& sum, float32x4_t value,
-                                                                float32x2_t weight) {
+                                                                Weight weight) {
     if constexpr (kStarts) {
       multiply_in_order<kLane>(sum, value, weight);
     } else {
@@ -213,6 +260,87 @@ struct Fp32Product {
         }
         if constexpr (kAdvances && v.value == 0) advance_in_order(next.panel, next.panel_stride);
       });
+    });
+  }
+
+  // With a value more. Its sums lie along the rows, so that it takes a vector of weights, which the
+  // others use by lane: a multiply-add for four rows in place of one for each.
+  static constexpr int kRowVectors = kRows / kLanes;
+
+  template <int kUsed>
+  struct SingleOperands {
+    float32x4_t values[2][kUsed];
+    float32x2_t single[2];
+    float32x4_t weights[2][kRowVectors];
+  };
+
+  template <int kUsed, bool kStarts = false>
+  static inline __attribute__((always_inline)) void add_terms_with_single(
+      F32 (&sums)[kRows][kUsed], F32 (&singles)[kRowVectors], const float* panel,
+      const float* weights, int units, std::int64_t panel_stride) {
+    SingleOperands<kUsed> operands;
+    barrier();
+    unroll<kUsed>([&](auto v) MPE_UNROLLED {
+      load_in_order<v.value * kLanes>(operands.values[0][v.value], panel);
+    });
+    load_in_order<kUsed * kLanes>(operands.single[0], panel);
+    unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
+      load_in_order<i.value * kLanes>(operands.weights[0][i.value], weights);
+    });
+    Next next = {panel + panel_stride, weights + kRows, panel_stride};
+    const auto add = [&](auto current, auto loads_next, auto starts) MPE_UNROLLED {
+      add_term_with_single<kUsed, current.value, loads_next.value, starts.value>(sums, singles,
+                                                                                 operands, next);
+    };
+    if constexpr (kStarts) {
+      if (units == 1) {
+        add(Index<0>{}, Index<0>{}, Index<1>{});
+        return barrier();
+      }
+      add(Index<0>{}, Index<1>{}, Index<1>{});
+      --units;
+    }
+    constexpr Index<kStarts ? 1 : 0> kFirst;
+    constexpr Index<kStarts ? 0 : 1> kSecond;
+    for (int left = (units - 1) / 2; left > 0; --left) {
+      add(kFirst, Index<1>{}, Index<0>{});
+      add(kSecond, Index<1>{}, Index<0>{});
+    }
+    if (units % 2 == 0) {
+      add(kFirst, Index<1>{}, Index<0>{});
+      add(kSecond, Index<0>{}, Index<0>{});
+    } else {
+      add(kFirst, Index<0>{}, Index<0>{});
+    }
+    barrier();
+  }
+
+  template <int kUsed, int kCurrent, bool kLoadsNext, bool kStarts>
+  static inline __attribute__((always_inline)) void add_term_with_single(
+      F32 (&sums)[kRows][kUsed], F32 (&singles)[kRowVectors], SingleOperands<kUsed>& operands,
+      Next& next) {
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const float32x4_t weight = operands.weights[kCurrent][r.value / kLanes];
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        add_product<r.value % kLanes, kStarts>(sums[r.value][v.value].value,
+                                               operands.values[kCurrent][v.value], weight);
+      });
+      if constexpr (r.value % kLanes == 0) {
+        constexpr int kVector = r.value / kLanes;
+        add_product<0, kStarts>(singles[kVector].value, weight, operands.single[kCurrent]);
+      }
+      if constexpr (kLoadsNext) {
+        if constexpr (r.value < kRowVectors) {
+          load_in_order<r.value * kLanes>(operands.weights[1 - kCurrent][r.value], next.weights);
+          if constexpr (r.value == kRowVectors - 1) advance_in_order(next.weights, kRows);
+        } else if constexpr (r.value < kRowVectors + kUsed) {
+          constexpr int kVector = r.value - kRowVectors;
+          load_in_order<kVector * kLanes>(operands.values[1 - kCurrent][kVector], next.panel);
+        } else if constexpr (r.value == kRowVectors + kUsed) {
+          load_in_order<kUsed * kLanes>(operands.single[1 - kCurrent], next.panel);
+          advance_in_order(next.panel, next.panel_stride);
+        }
+      }
     });
   }
 };

@@ -182,12 +182,50 @@ inline void deinterleave(const float* from, F32 (&columns)[2]) {
   for (int i = 0; i < 2; ++i) columns[i].value = loaded.val[i];
 }
 
+inline void transpose(const F32 (&rows)[4], F32 (&columns)[4]) {
+  const auto pairs = [&](int row) {
+    const float32x4_t a = rows[row].value;
+    const float32x4_t b = rows[row + 1].value;
+    return float64x2x2_t{vreinterpretq_f64_f32(vtrn1q_f32(a, b)),
+                         vreinterpretq_f64_f32(vtrn2q_f32(a, b))};
+  };
+  const float64x2x2_t upper = pairs(0);
+  const float64x2x2_t lower = pairs(2);
+  for (int i = 0; i < 2; ++i) {
+    columns[i].value = vreinterpretq_f32_f64(vtrn1q_f64(upper.val[i], lower.val[i]));
+    columns[i + 2].value = vreinterpretq_f32_f64(vtrn2q_f64(upper.val[i], lower.val[i]));
+  }
+}
+
+inline void deinterleave(const float* from, F32 (&columns)[5]) {
+  F32 rows[4];
+  for (int i = 0; i < 4; ++i) rows[i] = F32::load(from + 5 * i);
+  F32 first[4];
+  transpose(rows, first);
+  for (int i = 0; i < 4; ++i) columns[i] = first[i];
+  float32x4_t last = vld1q_dup_f32(from + 4);
+  last = vld1q_lane_f32(from + 9, last, 1);
+  last = vld1q_lane_f32(from + 14, last, 2);
+  columns[4].value = vld1q_lane_f32(from + 19, last, 3);
+}
+
 inline F32 following(F32 x, F32 next) { return F32(vextq_f32(x.value, next.value, 1)); }
 
 inline void interleave(float* to, const F32 (&columns)[4]) {
   float32x4x4_t stored;
   for (int i = 0; i < 4; ++i) stored.val[i] = columns[i].value;
   vst4q_f32(to, stored);
+}
+
+inline void interleave(float* to, const F32 (&columns)[5]) {
+  const F32 first[4] = {columns[0], columns[1], columns[2], columns[3]};
+  F32 rows[4];
+  transpose(first, rows);
+  for (int i = 0; i < 4; ++i) store(to + 5 * i, rows[i]);
+  vst1q_lane_f32(to + 4, columns[4].value, 0);
+  vst1q_lane_f32(to + 9, columns[4].value, 1);
+  vst1q_lane_f32(to + 14, columns[4].value, 2);
+  vst1q_lane_f32(to + 19, columns[4].value, 3);
 }
 
 inline void interleave(float* to, const F32 (&columns)[1]) { store(to, columns[0]); }

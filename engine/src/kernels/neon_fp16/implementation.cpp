@@ -159,6 +159,32 @@ struct Fp16Product {
     });
   }
 
+  static constexpr bool kTakesSingle = true;
+  // The same of kUsed vectors and one value more. Its sums lie along the rows, a multiply-add for
+  // all of them, and wait so in the first row until the last terms; then they go to their rows,
+  // before zeros.
+  template <int kUsed>
+  static inline __attribute__((always_inline)) void accumulate_with_single(
+      const std::uint16_t* panel, const std::uint16_t* weights, int units, std::uint16_t* tile,
+      bool first, bool last, int panel_stride, int tile_stride) {
+    F16 sums[kRows][kUsed];
+    F16 singles;
+    add_runs<kUsed, true>(sums, panel, weights, units, panel_stride, &singles);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      unroll<kUsed>([&](auto v) MPE_UNROLLED {
+        add_to(tile + r.value * tile_stride + v.value * kLanes, sums[r.value][v.value].value,
+               first);
+      });
+    });
+    std::uint16_t* single_tile = tile + kUsed * kLanes;
+    if (!first) singles = F16::load(single_tile) + singles;
+    if (!last) return store(single_tile, singles);
+    unroll<kRows>([&](auto r) MPE_UNROLLED {
+      const float16_t value = vgetq_lane_f16(singles.value, r.value);
+      store(single_tile + r.value * tile_stride, F16(vsetq_lane_f16(value, F16(0.0F).value, 0)));
+    });
+  }
+
   // Bias, sums and activation in half.
   template <int kUsed>
   static void convolve_tile(const std::uint16_t* panel, std::int64_t panel_stride,
@@ -176,14 +202,15 @@ struct Fp16Product {
 
  private:
   // Runs of kHalfTerms. The registers hold one run's sums, the earlier ones wait in memory.
-  // kStarts: the sums begin with the first products.
-  template <int kUsed, bool kStarts = false>
+  // kStarts: the sums begin with the first products. Singles: accumulate_with_single()'s F16*.
+  template <int kUsed, bool kStarts = false, typename... Singles>
   static inline __attribute__((always_inline)) void add_runs(F16 (&sums)[kRows][kUsed],
                                                              const std::uint16_t* panel,
                                                              const std::uint16_t* weights,
-                                                             int units, std::int64_t panel_stride) {
+                                                             int units, std::int64_t panel_stride,
+                                                             Singles... singles) {
     int terms = units < kHalfTerms ? units : kHalfTerms;
-    add_terms<kUsed, kStarts>(sums, panel, weights, terms, panel_stride);
+    add_terms<kUsed, kStarts>(sums, panel, weights, terms, panel_stride, singles...);
     for (int left = units - terms; left > 0; left -= terms) {
       panel += terms * panel_stride;
       weights += terms * kRows;
@@ -193,36 +220,39 @@ struct Fp16Product {
         unroll<kUsed>([&](auto v)
                           MPE_UNROLLED { earlier[r.value][v.value] = sums[r.value][v.value]; });
       });
-      add_terms<kUsed, true>(sums, panel, weights, terms, panel_stride);
+      const F16 earlier_singles[] = {*singles..., F16()};
+      add_terms<kUsed, true>(sums, panel, weights, terms, panel_stride, singles...);
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
           sums[r.value][v.value] = earlier[r.value][v.value] + sums[r.value][v.value];
         });
       });
+      ((*singles = earlier_singles[0] + *singles), ...);
     }
   }
 
-  template <int kUsed, bool kStarts>
+  template <int kUsed, bool kStarts, typename... Singles>
   static inline __attribute__((always_inline)) void add_terms(F16 (&sums)[kRows][kUsed],
                                                               const std::uint16_t* panel,
                                                               const std::uint16_t* weights,
-                                                              int units,
-                                                              std::int64_t panel_stride) {
+                                                              int units, std::int64_t panel_stride,
+                                                              Singles... singles) {
     if constexpr (kStarts) {
-      add_term<kUsed, true>(sums, panel, weights);
+      add_term<kUsed, true>(sums, panel, weights, singles...);
       panel += panel_stride;
       weights += kRows;
       --units;
     }
     for (; units > 0; --units, panel += panel_stride, weights += kRows) {
-      add_term<kUsed, false>(sums, panel, weights);
+      add_term<kUsed, false>(sums, panel, weights, singles...);
     }
   }
 
-  template <int kUsed, bool kStarts>
+  template <int kUsed, bool kStarts, typename... Singles>
   static inline __attribute__((always_inline)) void add_term(F16 (&sums)[kRows][kUsed],
                                                              const std::uint16_t* panel,
-                                                             const std::uint16_t* weights) {
+                                                             const std::uint16_t* weights,
+                                                             Singles... singles) {
     const float16x8_t rows = load_halves(weights);
     float16x8_t values[kUsed];
     unroll<kUsed>([&](auto v)
@@ -234,6 +264,14 @@ struct Fp16Product {
                       : vfmaq_laneq_f16(sum, values[v.value], rows, r.value);
       });
     });
+    (add_single<kStarts>(*singles, F16(rows), panel + kUsed * kLanes), ...);
+  }
+
+  template <bool kStarts>
+  static inline __attribute__((always_inline)) void add_single(F16& sums, F16 rows,
+                                                               const std::uint16_t* value) {
+    const F16 repeated(vreinterpretq_f16_u16(vld1q_dup_u16(value)));
+    sums = kStarts ? rows * repeated : multiply_add(sums, rows, repeated);
   }
 };
 
