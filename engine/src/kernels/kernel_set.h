@@ -397,7 +397,6 @@ struct KernelSet {
   const ElementwiseKernels* elementwise = nullptr;
   const Int8WinogradKernel* int8_winograd = nullptr;
   const InterleavedKernel* interleaved = nullptr;
-  DirectKernel direct[3] = {};
 };
 
 #if defined(__aarch64__)

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "kernels/classical/direct_convolution.h"
+#include "kernels/classical/direct_kernels.h"
 #include "kernels/classical/im2col_convolution.h"
 #include "kernels/classical/loops.h"
 #include "kernels/classical/technique.h"
@@ -83,7 +84,7 @@ std::span<const KernelSet* const> allowed_sets(std::string_view isa) {
 void check_algorithm(std::string_view algorithm) {
   if (algorithm.empty() || std::ranges::count(kAlgorithms, algorithm) > 0) return;
   if (find_technique(algorithm)) {
-    if (kHasTechniques) return;
+    if (MPE_ABLATION) return;
     throw Error("this engine was built without the algorithm '" + std::string(algorithm) +
                 "', which only the ablation uses; build it with `harness build --with ablation`, "
                 "or with -DMPE_ABLATION=ON");
@@ -288,6 +289,18 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
 
 #if MPE_ABLATION
 
+// A set's direct convolution; null where it has none.
+DirectKernel direct_kernel(const KernelSet& set, Precision precision) {
+  if (precision != Precision::kFp32) return nullptr;
+#if defined(__aarch64__)
+  if (&set == &kNeonKernels) return direct_neon;
+  if (&set == &kNeonInOrderKernels) return direct_neon_in_order;
+#elif defined(__x86_64__)
+  if (&set == &kAvx2Kernels) return direct_avx2;
+#endif
+  return nullptr;
+}
+
 // With a technique and all that come before it; what comes after it is left out.
 std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest& request,
                                                         const ConvolutionChoice& choice,
@@ -313,10 +326,10 @@ std::unique_ptr<Convolution> make_classical_convolution(const ConvolutionRequest
         request, [&](const ConvolutionRequest& product) { return make(product, kGemm); });
   }
   if (technique == Technique::kSimd) {
-    const auto index = static_cast<std::size_t>(request.precision);
     for (const KernelSet* set : allowed_sets(choice.isa)) {
-      if (set->direct[index] == nullptr) continue;
-      return make_direct_convolution(request, technique, set->direct[index], set->name);
+      const DirectKernel kernel = direct_kernel(*set, request.precision);
+      if (kernel == nullptr) continue;
+      return make_direct_convolution(request, technique, kernel, set->name);
     }
     technique = Technique::kUnrolled;
   }
@@ -350,7 +363,7 @@ std::span<const std::string_view> competing_algorithms() {
 
 std::vector<std::string_view> algorithms() {
   std::vector<std::string_view> names(std::begin(kAlgorithms), std::end(kAlgorithms));
-  if (kHasTechniques) names.insert(names.end(), std::begin(kTechniques), std::end(kTechniques));
+  if (MPE_ABLATION) names.insert(names.end(), std::begin(kTechniques), std::end(kTechniques));
   return names;
 }
 

@@ -1,6 +1,5 @@
 // Kernels for x86-64 with AVX2, FMA and F16C. fp16 is storage: sums are formed in float.
 #include "kernels/avx2/vectors.h"
-#include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/generic/interleaved.h"
@@ -176,7 +175,6 @@ constexpr KernelSet kAvx2Kernels = {
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
     nullptr,
-    &kInt8Interleaved,
-    {direct_fp32<4, 2>()}};
+    &kInt8Interleaved};
 
 }  // namespace mpe

@@ -28,8 +28,6 @@ inline constexpr std::string_view kTechniques[] = {
     "plain",  "reordered",    "tiled",         "unrolled", "simd",
     "im2col", "channel-last", "channel-major", "in-place", "winograd"};
 
-inline constexpr bool kHasTechniques = MPE_ABLATION != 0;
-
 constexpr std::optional<Technique> find_technique(std::string_view name) {
   for (std::uint8_t i = 0; i < std::size(kTechniques); ++i) {
     if (kTechniques[i] == name) return static_cast<Technique>(i);

@@ -1,7 +1,6 @@
 // Direct convolution with the including unit's vectors of floats: fp32.
 #pragma once
 
-#include "kernels/classical/technique.h"
 #include "kernels/generic/direct.h"
 #include "kernels/generic/output.h"
 
@@ -35,16 +34,6 @@ struct DirectFp32 {
     write_outputs<Channels::kOne>(stage, channel, sums, count, output);
   }
 };
-
-// Null in an engine without the techniques.
-template <int kRows, int kSteps>
-constexpr DirectKernel direct_fp32() {
-  if constexpr (kHasTechniques) {
-    return Direct<DirectFp32<kRows, kSteps>>::run;
-  } else {
-    return nullptr;
-  }
-}
 
 }  // namespace
 }  // namespace mpe

@@ -6,7 +6,6 @@
 // clang-format off
 #include "kernels/neon/vectors.h"
 // clang-format on
-#include "kernels/generic/direct_vectors.h"
 #include "kernels/generic/elementwise.h"
 #include "kernels/generic/float_kernels.h"
 #include "kernels/neon/int8_depthwise.h"
@@ -514,7 +513,6 @@ constexpr KernelSet MPE_NEON_KERNELS = {
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
     &kInt8Winograd,
-    &kInt8Interleaved,
-    {direct_fp32<4, 4>()}};
+    &kInt8Interleaved};
 
 }  // namespace mpe
