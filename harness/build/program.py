@@ -5,7 +5,8 @@ share it. A target with an older C library or a sysroot of its own gets a progra
 
 Layout below the cache: build/programs/<toolchain-architecture-hash>/<key>/ holds a finished `mpe` and
 `program.json`, the record of its inputs; neither changes afterwards. Beside it CMake compiles the copy in
-`source/` in the folder `work/`: the same paths every time, because the compiler's own cache depends on them.
+`source/` in the folder `work/`: the same paths every time, because Zig keeps what it compiled and knows a
+file by its path. So a build for the ablation, or after a change of a few files, compiles only what differs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from harness.build.elf import check_fits, read_needs
@@ -48,9 +49,7 @@ def provide_program(request: BuildRequest, into: Path, log: Path) -> dict[str, o
     of the compiler. Raises BuildError, and TargetMismatchError for flags that exceed the target's core.
     """
     words = flag_words(request.flags)
-    folder = cache_directory() / "build" / "programs" / request.folder_name
-    waiting_for = f"another build with {request.toolchain.name} for {request.target.architecture}"
-    with exclusive(folder / "lock", waiting_for):
+    with _locked(request) as folder:
         program = folder / request.program_key
         compiled = not is_whole(program, _RECORD)
         if compiled:
@@ -60,6 +59,23 @@ def provide_program(request: BuildRequest, into: Path, log: Path) -> dict[str, o
         record = read_manifest(program / _RECORD) or {}
         shutil.copy2(program / _NAME, into / _NAME)
     return record | {"compiled": compiled}
+
+
+@contextlib.contextmanager
+def placed_sources(request: BuildRequest) -> Iterator[Path]:
+    """A folder with the sources at the path from which the request's program is compiled, for other programs
+    of the same files. No other build uses it meanwhile."""
+    with _locked(request) as folder:
+        yield _copied_sources(request, folder / "source")
+
+
+@contextlib.contextmanager
+def _locked(request: BuildRequest) -> Iterator[Path]:
+    """The folder of the request's programs, for this build alone."""
+    folder = cache_directory() / "build" / "programs" / request.folder_name
+    waiting_for = f"another build with {request.toolchain.name} for {request.target.architecture}"
+    with exclusive(folder / "lock", waiting_for):
+        yield folder
 
 
 def is_whole(folder: Path, record: str) -> bool:
@@ -91,12 +107,8 @@ def _build(request: BuildRequest, flags: list[str], program: Path, log: Path) ->
         temporary_folder("aside", within=folder) as aside,
         fresh_folder(program, replace=True) as finished,
     ):
-        source = _emptied(folder / "source", aside)  # a copy, which nobody edits during the compilation
+        source = _copied_sources(request, folder / "source")
         work = _emptied(folder / "work", aside)  # without results of CMake's checks for another compiler
-        for name, content in request.sources.items():
-            path = source / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
         made = _compile(request, tools, flags, source, work, printed)
         record: dict[str, object] = {
             "format": FORMAT,
@@ -112,6 +124,23 @@ def _build(request: BuildRequest, flags: list[str], program: Path, log: Path) ->
         shutil.copy2(made, finished / _NAME)
         write_manifest(finished / _RECORD, record)
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _copied_sources(request: BuildRequest, folder: Path) -> Path:
+    """Makes `folder` a copy, which nobody edits during the compilation. What is the same already stays: Zig
+    compiles a file again if its time is another."""
+    wanted = {folder / name: content for name, content in request.sources.items()}
+    for path in sorted(folder.rglob("*"), reverse=True):  # a folder after what is in it
+        if path.is_dir() and not path.is_symlink():
+            with contextlib.suppress(OSError):  # it is not empty
+                path.rmdir()
+        elif path not in wanted:
+            path.unlink()
+    for path, content in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_bytes() != content:
+            path.write_bytes(content)
+    return folder
 
 
 def _emptied(folder: Path, aside: Path) -> Path:
@@ -134,6 +163,7 @@ def _compile(
         "CMAKE_TOOLCHAIN_FILE": str(source / "toolchains" / request.toolchain.files[0].name),
         "MPE_EXTRA_FLAGS": ";".join(flags),
         "MPE_ABLATION": "ON" if request.ablation else "OFF",
+        "MPE_BUILT_ONCE": "ON",
     } | request.toolchain.definitions(request.shared)
     configure = [tools.cmake, "-S", str(source / "engine"), "-B", str(work), "-G", "Ninja"]
     configure += [f"-D{name}={value}" for name, value in definitions.items()]
