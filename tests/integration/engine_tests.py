@@ -30,10 +30,16 @@ def run(
     return done.stdout
 
 
-def configure(folder: Path, options: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+def configure(
+    folder: Path,
+    options: Sequence[str],
+    *,
+    source: Path = ENGINE,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     cmake, ninja = build_tool("cmake"), build_tool("ninja")
     generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
-    run([cmake, "-S", ENGINE, "-B", folder, *generator, *options], environment=environment)
+    run([cmake, "-S", source, "-B", folder, *generator, *options], environment=environment)
 
 
 def configure_and_build(

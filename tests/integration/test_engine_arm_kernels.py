@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_tests import configure_and_build, run
+from engine_tests import ENGINE, configure, run
 
 from harness.build.emulator import emulator_missing, find_emulator
-from harness.build.toolchain import load_toolchain
-from harness.config.targets import load_target, shared_target
+from harness.build.manifest import read_sources
+from harness.build.program import placed_sources
+from harness.build.request import BuildRequest
+from harness.build.toolchain import build_tool, load_toolchain
+from harness.config.targets import load_target
 
 pytestmark = pytest.mark.engine
 
@@ -31,15 +34,19 @@ DIFFERENTIAL = "differential"
 
 @pytest.fixture(scope="module")
 def arm64_suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The kernels' tests for arm64, compiled as the engine is for all boards."""
-    target, zig = shared_target(load_target("pi4")), load_toolchain("zig")
+    """The kernels' tests for arm64, with the very kernels of the engine for all boards: where it was compiled
+    before, Zig has kept these."""
+    target, zig = load_target("pi4"), load_toolchain("zig")
+    request = BuildRequest(target=target, toolchain=zig, sources=read_sources(zig))
+    definitions = {"MPE_BUILD_TESTS": "ON", "MPE_BUILT_ONCE": "ON"} | zig.definitions(request.shared)
     folder = tmp_path_factory.mktemp("arm64")
-    definitions = {"CMAKE_TOOLCHAIN_FILE": str(zig.files[0]), "MPE_BUILD_TESTS": "ON"} | zig.definitions(
-        target
-    )
-    options = [f"-D{name}={value}" for name, value in definitions.items()]
-    for name in (*SUITES, DIFFERENTIAL):
-        configure_and_build(folder, options, target=name, environment=zig.environment())
+    with placed_sources(request) as source:
+        engine = source / "engine"
+        (engine / "tests").symlink_to(ENGINE / "tests")  # goes when the sources are placed again
+        definitions["CMAKE_TOOLCHAIN_FILE"] = str(source / "toolchains" / zig.files[0].name)
+        options = [f"-D{name}={value}" for name, value in definitions.items()]
+        configure(folder, options, source=engine, environment=zig.environment())
+        run([build_tool("ninja"), "-C", folder, *SUITES, DIFFERENTIAL], environment=zig.environment())
     return [folder / "tests" / name for name in SUITES]
 
 
