@@ -243,30 +243,14 @@ class WinogradOutput {
     int x;
   };
 
-  // What outputs (i, j) of a channel's tiles are multiplied by, by i + j, and what is added.
-  static constexpr bool kMultiplies = kScaled || Tiles::kOutputScale != 1.0;
-  struct ChannelConstants {
-    static constexpr int kScales = 2 * kTile - 1;
-    Vector bias;
-    Vector scales[kScales];
-
-    ChannelConstants(const WinogradWork& work, int channel) : bias(work.stage->bias[channel]) {
-      float scale = kScaled ? work.unscales[channel] : 1.0F;
-      for (int i = 0; i < kScales; ++i) {
-        scales[i] = Vector(scale);
-        scale *= static_cast<float>(Tiles::kOutputScale);
-      }
-    }
-  };
-
   template <Activation kActivation>
   static void run_with(const WinogradWork& work) {
     if constexpr (kActivation == Activation::kLogistic) {
       return run_costly(work);
     }
-    for_places(work, [&](const Place& place, const ChannelConstants& constants) MPE_UNROLLED {
+    for_places(work, [&](const Place& place) {
       Vector pixels[kTile][kTile];
-      transform_back(work, place, constants, pixels);
+      transform_back(work, place, pixels);
       activate_tile<kActivation>(work.stage->activation, pixels);
       write(work, place, pixels);
     });
@@ -284,9 +268,9 @@ class WinogradOutput {
       for (int i = 0; i < count; ++i) write(work, places[i], pixels[i]);
       count = 0;
     };
-    for_places(work, [&](const Place& place, const ChannelConstants& constants) MPE_UNROLLED {
+    for_places(work, [&](const Place& place) {
       Vector tile[kTile][kTile];  // in registers
-      transform_back(work, place, constants, tile);
+      transform_back(work, place, tile);
       unroll<kTile>([&](auto i) MPE_UNROLLED {
         unroll<kTile>(
             [&](auto j) MPE_UNROLLED { pixels[count][i.value][j.value] = tile[i.value][j.value]; });
@@ -303,18 +287,24 @@ class WinogradOutput {
     for (int row = work.row_begin; row < work.row_end; ++row) {
       int y = work.tile_begin / work.tiles_x;
       int x = work.tile_begin - y * work.tiles_x;
-      const ChannelConstants constants(work, row);
       for (int tile = 0; tile < work.tile_count; tile += kLanes) {
-        body(Place{row, tile, y, x}, constants);
+        body(Place{row, tile, y, x});
         for (x += kLanes; x >= work.tiles_x; x -= work.tiles_x) ++y;
       }
     }
   }
 
+  // Of the outputs (i, j) of a tile, by i + j.
+  static constexpr float output_scale(int sum) {
+    double scale = 1.0;
+    for (int i = 0; i < sum; ++i) scale *= Tiles::kOutputScale;
+    return static_cast<float>(scale);
+  }
+
   // Without the activation.
-  static inline __attribute__((always_inline)) void transform_back(
-      const WinogradWork& work, const Place& place, const ChannelConstants& constants,
-      Vector (&pixels)[kTile][kTile]) {
+  static inline __attribute__((always_inline)) void transform_back(const WinogradWork& work,
+                                                                   const Place& place,
+                                                                   Vector (&pixels)[kTile][kTile]) {
     const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
                       static_cast<std::int64_t>(place.row - work.first_row) * work.sum_stride +
                       place.tile;
@@ -332,12 +322,22 @@ class WinogradOutput {
           });
         },
         pixels);
+    const Vector bias(work.stage->bias[place.row]);
+    const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
+    constexpr bool kRescales = Tiles::kOutputScale != 1.0;
+    Vector scales[2 * kTile - 1];
+    unroll<2 * kTile - 1>([&](auto k) MPE_UNROLLED {
+      scales[k.value] = unscale;
+      if constexpr (kRescales) {
+        constexpr float kScale = output_scale(k.value);
+        scales[k.value] = kScaled ? Vector(kScale) * unscale : Vector(kScale);
+      }
+    });
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
         Vector& pixel = pixels[i.value][j.value];
-        pixel = kMultiplies
-                    ? multiply_add(constants.bias, pixel, constants.scales[i.value + j.value])
-                    : pixel + constants.bias;
+        pixel = kScaled || kRescales ? multiply_add(bias, pixel, scales[i.value + j.value])
+                                     : pixel + bias;
       });
     });
   }
@@ -492,9 +492,8 @@ class WinogradProduct {
           Sum* tile = sums + begin * K::kLanes;
           if constexpr (takes_single<K>() && v.value > 0) {
             if (ends_in_single) {
-              return K::template accumulate_with_single<v.value>(
-                  panel, weights, terms, tile, depth == 0, depth + terms == all_terms,
-                  work.panel_stride, work.sum_stride);
+              return accumulate_with_single<v.value>(work, panel, weights, terms, tile, depth == 0,
+                                                     depth + terms == all_terms);
             }
           }
           K::template accumulate<v.value + 1>(panel, weights, terms, tile, depth == 0,
@@ -513,6 +512,14 @@ class WinogradProduct {
     int first;
     int last;
   };
+
+  template <int kVectors>
+  static inline __attribute__((always_inline)) void accumulate_with_single(
+      const WinogradWork& work, const Panel* panel, const Multiplier* weights, int terms, Sum* tile,
+      bool first, bool last) {
+    K::template accumulate_with_single<kVectors>(panel, weights, terms, tile, first, last,
+                                                 work.panel_stride, work.sum_stride);
+  }
 
   static void multiply(const WinogradWork& work, const Blocks& blocks, int depth) {
     const int left = blocks.values * work.depth - depth;

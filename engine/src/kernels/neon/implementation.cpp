@@ -44,11 +44,11 @@ inline void multiply_in_order(float32x4_t& product, float32x4_t values, float32x
                : "=w"(product)
                : "w"(values), "w"(weights), "i"(kLane));
 }
-template <int kLane>
-inline void multiply_in_order(float32x4_t& product, float32x4_t values, float32x4_t weights) {
-  asm volatile("fmul %0.4s, %1.4s, %2.s[%3]"
-               : "=w"(product)
-               : "w"(values), "w"(weights), "i"(kLane));
+inline void multiply_in_order(float32x2_t& product, float32x2_t values, float32x2_t weight) {
+  asm volatile("fmul %0.2s, %1.2s, %2.s[0]" : "=w"(product) : "w"(values), "w"(weight));
+}
+inline void multiply_add_in_order(float32x2_t& sum, float32x2_t values, float32x2_t weight) {
+  asm volatile("fmla %0.2s, %1.2s, %2.s[0]" : "+w"(sum) : "w"(values), "w"(weight));
 }
 template <int kLane>
 inline void multiply_add_in_order(float32x4_t& sum, float32x4_t values, float32x4_t weights) {
@@ -124,20 +124,21 @@ struct Fp32Product {
       const float* panel, const float* weights, int units, float* tile, bool first, bool last,
       int panel_stride, int tile_stride) {
     F32 sums[kRows][kUsed];
-    F32 singles[kRowVectors];
+    float32x2_t singles[kPairs];
     float* single_tile = tile + kUsed * kLanes;
+    const auto waiting = [&](auto pair) MPE_UNROLLED {
+      return single_tile + pair.value / 2 * tile_stride + pair.value % 2 * 2;
+    };
     if (first) {
-      add_terms_with_single<kUsed, true>(sums, singles, panel, weights, units, panel_stride);
+      add_terms<kUsed, true>(sums, panel, weights, units, panel_stride, &singles[0]);
     } else {
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         unroll<kUsed>([&](auto v) MPE_UNROLLED {
           sums[r.value][v.value] = F32::load(tile + r.value * tile_stride + v.value * kLanes);
         });
       });
-      unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
-        singles[i.value] = F32::load(single_tile + i.value * tile_stride);
-      });
-      add_terms_with_single<kUsed>(sums, singles, panel, weights, units, panel_stride);
+      unroll<kPairs>([&](auto i) MPE_UNROLLED { singles[i.value] = vld1_f32(waiting(i)); });
+      add_terms<kUsed>(sums, panel, weights, units, panel_stride, &singles[0]);
     }
     unroll<kRows>([&](auto r) MPE_UNROLLED {
       unroll<kUsed>([&](auto v) MPE_UNROLLED {
@@ -145,15 +146,13 @@ struct Fp32Product {
       });
     });
     if (!last) {
-      unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
-        store(single_tile + i.value * tile_stride, singles[i.value]);
-      });
+      unroll<kPairs>([&](auto i) MPE_UNROLLED { vst1_f32(waiting(i), singles[i.value]); });
       return;
     }
     unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const float32x4_t row =
-          vcopyq_laneq_f32(vdupq_n_f32(0.0F), 0, singles[r.value / kLanes].value, r.value % kLanes);
-      store(single_tile + r.value * tile_stride, F32(row));
+      const float32x4_t zeros = vdupq_n_f32(0.0F);
+      const F32 row(vcopyq_lane_f32(zeros, 0, singles[r.value / 2], r.value % 2));
+      store(single_tile + r.value * tile_stride, row);
     });
   }
 
@@ -165,27 +164,30 @@ struct Fp32Product {
                                             rows, output, pixels);
   }
 
-  // kStarts: the sums begin with the first products.
-  template <int kUsed, bool kStarts = false>
+  // kStarts: the sums begin with the first products. Singles: accumulate_with_single()'s, for each
+  // pair of rows.
+  template <int kUsed, bool kStarts = false, typename... Singles>
   static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
                                                               const float* panel,
                                                               const float* weights, int units,
-                                                              std::int64_t panel_stride) {
+                                                              std::int64_t panel_stride,
+                                                              Singles*... singles) {
     Operands<kUsed> operands;
     barrier();
     unroll<kUsed>([&](auto v) MPE_UNROLLED {
       load_in_order<v.value * kLanes>(operands.values[0][v.value], panel);
     });
+    if constexpr (sizeof...(Singles) > 0) load_in_order<kUsed * kLanes>(operands.single[0], panel);
     unroll<kAhead<kUsed>>([&](auto i) MPE_UNROLLED {
       load_in_order<2 * i.value>(operands.weights[i.value], weights);
     });
     Next next = {panel + panel_stride, weights + kRows, panel_stride};
     if constexpr (kStarts) {
       if (units == 1) {
-        add_term<kUsed, 0, false, true>(sums, operands, next);
+        add_term<kUsed, 0, false, true>(sums, operands, next, singles...);
         return barrier();
       }
-      add_term<kUsed, 0, true, true>(sums, operands, next);
+      add_term<kUsed, 0, true, true>(sums, operands, next, singles...);
       --units;
     }
     constexpr int kFirst = kStarts ? 1 : 0;
@@ -193,15 +195,15 @@ struct Fp32Product {
     int left = (units - 1) / 2;
     if (left > 0) {
       do {
-        add_term<kUsed, kFirst>(sums, operands, next);
-        add_term<kUsed, 1 - kFirst>(sums, operands, next);
+        add_term<kUsed, kFirst>(sums, operands, next, singles...);
+        add_term<kUsed, 1 - kFirst>(sums, operands, next, singles...);
       } while (--left > 0);
     }
     if (units % 2 == 0) {
-      add_term<kUsed, kFirst>(sums, operands, next);
-      add_term<kUsed, 1 - kFirst, false>(sums, operands, next);
+      add_term<kUsed, kFirst>(sums, operands, next, singles...);
+      add_term<kUsed, 1 - kFirst, false>(sums, operands, next, singles...);
     } else {
-      add_term<kUsed, kFirst, false>(sums, operands, next);
+      add_term<kUsed, kFirst, false>(sums, operands, next, singles...);
     }
     barrier();
   }
@@ -214,6 +216,7 @@ struct Fp32Product {
   template <int kUsed>
   struct Operands {
     float32x4_t values[2][kUsed];  // of this term and of the next
+    float32x2_t single[2];         // with the value after it, which is not used
     float32x2_t weights[2 * kAhead<kUsed>];
   };
 
@@ -224,9 +227,9 @@ struct Fp32Product {
     std::int64_t panel_stride;
   };
 
-  template <int kLane, bool kStarts, typename Weight>
+  template <int kLane, bool kStarts>
   static inline __attribute__((always_inline)) void add_product(float32x4_t& sum, float32x4_t value,
-                                                                Weight weight) {
+                                                                float32x2_t weight) {
     if constexpr (kStarts) {
       multiply_in_order<kLane>(sum, value, weight);
     } else {
@@ -234,10 +237,23 @@ struct Fp32Product {
     }
   }
 
-  template <int kUsed, int kCurrent, bool kLoadsNext = true, bool kStarts = false>
+  // A single's value takes two weights at a time, which the others use one by one.
+  template <bool kStarts>
+  static inline __attribute__((always_inline)) void add_single(float32x2_t& sums,
+                                                               float32x2_t weights,
+                                                               float32x2_t value) {
+    if constexpr (kStarts) {
+      multiply_in_order(sums, weights, value);
+    } else {
+      multiply_add_in_order(sums, weights, value);
+    }
+  }
+
+  template <int kUsed, int kCurrent, bool kLoadsNext = true, bool kStarts = false,
+            typename... Singles>
   static inline __attribute__((always_inline)) void add_term(F32 (&sums)[kRows][kUsed],
-                                                             Operands<kUsed>& operands,
-                                                             Next& next) {
+                                                             Operands<kUsed>& operands, Next& next,
+                                                             Singles*... singles) {
     constexpr int kSlots = 2 * kAhead<kUsed>;
     unroll<kPairs>([&](auto i) MPE_UNROLLED {
       constexpr int kPair = i.value;
@@ -259,85 +275,10 @@ struct Fp32Product {
         }
         if constexpr (kAdvances && v.value == 0) advance_in_order(next.panel, next.panel_stride);
       });
-    });
-  }
-
-  // With a value more. Its sums lie along the rows, so that it takes a vector of weights, which the
-  // others use by lane: a multiply-add for four rows in place of one for each.
-  static constexpr int kRowVectors = kRows / kLanes;
-
-  template <int kUsed>
-  struct SingleOperands {
-    float32x4_t values[2][kUsed];
-    float32x2_t single[2];
-    float32x4_t weights[2][kRowVectors];
-  };
-
-  template <int kUsed, bool kStarts = false>
-  static inline __attribute__((always_inline)) void add_terms_with_single(
-      F32 (&sums)[kRows][kUsed], F32 (&singles)[kRowVectors], const float* panel,
-      const float* weights, int units, std::int64_t panel_stride) {
-    SingleOperands<kUsed> operands;
-    barrier();
-    unroll<kUsed>([&](auto v) MPE_UNROLLED {
-      load_in_order<v.value * kLanes>(operands.values[0][v.value], panel);
-    });
-    load_in_order<kUsed * kLanes>(operands.single[0], panel);
-    unroll<kRowVectors>([&](auto i) MPE_UNROLLED {
-      load_in_order<i.value * kLanes>(operands.weights[0][i.value], weights);
-    });
-    Next next = {panel + panel_stride, weights + kRows, panel_stride};
-    const auto add = [&](auto current, auto loads_next, auto starts) MPE_UNROLLED {
-      add_term_with_single<kUsed, current.value, loads_next.value, starts.value>(sums, singles,
-                                                                                 operands, next);
-    };
-    if constexpr (kStarts) {
-      if (units == 1) {
-        add(Index<0>{}, Index<0>{}, Index<1>{});
-        return barrier();
-      }
-      add(Index<0>{}, Index<1>{}, Index<1>{});
-      --units;
-    }
-    constexpr Index<kStarts ? 1 : 0> kFirst;
-    constexpr Index<kStarts ? 0 : 1> kSecond;
-    for (int left = (units - 1) / 2; left > 0; --left) {
-      add(kFirst, Index<1>{}, Index<0>{});
-      add(kSecond, Index<1>{}, Index<0>{});
-    }
-    if (units % 2 == 0) {
-      add(kFirst, Index<1>{}, Index<0>{});
-      add(kSecond, Index<0>{}, Index<0>{});
-    } else {
-      add(kFirst, Index<0>{}, Index<0>{});
-    }
-    barrier();
-  }
-
-  template <int kUsed, int kCurrent, bool kLoadsNext, bool kStarts>
-  static inline __attribute__((always_inline)) void add_term_with_single(
-      F32 (&sums)[kRows][kUsed], F32 (&singles)[kRowVectors], SingleOperands<kUsed>& operands,
-      Next& next) {
-    unroll<kRows>([&](auto r) MPE_UNROLLED {
-      const float32x4_t weight = operands.weights[kCurrent][r.value / kLanes];
-      unroll<kUsed>([&](auto v) MPE_UNROLLED {
-        add_product<r.value % kLanes, kStarts>(sums[r.value][v.value].value,
-                                               operands.values[kCurrent][v.value], weight);
-      });
-      if constexpr (r.value % kLanes == 0) {
-        constexpr int kVector = r.value / kLanes;
-        add_product<0, kStarts>(singles[kVector].value, weight, operands.single[kCurrent]);
-      }
-      if constexpr (kLoadsNext) {
-        if constexpr (r.value < kRowVectors) {
-          load_in_order<r.value * kLanes>(operands.weights[1 - kCurrent][r.value], next.weights);
-          if constexpr (r.value == kRowVectors - 1) advance_in_order(next.weights, kRows);
-        } else if constexpr (r.value < kRowVectors + kUsed) {
-          constexpr int kVector = r.value - kRowVectors;
-          load_in_order<kVector * kLanes>(operands.values[1 - kCurrent][kVector], next.panel);
-        } else if constexpr (r.value == kRowVectors + kUsed) {
+      if constexpr (sizeof...(Singles) > 0) {
+        (add_single<kStarts>(singles[kPair], weight, operands.single[kCurrent]), ...);
+        if constexpr (kLoadsNext && kPair == kUsed) {
           load_in_order<kUsed * kLanes>(operands.single[1 - kCurrent], next.panel);
-          advance_in_order(next.panel, next.panel_stride);
         }
       }
     });
