@@ -354,10 +354,10 @@ TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
 TEST(outputs_of_odd_tiles_are_not_pooled) {
   Random random(26);
   mpe::ThreadPool pool(1);
+  int compared = 0;
   for (int i = 0; i < 8; ++i) {
     Problem problem;
-    const Precision precision = i % 2 == 0 ? Precision::kFp32 : Precision::kFp16;
-    make_problem(random, problem, Form::kThree, precision);
+    make_problem(random, problem, Form::kThree, Precision::kFp32);
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
       const ConvolutionChoice choice{.isa = set.name, .algorithm = "winograd5"};
@@ -368,8 +368,14 @@ TEST(outputs_of_odd_tiles_are_not_pooled) {
       if (asked->algorithm() != "winograd5") continue;
       CHECK(!asked->pools());
       CHECK(run(*asked, problem, pool) == run(*plain, problem, pool));
+      ++compared;
     }
   }
+#if defined(__aarch64__)
+  CHECK(compared > 0);
+#else
+  CHECK_EQUAL(compared, 0);
+#endif
 }
 
 // Sums of nothing but positive terms, where every addition in half rounds a number as large as it

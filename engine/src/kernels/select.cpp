@@ -106,13 +106,11 @@ struct WinogradNames {
 constexpr WinogradNames kWinogradNames[] = {
     {2, kWinograd2, {}}, {4, kWinograd4, kWinograd4OnTheFly}, {5, kWinograd5, kWinograd5OnTheFly}};
 
-bool is_on_the_fly(std::string_view algorithm) {
-  return algorithm == kWinograd4OnTheFly || algorithm == kWinograd5OnTheFly;
-}
+bool is_on_the_fly(std::string_view algorithm) { return algorithm.ends_with("-on-the-fly"); }
 // 0: not Winograd's.
 int tile_of(std::string_view algorithm) {
+  if (algorithm.empty()) return 0;
   for (const WinogradNames& names : kWinogradNames) {
-    if (algorithm.empty()) return 0;
     if (algorithm == names.stored || algorithm == names.on_the_fly) return names.tile;
   }
   return 0;

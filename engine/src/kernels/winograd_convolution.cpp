@@ -112,12 +112,9 @@ template <typename Value>
 constexpr float kLargestOnTheFly =
     std::is_same_v<Value, Half> ? static_cast<float>(kLargestHalf)
                                 : std::numeric_limits<float>::max() / 2;
-// A power of two that is a half, also times the scale of an output. Where an output would need a
-// larger one, its sum is below 16, of a sum of magnitudes of half of kLargestHalf or more: hardly
-// more than rounding errors.
-float largest_unscale(const WinogradForm& form) {
-  return static_cast<float>(std::exp2(std::floor(std::log2(65504.0 / form.output_scale))));
-}
+// A power of two that is a half. Where an output would need a larger one, its sum is below 2, of a
+// sum of magnitudes of half of kLargestHalf or more: nothing but rounding errors.
+constexpr float kLargestUnscale = 0x1p15F;
 
 // By which power of two an output channel's weights are multiplied.
 double scale_of(double largest_output) {
@@ -449,9 +446,8 @@ class WinogradConvolution final : public Convolution {
     }
     const double scale = scale_of(largest_output<Tiles>(totals));
     unscales_[row] = static_cast<float>(1.0 / scale);
-    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, largest_unscale(form_));
-    const auto last = static_cast<float>(form_.output_scale);
-    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row] * last)));
+    unscales_of_smaller_[row] = std::min(unscales_[row] / kSmallerInput, kLargestUnscale);
+    holds_weights_ &= std::isfinite(half_to_float(half_from_float(unscales_[row])));
     return static_cast<float>(scale);
   }
 

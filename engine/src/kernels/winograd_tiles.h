@@ -29,8 +29,8 @@ namespace mpe {
 // of kPositions.
 template <int kTileOutput, int kTileStride, int... kFirst>
 struct WinogradSizes {
-  // Output (i, j) of transform_output() is to be multiplied by kOutputScale^(i + j), where a bias
-  // is added anyway: its sums take fewer operations so.
+  // Where it is not 1, transform_output_rescaled() leaves out powers of it: output (i, j) is to be
+  // multiplied by kOutputScale^(i + j), which costs nothing where a bias is added.
   static constexpr double kOutputScale = 1.0;
   static constexpr int kOutput = kTileOutput;
   static constexpr int kStride = kTileStride;
@@ -144,37 +144,47 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
     input_pair(d, kA, kB, t[1], t[2]);
     input_pair(d, kB, kA, t[3], t[4]);
   }
-  // Columns that are used together come together, so that few values are alive.
   template <typename V, typename Load>
   static inline __attribute__((always_inline)) void transform_output(const Load& load,
                                                                      V (&y)[4][4]) {
+    transform_back<false>(load, y);
+  }
+  template <typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_output_rescaled(const Load& load,
+                                                                              V (&y)[4][4]) {
+    transform_back<true>(load, y);
+  }
+
+ private:
+  static constexpr double kA = 0.75;
+  static constexpr double kB = kOutputScale;
+
+  // Columns that are used together come together, so that few values are alive.
+  template <bool kRescaled, typename V, typename Load>
+  static inline __attribute__((always_inline)) void transform_back(const Load& load, V (&y)[4][4]) {
     V first[4];
     V second[4];
     V even[4];
     V odd[4];
-    transform_columns<1, 2>(load, first, second);
+    transform_columns<1, 2, kRescaled>(load, first, second);
     for (int i = 0; i < 4; ++i) {
       even[i] = first[i] + second[i];
       odd[i] = first[i] - second[i];
       settle(even[i]);
       settle(odd[i]);
     }
-    transform_columns<3, 4>(load, first, second);
+    transform_columns<3, 4, kRescaled>(load, first, second);
     for (int i = 0; i < 4; ++i) {
       const V pairs[4] = {even[i], odd[i], first[i] + second[i], first[i] - second[i]};
-      combine(pairs, y[i]);
+      combine<kRescaled>(pairs, y[i]);
       for (int j = 0; j < 4; ++j) settle(y[i][j]);
     }
-    transform_columns<0, 5>(load, first, second);
+    transform_columns<0, 5, kRescaled>(load, first, second);
     for (int i = 0; i < 4; ++i) {
       y[i][0] = y[i][0] + first[i];
-      y[i][3] = y[i][3] + second[i];
+      y[i][3] = with_infinity<kRescaled>(y[i][3], second[i]);
     }
   }
-
- private:
-  static constexpr double kA = 0.75;
-  static constexpr double kB = kOutputScale;
 
   // The points p and -p; `other` is the positive one of the other pair.
   template <typename V>
@@ -188,7 +198,7 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
   }
 
   // Two at a time, so that neither waits for its own results.
-  template <int kFirst, int kSecond, typename V, typename Load>
+  template <int kFirst, int kSecond, bool kRescaled, typename V, typename Load>
   static inline __attribute__((always_inline)) void transform_columns(const Load& load,
                                                                       V (&first)[4],
                                                                       V (&second)[4]) {
@@ -196,29 +206,47 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
     V b[6];
     load(std::integral_constant<int, kFirst>{}, a);
     load(std::integral_constant<int, kSecond>{}, b);
-    transform_column(a, first);
-    transform_column(b, second);
+    transform_column<kRescaled>(a, first);
+    transform_column<kRescaled>(b, second);
     for (int i = 0; i < 4; ++i) {
       settle(first[i]);
       settle(second[i]);
     }
   }
-  template <typename V>
+  template <bool kRescaled, typename V>
   static inline __attribute__((always_inline)) void transform_column(const V (&m)[6], V (&y)[4]) {
     const V pairs[4] = {m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]};
-    combine(pairs, y);
+    combine<kRescaled>(pairs, y);
     y[0] = y[0] + m[0];
-    y[3] = y[3] + m[5];
+    y[3] = with_infinity<kRescaled>(y[3], m[5]);
   }
 
   // From sums and differences at the pairs of points; zero and infinity take part in y[0] and y[3].
-  template <typename V>
+  template <bool kRescaled, typename V>
   static inline __attribute__((always_inline)) void combine(const V (&p)[4], V (&y)[4]) {
-    constexpr double kRatio = kA / kB;
+    constexpr double kOfA = kRescaled ? kA / kB : kA;
     y[0] = p[0] + p[2];
-    y[1] = multiply_add(p[3], p[1], V(static_cast<float>(kRatio)));
-    y[2] = multiply_add(p[2], p[0], V(static_cast<float>(kRatio * kRatio)));
-    y[3] = multiply_add(p[3], p[1], V(static_cast<float>(kRatio * kRatio * kRatio)));
+    y[1] = multiply_add(times_b<kRescaled>(p[3], kB), p[1], V(static_cast<float>(kOfA)));
+    y[2] =
+        multiply_add(times_b<kRescaled>(p[2], kB * kB), p[0], V(static_cast<float>(kOfA * kOfA)));
+    y[3] = multiply_add(times_b<kRescaled>(p[3], kB * kB * kB), p[1],
+                        V(static_cast<float>(kOfA * kOfA * kOfA)));
+  }
+  template <bool kRescaled, typename V>
+  static inline __attribute__((always_inline)) V times_b(V x, double power) {
+    if constexpr (kRescaled) {
+      return x;
+    } else {
+      return x * V(static_cast<float>(power));
+    }
+  }
+  template <bool kRescaled, typename V>
+  static inline __attribute__((always_inline)) V with_infinity(V sum, V at_infinity) {
+    if constexpr (kRescaled) {
+      return multiply_add(sum, at_infinity, V(static_cast<float>(1.0 / (kB * kB * kB))));
+    } else {
+      return sum + at_infinity;
+    }
   }
 
   // The product of the polynomial's other factors at a point: the interpolation's divisor.
@@ -244,7 +272,7 @@ struct WinogradTiles<4, 1> : WinogradSizes<4, 1, 0, 1, 2, 3, 4, 5, 6> {
     t[0] = g[0] * V(static_cast<float>(1.0 / kAtZero));
     weights_pair(g, kA, kAtA, t[1], t[2]);
     weights_pair(g, kB, kAtB, t[3], t[4]);
-    t[5] = g[2] * V(static_cast<float>(1.0 / (kB * kB * kB)));
+    t[5] = g[2];
   }
 };
 
@@ -392,9 +420,8 @@ struct WinogradTiles<5, 1> : WinogradSizes<5, 1, 0, 1, 2, 3, 4, 5, 6, 7> {
 
 // What the code around the transforms knows of them.
 struct WinogradForm {
-  int index;            // in the kernels' tables
-  double output_scale;  // of the last output of a tile
-  int tile;             // outputs of a tile, along each direction, as the following four
+  int index;  // in the kernels' tables
+  int tile;   // outputs of a tile, along each direction, as the following four
   int stride;
   int input;
   int positions;
@@ -411,10 +438,7 @@ struct WinogradForm {
 
 template <typename Tiles>
 constexpr WinogradForm winograd_form(int index) {
-  double output_scale = 1.0;
-  for (int i = 0; i < 2 * (Tiles::kOutput - 1); ++i) output_scale *= Tiles::kOutputScale;
   WinogradForm form = {index,
-                       output_scale,
                        Tiles::kOutput,
                        Tiles::kStride,
                        Tiles::kInput,

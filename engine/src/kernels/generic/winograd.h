@@ -228,6 +228,7 @@ class WinogradOutput {
   static constexpr int kPositions = Tiles::kPositions;
   static constexpr int kLanes = Vector::kLanes;
   static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
+  static constexpr bool kRescales = !kScaled && Tiles::kOutputScale != 1.0;
 
   static void run(const WinogradWork& work) {
     with_activation(work.stage->activation,
@@ -310,34 +311,32 @@ class WinogradOutput {
                       place.tile;
     const std::int64_t position = work.sum_position;
     const std::int64_t step = kPositions * position;
-    Tiles::transform_output(
-        [&](auto column, Vector(&values)[kPositions]) MPE_UNROLLED {
-          const Sum* from = sums + column.value * position;
-          unroll<kPositions>([&](auto i) MPE_UNROLLED {
-            // From address to address: all of them, made ahead, would take the vectors' place in
-            // time and registers, and a product of 64 bits keeps an Arm core busy for three cycles.
-            asm volatile("" : "+r"(from));
-            values[i.value] = Vector::load(from);
-            from += step;
-          });
-        },
-        pixels);
+    const auto load = [&](auto column, Vector(&values)[kPositions]) MPE_UNROLLED {
+      const Sum* from = sums + column.value * position;
+      unroll<kPositions>([&](auto i) MPE_UNROLLED {
+        // From address to address: all of them, made ahead, would take the vectors' place in
+        // time and registers, and a product of 64 bits keeps an Arm core busy for three cycles.
+        asm volatile("" : "+r"(from));
+        values[i.value] = Vector::load(from);
+        from += step;
+      });
+    };
+    if constexpr (kRescales) {
+      Tiles::transform_output_rescaled(load, pixels);
+    } else {
+      Tiles::transform_output(load, pixels);
+    }
     const Vector bias(work.stage->bias[place.row]);
     const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
-    constexpr bool kRescales = Tiles::kOutputScale != 1.0;
-    Vector scales[2 * kTile - 1];
-    unroll<2 * kTile - 1>([&](auto k) MPE_UNROLLED {
-      scales[k.value] = unscale;
-      if constexpr (kRescales) {
-        constexpr float kScale = output_scale(k.value);
-        scales[k.value] = kScaled ? Vector(kScale) * unscale : Vector(kScale);
-      }
-    });
     unroll<kTile>([&](auto i) MPE_UNROLLED {
       unroll<kTile>([&](auto j) MPE_UNROLLED {
         Vector& pixel = pixels[i.value][j.value];
-        pixel = kScaled || kRescales ? multiply_add(bias, pixel, scales[i.value + j.value])
-                                     : pixel + bias;
+        if constexpr (kRescales) {
+          constexpr float kScale = output_scale(i.value + j.value);
+          pixel = multiply_add(bias, pixel, Vector(kScale));
+        } else {
+          pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
+        }
       });
     });
   }
@@ -422,8 +421,8 @@ class WinogradOutput {
   }
 };
 
-// Whether K has accumulate_with_single<V>(), which takes V vectors of tiles and one tile more.
-// Until the last terms that one's sums may wait as K likes it, in its vectors of the rows.
+// Whether K has accumulate_with_single<V>(), for V vectors of tiles and a single tile. Before the
+// last terms, K may keep the single tile's sums in any order in the vectors after the V.
 template <typename K>
 constexpr bool takes_single() {
   return requires { K::kTakesSingle; };
@@ -476,7 +475,7 @@ class WinogradProduct {
     const int count = (vectors + K::kVectors - 1) / K::kVectors;
     const int fewest = vectors / count;
     const int wider = vectors - fewest * count;  // panels with one vector more
-    // A last vector with one tile alone, as maps of an odd number of tiles each way have it.
+    // The last vector holds a single tile, as it does where a map has odd numbers of tiles.
     const bool single = takes_single<K>() && work.tile_count % K::kLanes == 1 && vectors > 1;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(block);
