@@ -43,6 +43,7 @@ inline F32 larger(F32 a, F32 b) { return F32(_mm256_max_ps(a.value, b.value)); }
 inline F32 smaller(F32 a, F32 b) { return F32(_mm256_min_ps(a.value, b.value)); }
 // `largest`, a number, unless x is a larger one.
 inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm256_max_ps(x.value, largest.value)); }
+inline F32 keep_larger_value(F32 largest, F32 x) { return keep_larger(largest, x); }
 inline Mask less(F32 a, F32 b) { return {_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ)}; }
 inline F32 choose(Mask mask, F32 if_true, F32 if_false) {
   return F32(_mm256_blendv_ps(if_false.value, if_true.value, mask.value));

@@ -39,6 +39,7 @@ inline F32 larger(F32 a, F32 b) { return F32(_mm512_max_ps(a.value, b.value)); }
 inline F32 smaller(F32 a, F32 b) { return F32(_mm512_min_ps(a.value, b.value)); }
 // `largest`, a number, unless x is a larger one.
 inline F32 keep_larger(F32 largest, F32 x) { return F32(_mm512_max_ps(x.value, largest.value)); }
+inline F32 keep_larger_value(F32 largest, F32 x) { return keep_larger(largest, x); }
 inline __mmask16 less(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.value, b.value, _CMP_LT_OQ); }
 inline F32 choose(__mmask16 mask, F32 if_true, F32 if_false) {
   return F32(_mm512_mask_blend_ps(mask, if_false.value, if_true.value));

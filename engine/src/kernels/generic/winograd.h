@@ -15,11 +15,11 @@
 //   Sums          the vector type of the output's transform; the sums wait for it in its Value
 //   load_input(from)   Input to Transform
 // Vector types have Value, what they are loaded from and stored as, and kLowest, the least of
-// these; they offer keep_larger(largest, x), for pooling, deinterleave(from, columns) and
-// interleave(to, columns): column i of `count` holds the values at i, i + count, i + 2 count, ...;
-// following(x, next): the lanes of x from the second on, then the first of next; and settle(x),
-// which has x computed before what settles after it: compilers take more at once than the registers
-// hold.
+// these; they offer keep_larger(largest, x) and keep_larger_value(largest, x), for which zeros are
+// equal, for pooling; deinterleave(from, columns) and interleave(to, columns): column i of `count`
+// holds the values at i, i + count, i + 2 count, ...; following(x, next): the lanes of x from the
+// second on, then the first of next; and settle(x), which has x computed before what settles after
+// it: compilers take more at once than the registers hold.
 #pragma once
 
 #include <cstdint>
@@ -229,6 +229,7 @@ class WinogradOutput {
   static constexpr int kLanes = Vector::kLanes;
   static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
   static constexpr bool kRescales = !kScaled && Tiles::kOutputScale != 1.0;
+  static constexpr bool kPools = winograd_form<Tiles>(0).pools();
 
   static void run(const WinogradWork& work) {
     with_activation(work.stage->activation,
@@ -249,11 +250,23 @@ class WinogradOutput {
     if constexpr (kActivation == Activation::kLogistic) {
       return run_costly(work);
     }
+    // Bias and activation keep the order of values, so that only what is left of a pooled tile
+    // needs them.
     for_places(work, [&](const Place& place) {
       Vector pixels[kTile][kTile];
       transform_back(work, place, pixels);
+      if constexpr (kPools) {
+        if (work.pool) {
+          Vector largest[kTile / 2][kTile / 2];
+          pool(pixels, largest, [](Vector a, Vector b) { return keep_larger_value(a, b); });
+          add_bias(work, place, largest);
+          activate_tile<kActivation>(work.stage->activation, largest);
+          return write_pixels(work, place, largest);
+        }
+      }
+      add_bias(work, place, pixels);
       activate_tile<kActivation>(work.stage->activation, pixels);
-      write(work, place, pixels);
+      write_pixels(work, place, pixels);
     });
   }
 
@@ -266,12 +279,13 @@ class WinogradOutput {
     int count = 0;
     const auto finish = [&] {
       activate_costly_values(work.stage->activation, &pixels[0][0][0], count * kTile * kTile);
-      for (int i = 0; i < count; ++i) write(work, places[i], pixels[i]);
+      for (int i = 0; i < count; ++i) write_activated(work, places[i], pixels[i]);
       count = 0;
     };
     for_places(work, [&](const Place& place) {
       Vector tile[kTile][kTile];  // in registers
       transform_back(work, place, tile);
+      add_bias(work, place, tile);
       unroll<kTile>([&](auto i) MPE_UNROLLED {
         unroll<kTile>(
             [&](auto j) MPE_UNROLLED { pixels[count][i.value][j.value] = tile[i.value][j.value]; });
@@ -280,6 +294,18 @@ class WinogradOutput {
       if (++count == kAtOnce) finish();
     });
     if (count > 0) finish();
+  }
+
+  static void write_activated(const WinogradWork& work, const Place& place,
+                              const Vector (&pixels)[kTile][kTile]) {
+    if constexpr (kPools) {
+      if (work.pool) {
+        Vector largest[kTile / 2][kTile / 2];
+        pool(pixels, largest, [](Vector a, Vector b) { return keep_larger(a, b); });
+        return write_pixels(work, place, largest);
+      }
+    }
+    write_pixels(work, place, pixels);
   }
 
   template <typename Body>
@@ -302,7 +328,7 @@ class WinogradOutput {
     return static_cast<float>(scale);
   }
 
-  // Without the activation.
+  // Without the activation; with the bias only where that rescales the pixels.
   static inline __attribute__((always_inline)) void transform_back(const WinogradWork& work,
                                                                    const Place& place,
                                                                    Vector (&pixels)[kTile][kTile]) {
@@ -321,48 +347,55 @@ class WinogradOutput {
         from += step;
       });
     };
-    if constexpr (kRescales) {
-      Tiles::transform_output_rescaled(load, pixels);
-    } else {
+    if constexpr (!kRescales) {
       Tiles::transform_output(load, pixels);
-    }
-    const Vector bias(work.stage->bias[place.row]);
-    const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
-    unroll<kTile>([&](auto i) MPE_UNROLLED {
-      unroll<kTile>([&](auto j) MPE_UNROLLED {
-        Vector& pixel = pixels[i.value][j.value];
-        if constexpr (kRescales) {
+    } else {
+      Tiles::transform_output_rescaled(load, pixels);
+      const Vector bias(work.stage->bias[place.row]);
+      unroll<kTile>([&](auto i) MPE_UNROLLED {
+        unroll<kTile>([&](auto j) MPE_UNROLLED {
           constexpr float kScale = output_scale(i.value + j.value);
+          Vector& pixel = pixels[i.value][j.value];
           pixel = multiply_add(bias, pixel, Vector(kScale));
-        } else {
-          pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
-        }
+        });
       });
-    });
+    }
   }
 
-  static inline __attribute__((always_inline)) void write(const WinogradWork& work,
-                                                          const Place& place,
-                                                          const Vector (&pixels)[kTile][kTile]) {
-    if (!work.pool) return write_pixels(work, place, pixels);
-    if constexpr (winograd_form<Tiles>(0).pools()) write_pooled(work, place, pixels);
+  // Where transform_back() has not done it already.
+  template <int kSize>
+  static inline __attribute__((always_inline)) void add_bias(const WinogradWork& work,
+                                                             const Place& place,
+                                                             Vector (&pixels)[kSize][kSize]) {
+    if constexpr (!kRescales) {
+      const Vector bias(work.stage->bias[place.row]);
+      const Vector unscale(kScaled ? work.unscales[place.row] : 1.0F);
+      unroll<kSize>([&](auto i) MPE_UNROLLED {
+        unroll<kSize>([&](auto j) MPE_UNROLLED {
+          Vector& pixel = pixels[i.value][j.value];
+          pixel = kScaled ? multiply_add(bias, pixel, unscale) : pixel + bias;
+        });
+      });
+    }
   }
 
-  static inline __attribute__((always_inline)) void write_pooled(
-      const WinogradWork& work, const Place& place, const Vector (&pixels)[kTile][kTile]) {
-    Vector pooled[kTile / 2][kTile / 2];
+  // The largest of each 2x2 pixels by keep(largest, pixel).
+  template <typename Keep>
+  static inline __attribute__((always_inline)) void pool(const Vector (&pixels)[kTile][kTile],
+                                                         Vector (&largest)[kTile / 2][kTile / 2],
+                                                         const Keep& keep) {
     unroll<kTile / 2>([&](auto i) MPE_UNROLLED {
       unroll<kTile / 2>([&](auto j) MPE_UNROLLED {
         const Vector(&upper)[kTile] = pixels[2 * i.value];
         const Vector(&lower)[kTile] = pixels[2 * i.value + 1];
-        Vector& largest = pooled[i.value][j.value];
-        largest = keep_larger(Vector(Vector::kLowest), upper[2 * j.value]);
-        largest = keep_larger(largest, upper[2 * j.value + 1]);
-        largest = keep_larger(largest, lower[2 * j.value]);
-        largest = keep_larger(largest, lower[2 * j.value + 1]);
+        constexpr int kColumn = 2 * j.value;
+        Vector& pooled = largest[i.value][j.value];
+        pooled = keep(Vector(Vector::kLowest), upper[kColumn]);
+        pooled = keep(pooled, upper[kColumn + 1]);
+        pooled = keep(pooled, lower[kColumn]);
+        pooled = keep(pooled, lower[kColumn + 1]);
       });
     });
-    write_pixels(work, place, pooled);
   }
 
   // Tiles of kSize pixels each way, of the output as it is written: pooled or not.

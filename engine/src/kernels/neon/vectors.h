@@ -44,6 +44,10 @@ inline F32 choose(uint32x4_t mask, F32 if_true, F32 if_false) {
 // `largest`, a number, unless x is a larger one. Not by maxnm, for which zero is larger than its
 // negative.
 inline F32 keep_larger(F32 largest, F32 x) { return choose(less(largest, x), x, largest); }
+// The same, but for the sign of zero.
+inline F32 keep_larger_value(F32 largest, F32 x) {
+  return F32(vmaxnmq_f32(largest.value, x.value));
+}
 
 // The activations of kernels/activation.h, value for value.
 inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }

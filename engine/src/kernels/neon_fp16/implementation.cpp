@@ -47,6 +47,7 @@ inline F16 operator*(F16 a, F16 b) { return F16(vmulq_f16(a.value, b.value)); }
 inline void settle(F16& x) { asm volatile("" : "+w"(x.value)); }
 // NaN wins, as it does among halves compared as integers.
 inline F16 keep_larger(F16 largest, F16 x) { return F16(vmaxq_f16(largest.value, x.value)); }
+inline F16 keep_larger_value(F16 largest, F16 x) { return keep_larger(largest, x); }
 inline F16 multiply_add(F16 sum, F16 a, F16 b) {
   return F16(vfmaq_f16(sum.value, a.value, b.value));
 }
