@@ -88,6 +88,7 @@ enum class Form {
   kConnected,
   kDeep,
   kThree,
+  kImage,
   kStridedThree,
   kSquareDepthwise,
   kFewChannels,
@@ -153,6 +154,13 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         }
         s.kernel_y = s.kernel_x = 3;
         s.stride_y = s.stride_x = form == Form::kThree ? 1 : 2;
+        s.dilation_y = s.dilation_x = 1;
+        break;
+      case Form::kImage:  // Winograd's algorithm without sums in memory
+        s.in = {3, random.integer(1, 24), random.integer(1, 150)};
+        s.out.channels = random.integer(1, 40);
+        s.kernel_y = s.kernel_x = 3;
+        s.stride_y = s.stride_x = 1;
         s.dilation_y = s.dilation_x = 1;
         break;
       case Form::kFar: {  // kernels that reach far beyond the map

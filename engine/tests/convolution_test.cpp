@@ -153,7 +153,10 @@ void compare_everywhere(Form form, Precision precision, int count, unsigned seed
       if (precision == Precision::kInt8) {
         compare(problem, set.name, "interleaved", expected, pool, random.chance(30), tally);
       }
-      if (form != Form::kThree && form != Form::kStridedThree && form != Form::kDeep) continue;
+      if (form != Form::kThree && form != Form::kImage && form != Form::kStridedThree &&
+          form != Form::kDeep) {
+        continue;
+      }
       for (const char* algorithm : {"winograd2", "winograd4", "winograd4-on-the-fly", "winograd5",
                                     "winograd5-on-the-fly"}) {
         compare(problem, set.name, algorithm, expected, pool, random.chance(30), tally);
@@ -194,6 +197,8 @@ TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 6
 TEST(strided_winograd_fp32) { compare_everywhere(Form::kStridedThree, Precision::kFp32, 40, 41); }
 TEST(strided_winograd_fp16) { compare_everywhere(Form::kStridedThree, Precision::kFp16, 40, 42); }
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
+TEST(images_fp32) { compare_everywhere(Form::kImage, Precision::kFp32, 16, 43); }
+TEST(images_fp16) { compare_everywhere(Form::kImage, Precision::kFp16, 16, 44); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 40, 21); }
 
 TEST(kernels_that_reach_far_fp32) { compare_everywhere(Form::kFar, Precision::kFp32, 40, 27); }
@@ -308,16 +313,17 @@ TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
   CHECK(compared > 200);
 }
 
-// Whatever the activation: it comes first.
+// Whatever the activation.
 TEST(outputs_of_winograd_are_pooled_as_they_would_be_by_themselves) {
   Random random(25);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(2), mpe::ThreadPool(3)};
   int compared = 0;
-  for (int i = 0; i < 75; ++i) {
+  for (int i = 0; i < 100; ++i) {
     Problem problem;
     const Precision precision = i % 2 == 0 ? Precision::kFp32 : Precision::kFp16;
-    const bool strided = i % 3 == 0;
-    make_problem(random, problem, strided ? Form::kStridedThree : Form::kThree, precision);
+    const Form forms[] = {Form::kStridedThree, Form::kThree, Form::kThree, Form::kImage};
+    const bool strided = i % 8 < 2;
+    make_problem(random, problem, forms[i % 8 / 2], precision);
     mpe::Shape& out = problem.request.shape.out;
     if (out.height < 2 || out.width < 2) continue;
     out.height -= out.height % 2;

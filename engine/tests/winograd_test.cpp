@@ -106,7 +106,7 @@ TEST(winograds_sums_of_halves_do_not_overflow) {
 TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
   Random random(34);
   mpe::ThreadPool pools[] = {mpe::ThreadPool(1), mpe::ThreadPool(3)};
-  for (const int depth : {1, 24}) {
+  for (const int depth : {1, 3, 24}) {
     for (const float largest : {4000.0F, 65504.0F}) {
       for (int turn = 0; turn < 8; ++turn) {
         const int pattern = turn % 4;
@@ -159,13 +159,14 @@ TEST(winograds_halves_do_not_overflow_for_any_input_whose_outputs_are_finite) {
 TEST(winograds_halves_are_not_taken_for_an_overflow) {
   mpe::ThreadPool pool(1);
   for (const Activation activation : kActivations) {
-    for (const float largest : {1.0F, 256.0F}) {
+    for (const auto& [channels, largest] :
+         {std::pair{8, 1.0F}, std::pair{8, 256.0F}, std::pair{3, 256.0F}}) {
       Random random(35);
       Problem problem;
       make_problem(random, problem, Form::kThree, Precision::kFp16);
       ConvolutionRequest& request = problem.request;
       request.activation = activation;
-      request.shape.in = {8, 13, 13};
+      request.shape.in = {channels, 13, 13};
       request.shape.out = {16, 13, 13};
       request.shape.padding_y = request.shape.padding_x = 1;
       problem.weights.clear();

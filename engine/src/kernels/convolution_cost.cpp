@@ -27,6 +27,9 @@ constexpr int kMostShares = 4;
 // for a channel of a row of tiles.
 constexpr double kOperationsPerProduct = 80.0;
 constexpr double kOperationsPerSegment = 150.0;
+// Of an image's products, for a vector of tiles and an output channel: three multiply-adds at each
+// of 36 positions, and a load for every second one.
+constexpr double kOperationsPerImageVector = 162.0;
 // Channels, and blocks of output channels, whose weights are transformed on the fly at once.
 constexpr int kTransformedDepths[] = {32, 64, 128, 256};
 // A vector of weights, from and to the second-level cache.
@@ -153,9 +156,10 @@ class WinogradLayer {
   }
   // Of calls with so many blocks of tiles.
   double call_cost(double passes) const {
-    const double segments = passes + std::max(passes, rows_of_tiles_);
-    return passes * positions_ * blocks * kOperationsPerProduct +
-           segments * channels_ * kOperationsPerSegment;
+    return passes * positions_ * blocks * kOperationsPerProduct + segment_cost(passes);
+  }
+  double segment_cost(double passes) const {
+    return (passes + std::max(passes, rows_of_tiles_)) * channels_ * kOperationsPerSegment;
   }
 
   const int tiles;
@@ -222,6 +226,12 @@ bool suits_winograd(const ConvolutionShape& shape) {
   });
 }
 
+bool is_of_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                 const WinogradForm& form) {
+  return shape.in.channels == kImageChannels && form.tile == 4 && form.stride == 1 &&
+         kernel.convolve_image != nullptr;
+}
+
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
                              const WinogradPlan& plan, int threads) {
   const WinogradForm& form = *plan.form;
@@ -232,22 +242,25 @@ WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel
   const int lanes = kernel.lanes;
   const auto slack = static_cast<std::size_t>(std::max(lanes, kernel.sum_lanes));
   WinogradBlock block;
-  block.sum_stride = divide_up(tiles, lanes) * lanes;
-  block.panel_stride = block.sum_stride;
+  block.sum_stride = plan.of_image ? 0 : divide_up(tiles, lanes) * lanes;
+  block.panel_stride = plan.of_image ? kernel.image_tiles : block.sum_stride;
   const int rows =
       (on_the_fly ? divide_up(plan.chunk_blocks, threads) : plan.chunk_blocks) * kernel.rows;
   const auto panel_size = static_cast<std::size_t>(kernel.panel_bytes);
   const std::size_t panel =
       static_cast<std::size_t>(shape.in.channels) * static_cast<std::size_t>(block.panel_stride);
-  const std::size_t value_stride =
-      on_the_fly ? spread_lines(panel, panel_size) : odd_lines(panel, panel_size);
+  const std::size_t value_stride = plan.of_image ? panel
+                                   : on_the_fly  ? spread_lines(panel, panel_size)
+                                                 : odd_lines(panel, panel_size);
   const auto sum_size = static_cast<std::size_t>(kernel.sum_bytes);
   const auto sum_position = odd_lines(
       static_cast<std::size_t>(rows) * static_cast<std::size_t>(block.sum_stride), sum_size);
   block.value_stride = static_cast<std::int64_t>(value_stride);
   block.sum_position = static_cast<std::int64_t>(sum_position);
   block.panel_bytes = round_up((values * value_stride + slack) * panel_size, kCacheLine);
-  block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
+  if (!plan.of_image) {
+    block.sum_bytes = round_up((positions * sum_position + slack) * sum_size, kCacheLine);
+  }
   const int tiles_x = divide_up(shape.out.width, form.tile);
   const int longest = divide_up(std::min(tiles, tiles_x), lanes) * lanes;
   block.line_width = form.step * (longest + 1) + lanes;
@@ -276,8 +289,28 @@ std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_
 
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
 
+namespace {
+
+WinogradPlan plan_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                        const WinogradForm& form, int threads) {
+  const WinogradLayer layer(shape, kernel, form);
+  WinogradPlan plan = {.form = &form,
+                       .tiles = std::min(kernel.image_tiles, layer.tiles),
+                       .chunk_blocks = layer.blocks,
+                       .of_image = true};
+  const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
+  plan.scratch_bytes = static_cast<std::size_t>(threads) * (block.panel_bytes + block.line_bytes);
+  const double vectors = divide_up(layer.tiles, kernel.sum_lanes);
+  plan.cost = vectors * shape.out.channels * kOperationsPerImageVector + layer.transforms +
+              layer.segment_cost(divide_up(layer.tiles, plan.tiles));
+  return plan;
+}
+
+}  // namespace
+
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
                            const WinogradForm& form, std::size_t scratch_bytes, int threads) {
+  if (is_of_image(shape, kernel, form)) return plan_image(shape, kernel, form, threads);
   const WinogradLayer layer(shape, kernel, form);
   const int positions = form.all_positions();
   const int tiles = layer.tiles;

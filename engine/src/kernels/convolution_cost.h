@@ -27,6 +27,7 @@ struct WinogradPlan {
   int depth_step = 0;    // terms of the sums that are multiplied before the next ones
   // Where weights are transformed on the fly: blocks of output channels whose weights are at once.
   int transformed_blocks = 0;
+  bool of_image = false;          // by convolve_image: there are no sums in memory
   std::size_t scratch_bytes = 0;  // of all threads
   double cost = 0.0;              // as above
   double bytes = 0.0;             // of the cost, those that do not stay in the second-level cache
@@ -35,6 +36,10 @@ struct WinogradPlan {
 // Blocks of tiles that threads work on at one time. Every thread has blocks of its own, unless
 // there are too few of them: then all threads work on one block after the other.
 int winograd_blocks_at_once(int blocks, int threads);
+
+// Whether convolve_image computes the layer.
+bool is_of_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                 const WinogradForm& form);
 
 // The cheapest block size with at most `scratch_bytes` of scratch for all `threads` together; the
 // smallest block if none fits.

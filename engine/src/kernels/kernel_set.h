@@ -305,7 +305,8 @@ struct WinogradWork {
   const OutputStage* stage = nullptr;
   const void* input = nullptr;
   // Transformed: [position][block][channel][value of the position][rows of a block]. For
-  // multiply_on_the_fly: [block][vector of a channel's rows][tap][lane].
+  // multiply_on_the_fly: [block][vector of a channel's rows][tap][lane]. For convolve_image:
+  // [output channel][column][kImageColumn].
   const void* weights = nullptr;
   void* output = nullptr;
   const float* unscales = nullptr;  // of each output channel; for sums in half only
@@ -345,6 +346,12 @@ struct WinogradWork {
 // A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
 inline constexpr float kSmallerInput = 0x1p-8F;
 
+// What images have: their convolutions have few products for each transform.
+inline constexpr int kImageChannels = 3;
+// Weights of an output channel at a column of positions, [channel][position] and room for whole
+// vectors.
+inline constexpr int kImageColumn = 24;
+
 struct WinogradKernel {
   int rows = 0;       // output channels of a register tile
   int lanes = 0;      // tiles of a vector
@@ -365,6 +372,9 @@ struct WinogradKernel {
   int transformed_bytes = 0;  // size of a weight so transformed
   int weight_lanes = 0;       // of a vector that is transformed
   void (*transform_output[kWinogradFormCount])(const WinogradWork&) = {};
+  // By tiles of 4x4, from the transformed input of an image to the outputs, with sums in registers.
+  void (*convolve_image)(const WinogradWork&) = nullptr;
+  int image_tiles = 0;  // that the transformed input has room for
 };
 
 // A tile of a direct convolution: output channels [channel_begin, channel_end) of a group, output

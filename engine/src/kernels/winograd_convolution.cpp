@@ -183,7 +183,8 @@ class WinogradConvolution final : public Convolution {
     const auto count = static_cast<std::size_t>(threads);
     const std::size_t own = count * thread_bytes(block_for(threads));
     if (on_the_fly()) return own + block_.panel_bytes;
-    const auto blocks = static_cast<std::size_t>(winograd_blocks_at_once(block_count(), threads));
+    const auto blocks = static_cast<std::size_t>(
+        plan_.of_image ? threads : winograd_blocks_at_once(block_count(), threads));
     return blocks * (block_.panel_bytes + block_.sum_bytes) + own;
   }
 
@@ -223,6 +224,7 @@ class WinogradConvolution final : public Convolution {
   // `smaller`: with an input times kSmallerInput.
   void run_block(const WinogradWork& work, bool smaller) const {
     transform_input(work, smaller);
+    if (plan_.of_image) return kernel_.convolve_image(chunk_of(work, 0));
     for (int first = 0; first < blocks_; first += plan_.chunk_blocks) {
       const WinogradWork chunk = chunk_of(work, first);
       kernel_.multiply(chunk);
@@ -299,6 +301,7 @@ class WinogradConvolution final : public Convolution {
 
   bool splits_blocks(int threads) const {
     if (on_the_fly()) return false;
+    if (plan_.of_image) return true;
     return threads == 1 || winograd_blocks_at_once(block_count(), threads) > 1;
   }
 
@@ -378,9 +381,22 @@ class WinogradConvolution final : public Convolution {
         for (const float value : transformed) {
           holds_weights_ &= std::abs(value) <= kLargestOnTheFly<Value>;
         }
+      } else if (plan_.of_image) {
+        pack_of_image<Value>(transformed, row);
       } else {
         pack_transformed<Tiles, Value>(transformed, row);
       }
+    }
+  }
+
+  template <typename Value>
+  void pack_of_image(const std::vector<float>& transformed, std::size_t row) {
+    const auto positions = static_cast<std::size_t>(form_.positions);
+    const std::size_t values = positions * positions;
+    for (std::size_t i = 0; i < transformed.size(); ++i) {
+      const std::size_t column = i % positions;
+      const std::size_t place = i / values * positions + i % values / positions;
+      put<Value>((row * positions + column) * kImageColumn + place, transformed[i]);
     }
   }
 
@@ -453,11 +469,24 @@ class WinogradConvolution final : public Convolution {
 
   template <typename Tiles>
   void pack_tiles(const ConvolutionRequest& request) {
-    if (kernel_.weights == WeightFormat::kHalf) {
+    if (weight_format() == WeightFormat::kHalf) {
       pack_filters<Tiles, Half>(request);
     } else {
       pack_filters<Tiles, float>(request);
     }
+  }
+
+  // Few as they are, weights of an image are widened once and for all.
+  WeightFormat weight_format() const {
+    return plan_.of_image && kernel_.multiplier_bytes > 0 ? WeightFormat::kFloat : kernel_.weights;
+  }
+
+  std::size_t block_weights() const {
+    const auto rows = static_cast<std::size_t>(kernel_.rows);
+    if (on_the_fly()) return plain_block();
+    if (plan_.of_image) return rows * static_cast<std::size_t>(form_.positions) * kImageColumn;
+    return static_cast<std::size_t>(form_.all_values()) * rows *
+           static_cast<std::size_t>(geometry_->channels);
   }
 
   void pack_weights(const ConvolutionRequest& request) {
@@ -465,12 +494,8 @@ class WinogradConvolution final : public Convolution {
       unscales_.resize(static_cast<std::size_t>(rows_));
       unscales_of_smaller_.resize(static_cast<std::size_t>(rows_));
     }
-    const std::size_t block = on_the_fly() ? plain_block()
-                                           : static_cast<std::size_t>(form_.all_values()) *
-                                                 static_cast<std::size_t>(kernel_.rows) *
-                                                 static_cast<std::size_t>(geometry_->channels);
-    weights_ =
-        AlignedBuffer(block * static_cast<std::size_t>(blocks_) * weight_size(kernel_.weights));
+    weights_ = AlignedBuffer(block_weights() * static_cast<std::size_t>(blocks_) *
+                             weight_size(weight_format()));
     if (form_.stride == 2) {
       pack_tiles<WinogradTiles<2, 2>>(request);
     } else if (form_.tile == 2) {
@@ -498,8 +523,8 @@ class WinogradConvolution final : public Convolution {
   const std::size_t multiplier_bytes_;
   GroupGeometry geometry_;
   OutputConstants constants_;
-  // [position][block][channel][value of the position][row]; on the fly as they are:
-  // [block][vector of a channel's rows][tap][lane].
+  // [position][block][channel][value of the position][row]; of an image [row][column]
+  // [kImageColumn]; on the fly as they are: [block][vector of a channel's rows][tap][lane].
   AlignedBuffer weights_;
   bool holds_weights_ = true;
   // Where sums are halves: what undoes the scale of each output channel's weights.

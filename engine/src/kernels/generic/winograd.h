@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/generic/factors.h"
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
@@ -220,12 +221,90 @@ class WinogradInput {
   }
 };
 
+// Sums that wait in memory: those of a vector of tiles at the positions of a column.
 template <typename Vector, typename Tiles>
+class StoredSums {
+ public:
+  using Sum = typename Vector::Value;
+  static constexpr int kPositions = Tiles::kPositions;
+
+  StoredSums(const WinogradWork& work, int row, int tile)
+      : sums_(reinterpret_cast<const Sum*>(work.sums) +
+              static_cast<std::int64_t>(row - work.first_row) * work.sum_stride + tile),
+        position_(work.sum_position) {}
+
+  template <typename Column>
+  inline __attribute__((always_inline)) void operator()(Column column,
+                                                        Vector (&values)[kPositions]) const {
+    const Sum* from = sums_ + column.value * position_;
+    unroll<kPositions>([&](auto i) MPE_UNROLLED {
+      // From address to address: all of them, made ahead, would take the vectors' place in
+      // time and registers, and a product of 64 bits keeps an Arm core busy for three cycles.
+      asm volatile("" : "+r"(from));
+      values[i.value] = Vector::load(from);
+      from += kPositions * position_;
+    });
+  }
+
+ private:
+  const Sum* sums_;
+  const std::int64_t position_;
+};
+
+// Sums of three products each, computed where they are used. The transformed input of a block has
+// room for kTiles tiles, however many there are.
+template <typename K, typename Tiles>
+class SumsOfImage {
+ public:
+  using Panel = typename K::Panel;
+  using Multiplier = typename K::Multiplier;
+  using Vector = typename K::Sums;
+  static constexpr int kPositions = Tiles::kPositions;
+  static constexpr int kLanes = Vector::kLanes;
+  // Half of the first-level cache of the smallest cores, less what streams through.
+  static constexpr int kPanelBytes = 12 * 1024;
+  static constexpr int kTiles =
+      kPanelBytes / (kPositions * kPositions * kImageChannels * static_cast<int>(sizeof(Panel))) /
+      kLanes * kLanes;
+  static_assert(kTiles > 0);
+
+  SumsOfImage(const WinogradWork& work, int row, int tile)
+      : panels_(reinterpret_cast<const Panel*>(work.panels) + tile),
+        weights_(static_cast<const Multiplier*>(work.weights) +
+                 static_cast<std::int64_t>(row) * kPositions * kImageColumn) {}
+
+  template <typename Column>
+  inline __attribute__((always_inline)) void operator()(Column column,
+                                                        Vector (&sums)[kPositions]) const {
+    const Factors<Vector, kImageChannels * kPositions> weights(weights_ +
+                                                               column.value * kImageColumn);
+    unroll<kImageChannels>([&](auto channel) MPE_UNROLLED {
+      unroll<kPositions>([&](auto i) MPE_UNROLLED {
+        constexpr int kPosition = i.value * kPositions + Column::value;
+        constexpr int kWeight = channel.value * kPositions + i.value;
+        const Vector value =
+            Vector::load(panels_ + (kPosition * kImageChannels + channel.value) * kTiles);
+        Vector& sum = sums[i.value];
+        if constexpr (channel.value == 0) {
+          sum = weights.template times<kWeight>(value);
+        } else {
+          sum = weights.template add_product<kWeight>(sum, value);
+        }
+      });
+    });
+  }
+
+ private:
+  const Panel* panels_;
+  const Multiplier* weights_;
+};
+
+// `Sums` gives the sums of an output channel and a vector of tiles, column by column.
+template <typename Vector, typename Tiles, typename Sums>
 class WinogradOutput {
  public:
   using Sum = typename Vector::Value;
   static constexpr int kTile = Tiles::kOutput;
-  static constexpr int kPositions = Tiles::kPositions;
   static constexpr int kLanes = Vector::kLanes;
   static constexpr bool kScaled = sizeof(Sum) == 2;  // the weights, so that sums fit into a half
   static constexpr bool kRescales = !kScaled && Tiles::kOutputScale != 1.0;
@@ -332,21 +411,7 @@ class WinogradOutput {
   static inline __attribute__((always_inline)) void transform_back(const WinogradWork& work,
                                                                    const Place& place,
                                                                    Vector (&pixels)[kTile][kTile]) {
-    const Sum* sums = reinterpret_cast<const Sum*>(work.sums) +
-                      static_cast<std::int64_t>(place.row - work.first_row) * work.sum_stride +
-                      place.tile;
-    const std::int64_t position = work.sum_position;
-    const std::int64_t step = kPositions * position;
-    const auto load = [&](auto column, Vector(&values)[kPositions]) MPE_UNROLLED {
-      const Sum* from = sums + column.value * position;
-      unroll<kPositions>([&](auto i) MPE_UNROLLED {
-        // From address to address: all of them, made ahead, would take the vectors' place in
-        // time and registers, and a product of 64 bits keeps an Arm core busy for three cycles.
-        asm volatile("" : "+r"(from));
-        values[i.value] = Vector::load(from);
-        from += step;
-      });
-    };
+    const Sums load(work, place.row, place.tile);
     if constexpr (!kRescales) {
       Tiles::transform_output(load, pixels);
     } else {
@@ -663,7 +728,15 @@ constexpr void set_form(WinogradKernel& kernel, int form) {
   if constexpr (sizeof(typename K::Sums::Value) == 2) {
     kernel.transform_smaller_input[form] = WinogradInput<K, Tiles, true>::run;
   }
-  kernel.transform_output[form] = WinogradOutput<typename K::Sums, Tiles>::run;
+  using Vector = typename K::Sums;
+  kernel.transform_output[form] = WinogradOutput<Vector, Tiles, StoredSums<Vector, Tiles>>::run;
+}
+
+template <typename K, typename Tiles>
+constexpr void set_form_of_image(WinogradKernel& kernel) {
+  using Sums = SumsOfImage<K, Tiles>;
+  kernel.image_tiles = Sums::kTiles;
+  kernel.convolve_image = WinogradOutput<typename K::Sums, Tiles, Sums>::run;
 }
 
 template <typename K, typename Tiles>
@@ -693,6 +766,7 @@ constexpr WinogradKernel winograd_kernel() {
   set_form<K, WinogradTiles<2, 2>>(kernel, 2);
   kernel.multiply = WinogradProduct<K>::run;
   set_form_on_the_fly<K, WinogradTiles<4, 1>>(kernel, 1);
+  set_form_of_image<K, WinogradTiles<4, 1>>(kernel);
   if constexpr (K::kWeights == WeightFormat::kFloat && InterleavesFive<typename K::Sums>) {
     set_form<K, WinogradTiles<5, 1>>(kernel, 3);
     set_form_on_the_fly<K, WinogradTiles<5, 1>>(kernel, 3);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/generic/factors.h"
 #include "quant/activation_lines.h"
 
 namespace mpe {
@@ -48,6 +49,23 @@ inline F32 keep_larger(F32 largest, F32 x) { return choose(less(largest, x), x, 
 inline F32 keep_larger_value(F32 largest, F32 x) {
   return F32(vmaxnmq_f32(largest.value, x.value));
 }
+
+template <int kCount>
+struct Factors<F32, kCount> {
+  float32x4_t quads[(kCount + 3) / 4];
+
+  explicit Factors(const float* from) {
+    for (int i = 0; i < (kCount + 3) / 4; ++i) quads[i] = vld1q_f32(from + 4 * i);
+  }
+  template <int kIndex>
+  F32 times(F32 x) const {
+    return F32(vmulq_laneq_f32(x.value, quads[kIndex / 4], kIndex % 4));
+  }
+  template <int kIndex>
+  F32 add_product(F32 sum, F32 x) const {
+    return F32(vfmaq_laneq_f32(sum.value, x.value, quads[kIndex / 4], kIndex % 4));
+  }
+};
 
 // The activations of kernels/activation.h, value for value.
 inline F32 leaky(F32 x) { return F32(vmaxq_f32(x.value, vmulq_f32(x.value, vdupq_n_f32(0.1F)))); }

@@ -57,6 +57,23 @@ inline void store(std::uint16_t* to, F16 x, int count) {
   __builtin_memcpy(to, &x.value, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
+template <int kCount>
+struct Factors<F16, kCount> {
+  float16x8_t vectors[(kCount + 7) / 8];
+
+  explicit Factors(const std::uint16_t* from) {
+    for (int i = 0; i < (kCount + 7) / 8; ++i) vectors[i] = load_halves(from + 8 * i);
+  }
+  template <int kIndex>
+  F16 times(F16 x) const {
+    return F16(vmulq_laneq_f16(x.value, vectors[kIndex / 8], kIndex % 8));
+  }
+  template <int kIndex>
+  F16 add_product(F16 sum, F16 x) const {
+    return F16(vfmaq_laneq_f16(sum.value, x.value, vectors[kIndex / 8], kIndex % 8));
+  }
+};
+
 inline F16 leaky(F16 x) { return F16(vmaxq_f16(x.value, vmulq_f16(x.value, F16(0.1F).value))); }
 inline F16 relu(F16 x) { return F16(vmaxnmq_f16(x.value, F16(0.0F).value)); }
 inline F16 relu6(F16 x) { return F16(vminnmq_f16(relu(x).value, F16(6.0F).value)); }
