@@ -170,6 +170,7 @@ struct DepthwiseKernel {
 
 // Winograd's F(4x4, 3x3) for int8, exact in whole numbers (generic/int8_winograd.h).
 inline constexpr int kWinogradTiles = 8;                   // of a panel
+inline constexpr int kFewWinogradTiles = 4;                // left over: multiplied one by one
 inline constexpr int kWinogradRows = 8;                    // output channels of a block
 inline constexpr int kWinogradPositions = 36;              // values of a transformed tile
 inline constexpr std::int32_t kInverseOfNine = 954437177;  // modulo 2^32

@@ -13,6 +13,7 @@
 //               larger(a, b), larger_of_pairs(a, b)   where outputs are pooled
 //   Bounded     what writes outputs whose sums are bounded (OutputStage::bounded)
 //   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
+//   multiply_few(panel, weights, depth, tiles, tile)   the same of the first tiles alone
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,8 @@ class Int8Winograd {
   // Output channels of row blocks [work.begin, work.end) for the block of tiles.
   static void multiply(const Int8WinogradWork& work) {
     const int panels = (work.tile_count + kTiles - 1) / kTiles;
+    const int last_tiles = work.tile_count - (panels - 1) * kTiles;
+    const int whole = last_tiles <= kFewWinogradTiles ? panels - 1 : panels;
     auto* sums = reinterpret_cast<std::int32_t*>(work.scratch);
     for (int first = work.begin; first < work.end; first += work.chunk_blocks) {
       const int left = work.end - first;
@@ -68,10 +71,14 @@ class Int8Winograd {
               (static_cast<std::int64_t>(first + block) * kWinogradPositions + position) *
                   work.depth * kRows;
           for (int panel = 0; panel < panels; ++panel) {
-            K::multiply(work.panels + position * work.position_stride +
-                            static_cast<std::int64_t>(panel) * work.depth * kTiles,
-                        weights, work.depth,
-                        tile_of(sums, block * panels + panel) + position * kTileValues);
+            const std::int16_t* values = work.panels + position * work.position_stride +
+                                         static_cast<std::int64_t>(panel) * work.depth * kTiles;
+            std::int32_t* tile = tile_of(sums, block * panels + panel) + position * kTileValues;
+            if (panel < whole) {
+              K::multiply(values, weights, work.depth, tile);
+            } else {
+              K::multiply_few(values, weights, work.depth, last_tiles, tile);
+            }
           }
         }
       }
@@ -212,7 +219,7 @@ class Int8Winograd {
     const bool bounded = rows == kRows && !work.pool && work.stage->kind == OutputKind::kInt8 &&
                          work.stage->eight_bounded(first);
     for (int r = 0; r < rows; ++r) {
-      for (int lane = 0; lane < kTiles; lane += I32::kLanes) {
+      for (int lane = 0; lane < count; lane += I32::kLanes) {
         restore(tiles + r * kTiles + lane, pixels, 4 * lane);
       }
       const std::int64_t plane = static_cast<std::int64_t>(first + r) * geometry.pixels();

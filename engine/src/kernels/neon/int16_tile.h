@@ -3,7 +3,11 @@
 // compilers join the 64-bit loads into ones that an in-order core cannot issue with arithmetic.
 #pragma once
 
+#include <arm_neon.h>
+
 #include <cstdint>
+
+#include "kernels/generic/unroll.h"
 
 namespace mpe {
 namespace {
@@ -57,6 +61,41 @@ inline void multiply_int16_tile(const std::int16_t* panel, const std::int16_t* w
 #undef MPE_LOAD
 #undef MPE_INT16_ROWS
 // clang-format on
+
+// The first kTiles columns of the same tile, by sums that lie along the rows.
+template <int kTiles>
+inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16_t* weights,
+                                     int depth, std::int32_t* tile) {
+  static_assert(kTiles <= 4);
+  int32x4_t sums[kTiles][2] = {};
+  // All loads of some steps come first: an in-order core waits for each that is used at once.
+  const auto add_steps = [&](auto steps) MPE_UNROLLED {
+    constexpr int kSteps = steps.value;
+    int16x4_t values[kSteps];
+    int16x4_t rows[kSteps][2];
+    unroll<kSteps>([&](auto k) MPE_UNROLLED {
+      values[k.value] = vld1_s16(panel + 8 * k.value);
+      rows[k.value][0] = vld1_s16(weights + 8 * k.value);
+      rows[k.value][1] = vld1_s16(weights + 8 * k.value + 4);
+    });
+    unroll<kSteps>([&](auto k) MPE_UNROLLED {
+      unroll<2 * kTiles>([&](auto i) MPE_UNROLLED {
+        int32x4_t& sum = sums[i.value / 2][i.value % 2];
+        sum = vmlal_lane_s16(sum, rows[k.value][i.value % 2], values[k.value], i.value / 2);
+      });
+    });
+    panel += 8 * kSteps;
+    weights += 8 * kSteps;
+  };
+  int k = 0;
+  for (; k + 4 <= depth; k += 4) add_steps(Index<4>{});
+  if (k < depth) add_steps(Index<2>{});
+  unroll<kTiles>([&](auto t) MPE_UNROLLED {
+    unroll<8>([&](auto row) MPE_UNROLLED {
+      tile[row.value * 8 + t.value] = vgetq_lane_s32(sums[t.value][row.value / 4], row.value % 4);
+    });
+  });
+}
 
 }  // namespace
 }  // namespace mpe

@@ -50,6 +50,13 @@ struct NeonWinograd {
                        std::int32_t* tile) {
     multiply_int16_tile(panel, weights, depth, tile);
   }
+  static void multiply_few(const std::int16_t* panel, const std::int16_t* weights, int depth,
+                           int tiles, std::int32_t* tile) {
+    unroll<kFewWinogradTiles>([&](auto t) MPE_UNROLLED {
+      constexpr int kTiles = t.value + 1;
+      if (tiles == kTiles) multiply_few_int16_tiles<kTiles>(panel, weights, depth, tile);
+    });
+  }
 };
 
 }  // namespace
