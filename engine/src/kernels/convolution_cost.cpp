@@ -226,12 +226,6 @@ bool suits_winograd(const ConvolutionShape& shape) {
   });
 }
 
-bool is_of_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                 const WinogradForm& form) {
-  return shape.in.channels == kImageChannels && form.tile == 4 && form.stride == 1 &&
-         kernel.convolve_image != nullptr;
-}
-
 WinogradBlock winograd_block(const ConvolutionShape& shape, const WinogradKernel& kernel,
                              const WinogradPlan& plan, int threads) {
   const WinogradForm& form = *plan.form;
@@ -290,6 +284,13 @@ std::size_t winograd_transformed_stride(const WinogradKernel& kernel, int depth_
 int winograd_blocks_at_once(int blocks, int threads) { return blocks >= 4 * threads ? threads : 1; }
 
 namespace {
+
+// Whether convolve_image computes the layer.
+bool is_of_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
+                 const WinogradForm& form) {
+  return shape.in.channels == kImageChannels && form.tile == 4 && form.stride == 1 &&
+         kernel.convolve_image != nullptr;
+}
 
 WinogradPlan plan_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
                         const WinogradForm& form, int threads) {

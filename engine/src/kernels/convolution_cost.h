@@ -37,10 +37,6 @@ struct WinogradPlan {
 // there are too few of them: then all threads work on one block after the other.
 int winograd_blocks_at_once(int blocks, int threads);
 
-// Whether convolve_image computes the layer.
-bool is_of_image(const ConvolutionShape& shape, const WinogradKernel& kernel,
-                 const WinogradForm& form);
-
 // The cheapest block size with at most `scratch_bytes` of scratch for all `threads` together; the
 // smallest block if none fits.
 WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& kernel,
