@@ -170,7 +170,7 @@ struct DepthwiseKernel {
 
 // Winograd's F(4x4, 3x3) for int8, exact in whole numbers (generic/int8_winograd.h).
 inline constexpr int kWinogradTiles = 8;                   // of a panel
-inline constexpr int kFewWinogradTiles = 4;                // left over: multiplied one by one
+inline constexpr int kFewWinogradTiles = 4;                // left over: sums along the rows
 inline constexpr int kWinogradRows = 8;                    // output channels of a block
 inline constexpr int kWinogradPositions = 36;              // values of a transformed tile
 inline constexpr std::int32_t kInverseOfNine = 954437177;  // modulo 2^32
@@ -347,7 +347,7 @@ struct WinogradWork {
 // A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
 inline constexpr float kSmallerInput = 0x1p-8F;
 
-// What images have: their convolutions have few products for each transform.
+// Of an image: few products for each transform.
 inline constexpr int kImageChannels = 3;
 // Weights of an output channel at a column of positions, [channel][position] and room for whole
 // vectors.

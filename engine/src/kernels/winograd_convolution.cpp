@@ -476,7 +476,7 @@ class WinogradConvolution final : public Convolution {
     }
   }
 
-  // Few as they are, weights of an image are widened once and for all.
+  // The weights of an image are so few that they are stored widened.
   WeightFormat weight_format() const {
     return plan_.of_image && kernel_.multiplier_bytes > 0 ? WeightFormat::kFloat : kernel_.weights;
   }

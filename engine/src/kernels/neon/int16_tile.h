@@ -62,7 +62,7 @@ inline void multiply_int16_tile(const std::int16_t* panel, const std::int16_t* w
 #undef MPE_INT16_ROWS
 // clang-format on
 
-// The first kTiles columns of the same tile, by sums that lie along the rows.
+// The first kTiles columns of the same tile, by sums that lie along the rows. `depth` is even.
 template <int kTiles>
 inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16_t* weights,
                                      int depth, std::int32_t* tile) {
