@@ -199,6 +199,7 @@ TEST(strided_winograd_fp16) { compare_everywhere(Form::kStridedThree, Precision:
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
 TEST(images_fp32) { compare_everywhere(Form::kImage, Precision::kFp32, 16, 43); }
 TEST(images_fp16) { compare_everywhere(Form::kImage, Precision::kFp16, 16, 44); }
+TEST(images_int8) { compare_everywhere(Form::kImage, Precision::kInt8, 16, 45); }
 TEST(three_by_three_int8) { compare_everywhere(Form::kThree, Precision::kInt8, 40, 21); }
 
 TEST(kernels_that_reach_far_fp32) { compare_everywhere(Form::kFar, Precision::kFp32, 40, 27); }
@@ -281,9 +282,9 @@ TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
   int compared = 0;
   for (int i = 0; i < 400; ++i) {
     Problem problem;
-    const Form forms[] = {Form::kThree, Form::kThree, Form::kGeneral, Form::kPointwise,
-                          Form::kDeep};
-    make_problem(random, problem, forms[i % 5], Precision::kInt8);
+    const Form forms[] = {Form::kThree,     Form::kThree, Form::kGeneral,
+                          Form::kPointwise, Form::kDeep,  Form::kImage};
+    make_problem(random, problem, forms[i % 6], Precision::kInt8);
     mpe::Shape& out = problem.request.shape.out;
     if (out.height < 2 || out.width < 2 || problem.request.shape.groups > 1) continue;
     out.height -= out.height % 2;

@@ -18,10 +18,16 @@ constexpr int kChunkBlocks = 8;  // row blocks whose sums wait for their output 
 // Positions' panels begin this many values apart from a power of two: they would all be kept in
 // the same few lines of a cache otherwise.
 constexpr std::int64_t kStagger = 32;
+// Of the magnitudes of an output channel's weights, so that 576 times its sums of inputs up to 128
+// fit into 32 bits.
+constexpr std::int32_t kLargestSmallTotal = ((1U << 31U) - 1) / (576 * 128);
 // The kernel reads one step beyond its weights.
 constexpr std::size_t kWeightSlack = kCacheLine;
 
 int tiles_across(int size) { return divide_up(size, 4); }
+
+// Whether Int8WinogradKernel::convolve_image computes the layer.
+bool is_of_image(const ConvolutionShape& shape) { return shape.in.channels == kImageChannels; }
 
 // G w, with rows scaled to whole numbers, and as far as 16 bits allow: so the output's transform
 // multiplies less. In both directions no value is above 144 times a weight of 127.
@@ -44,15 +50,20 @@ class Int8WinogradConvolution final : public Convolution {
       : kernel_(kernel),
         isa_(isa),
         pool_(pools_by_sums(request)),
+        of_image_(is_of_image(request.shape)),
         channels_(request.shape.in.channels),
         rows_(request.shape.out.channels),
-        depth_(divide_up(channels_, 2) * 2),
+        depth_(of_image_ ? channels_ : divide_up(channels_, 2) * 2),
         blocks_(divide_up(rows_, kWinogradRows)),
         tiles_x_(tiles_across(request.shape.out.width)),
         tiles_(tiles_x_ * tiles_across(request.shape.out.height)),
         geometry_(request.shape),
         constants_(request) {
-    choose_block(choice);
+    if (of_image_) {
+      panels_ = kInt8ImagePanels;
+    } else {
+      choose_block(choice);
+    }
     pack_weights(request);
   }
 
@@ -62,7 +73,8 @@ class Int8WinogradConvolution final : public Convolution {
   std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
 
   std::size_t scratch_bytes(int threads) const override {
-    return constants_bytes() + panels_bytes() + static_cast<std::size_t>(threads) * thread_bytes();
+    const auto count = static_cast<std::size_t>(threads);
+    return constants_bytes() + (of_image_ ? count : 1) * panels_bytes() + count * thread_bytes();
   }
 
   void run(const ConvolutionCall& call, ThreadPool& pool) const override {
@@ -74,6 +86,7 @@ class Int8WinogradConvolution final : public Convolution {
     work.weights = weights_.as<std::int16_t>();
     work.output = call.output;
     work.pool = pool_;
+    work.small_sums = small_sums_;
     work.tiles_x = tiles_x_;
     work.rows = rows_;
     work.depth = depth_;
@@ -81,9 +94,11 @@ class Int8WinogradConvolution final : public Convolution {
     work.padded_width = padded_width();
     work.padding_value =
         static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
-    work.panels = reinterpret_cast<std::int16_t*>(call.scratch + constants_bytes());
     work.position_stride = position_stride();
-    std::byte* scratch = call.scratch + constants_bytes() + panels_bytes();
+    std::byte* scratch = call.scratch + constants_bytes();
+    if (of_image_) return convolve_image(work, scratch, pool);
+    work.panels = reinterpret_cast<std::int16_t*>(scratch);
+    scratch += panels_bytes();
     const int step = panels_ * kWinogradTiles;
     for (work.tile_begin = 0; work.tile_begin < tiles_; work.tile_begin += step) {
       work.tile_count = std::min(step, tiles_ - work.tile_begin);
@@ -103,6 +118,25 @@ class Int8WinogradConvolution final : public Convolution {
 
  private:
   int padded_width() const { return 4 * tiles_x_ + 4; }
+
+  // Every thread has blocks of tiles of its own.
+  void convolve_image(const Int8WinogradWork& work, std::byte* scratch, ThreadPool& pool) const {
+    constexpr int kStep = kInt8ImagePanels * kWinogradTiles;
+    pool.parallel_for(divide_up(tiles_, kStep), [&](int thread, int begin, int end) {
+      Int8WinogradWork mine = work;
+      const std::size_t bytes = panels_bytes() + thread_bytes();
+      std::byte* own = scratch + static_cast<std::size_t>(thread) * bytes;
+      mine.panels = reinterpret_cast<std::int16_t*>(own);
+      mine.scratch = own + panels_bytes();
+      mine.end = channels_;
+      for (int block = begin; block < end; ++block) {
+        mine.tile_begin = block * kStep;
+        mine.tile_count = std::min(kStep, tiles_ - mine.tile_begin);
+        kernel_.transform_input(mine);
+        kernel_.convolve_image(mine);
+      }
+    });
+  }
 
   // As many tiles as fit the cache with their sums; or more, if reading the weights again for every
   // block costs more than the additional cache misses. Where the sums of several threads leave no
@@ -138,6 +172,7 @@ class Int8WinogradConvolution final : public Convolution {
   }
 
   std::int64_t position_stride() const {
+    if (of_image_) return kInt8ImageStride;
     return static_cast<std::int64_t>(panels_) * depth_ * kWinogradTiles + kStagger;
   }
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
@@ -155,17 +190,29 @@ class Int8WinogradConvolution final : public Convolution {
     return round_up(static_cast<std::size_t>(std::max(padded, sums)), kCacheLine);
   }
 
+  std::size_t packed_weights() const {
+    if (of_image_) return static_cast<std::size_t>(rows_) * 6 * kImageColumn;
+    return static_cast<std::size_t>(blocks_) * kWinogradPositions *
+           static_cast<std::size_t>(depth_) * kWinogradRows;
+  }
+
+  // Of the weight at a position of the transformed tile.
+  std::size_t packed_index(std::size_t row, std::size_t channel, std::size_t position) const {
+    if (of_image_) {
+      return (row * 6 + position % 6) * kImageColumn + channel * 6 + position / 6;
+    }
+    const std::size_t block = row / kWinogradRows * kWinogradPositions + position;
+    return (block * static_cast<std::size_t>(depth_) + channel) * kWinogradRows +
+           row % kWinogradRows;
+  }
+
   void pack_weights(const ConvolutionRequest& request) {
-    const auto depth = static_cast<std::size_t>(depth_);
-    weights_ = AlignedBuffer(static_cast<std::size_t>(blocks_) * kWinogradPositions * depth *
-                                 kWinogradRows * sizeof(std::int16_t) +
-                             kWeightSlack);
+    weights_ = AlignedBuffer(packed_weights() * sizeof(std::int16_t) + kWeightSlack);
     auto* packed = weights_.as<std::int16_t>();
     for (int row = 0; row < rows_; ++row) {
       const float* filter = request.filter(row).data();
       std::int32_t total = 0;
       std::int32_t positive = 0;
-      const auto start = static_cast<std::size_t>(row / kWinogradRows) * kWinogradPositions * depth;
       for (int channel = 0; channel < channels_; ++channel, filter += 9) {
         std::int32_t w[9];
         std::int32_t down[18];
@@ -179,11 +226,11 @@ class Int8WinogradConvolution final : public Convolution {
         for (int i = 0; i < 6; ++i) transform_three(down + 3 * i, 1, both + 6 * i, 1);
         for (std::size_t p = 0; p < kWinogradPositions; ++p) {
           const std::size_t index =
-              (start + p * depth + static_cast<std::size_t>(channel)) * kWinogradRows +
-              static_cast<std::size_t>(row % kWinogradRows);
+              packed_index(static_cast<std::size_t>(row), static_cast<std::size_t>(channel), p);
           packed[index] = static_cast<std::int16_t>(both[p]);
         }
       }
+      small_sums_ &= 2 * positive - total <= kLargestSmallTotal;
       constants_.set_weight_total(row, total);
       constants_.set_positive_total(row, positive);
     }
@@ -193,6 +240,7 @@ class Int8WinogradConvolution final : public Convolution {
   const Int8WinogradKernel& kernel_;
   const std::string_view isa_;
   const bool pool_;
+  const bool of_image_;
   const int channels_;
   const int rows_;
   const int depth_;
@@ -204,6 +252,7 @@ class Int8WinogradConvolution final : public Convolution {
   AlignedBuffer weights_;
   int panels_ = 0;  // of a block of tiles
   int chunk_blocks_ = 0;
+  bool small_sums_ = true;
 };
 
 }  // namespace
@@ -235,6 +284,11 @@ bool int8_winograd_pays(const ConvolutionShape& shape) {
   const int left = tiles % kWinogradTiles;
   const double panels = left <= kFewWinogradTiles ? static_cast<double>(tiles) / kWinogradTiles
                                                   : divide_up(tiles, kWinogradTiles);
+  if (is_of_image(shape)) {
+    // The product pads a pixel's channels to four.
+    const double vectors = divide_up(tiles, kWinogradTiles / 2);
+    return vectors * (270 * out + 400 * in) < pixels * out * 36 * (3.0 / 16.0);
+  }
   const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
   const double winograd = panels * (72 * in * out + 400 * in + 400 * out) + in * out * 72;
   return winograd < multiply;

@@ -175,20 +175,33 @@ inline constexpr int kWinogradRows = 8;                    // output channels of
 inline constexpr int kWinogradPositions = 36;              // values of a transformed tile
 inline constexpr std::int32_t kInverseOfNine = 954437177;  // modulo 2^32
 
+// Of an image: few products for each transform.
+inline constexpr int kImageChannels = 3;
+// Weights of an output channel at a column of positions, [channel][position] and room for whole
+// vectors.
+inline constexpr int kImageColumn = 24;
+// Panels of an image's transformed input for int8, half of the first-level cache of the smallest
+// cores, less what streams through; and values from position to position.
+inline constexpr int kInt8ImagePanels = 7;
+inline constexpr int kInt8ImageStride = kInt8ImagePanels * kImageChannels * kWinogradTiles;
+
 // A share of a block of tiles: input channels to transform, or blocks of output channels.
 struct Int8WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const std::int8_t* input = nullptr;
-  const std::int16_t* weights = nullptr;  // [block][position][depth][rows of a block]
+  // [block][position][depth][rows of a block]; for convolve_image [output channel][column]
+  // [kImageColumn]
+  const std::int16_t* weights = nullptr;
   void* output = nullptr;
-  bool pool = false;   // write the largest of each 2x2 outputs
-  int tiles_x = 0;     // tiles in a row of the output
-  int tile_begin = 0;  // the block of tiles
-  int tile_count = 0;  // no more than fit in `panels`
-  int rows = 0;        // output channels
-  int depth = 0;       // input channels, made even
-  int begin = 0;       // this share
+  bool pool = false;        // write the largest of each 2x2 outputs
+  bool small_sums = false;  // that fit into 32 bits 576 times
+  int tiles_x = 0;          // tiles in a row of the output
+  int tile_begin = 0;       // the block of tiles
+  int tile_count = 0;       // no more than fit in `panels`
+  int rows = 0;             // output channels
+  int depth = 0;            // input channels, made even unless convolve_image follows
+  int begin = 0;            // this share
   int end = 0;
   int chunk_blocks = 0;  // row blocks whose sums are kept at once
   int padded_width = 0;  // of the rows that are copied to be transformed
@@ -201,6 +214,8 @@ struct Int8WinogradWork {
 struct Int8WinogradKernel {
   void (*transform_input)(const Int8WinogradWork&) = nullptr;
   void (*multiply)(const Int8WinogradWork&) = nullptr;
+  // All outputs of a block of up to kInt8ImagePanels panels, with sums in registers.
+  void (*convolve_image)(const Int8WinogradWork&) = nullptr;
 };
 
 // A share of an int8 convolution. Its panels are packed from a copy of their rows with interleaved
@@ -346,12 +361,6 @@ struct WinogradWork {
 
 // A power of two that makes the largest half as small as kLargestInput in winograd_convolution.cpp.
 inline constexpr float kSmallerInput = 0x1p-8F;
-
-// Of an image: few products for each transform.
-inline constexpr int kImageChannels = 3;
-// Weights of an output channel at a column of positions, [channel][position] and room for whole
-// vectors.
-inline constexpr int kImageColumn = 24;
 
 struct WinogradKernel {
   int rows = 0;       // output channels of a register tile

@@ -8,16 +8,14 @@
 // The set K offers
 //   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), store(to, a),
 //               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
-//   I32         + -, shift_left<n>(a), load, divide_by_576(a), store_four_apart(to, a, b, c, d)
-//   lane t of vector j at 4 t + j,
-//               larger(a, b), larger_of_pairs(a, b)   where outputs are pooled
-//   Bounded     what writes outputs whose sums are bounded (OutputStage::bounded)
 //   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
 //   multiply_few(panel, weights, depth, tiles, tile)   the same of the first tiles alone
+// and what generic/int8_winograd_output.h asks for.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/generic/int8_winograd_output.h"
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
@@ -90,10 +88,24 @@ class Int8Winograd {
     }
   }
 
+  // All output channels of a block of tiles of an image, from its transformed input.
+  static void convolve_image(const Int8WinogradWork& work) {
+    using Output = Int8WinogradOutput<K>;
+    with_activation(work.stage->activation, [&](auto activation) {
+      for (int channel = 0; channel < work.rows; ++channel) {
+        auto place = Output::place_of(work, 0);
+        for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
+          Output::template write_panel<activation.value>(work, channel, place, [&](int lane) {
+            return Int8SumsOfImage<K>(work, channel, panel, lane);
+          });
+          place.advance(work, kTiles);
+        }
+      }
+    });
+  }
+
  private:
   using I16 = typename K::I16;
-  // Rows of a panel's tiles, and what a vector more reads.
-  using Pixels = std::int32_t[4][4 * kTiles + 16];
 
   static std::int32_t* tile_of(std::int32_t* sums, int index) {
     return sums + static_cast<std::int64_t>(index) * kWinogradPositions * kTileValues;
@@ -194,160 +206,19 @@ class Int8Winograd {
     r[5] = (d[5] - d[3]) - (twice + twice);
   }
 
-  // 24 A^T m, of which G has the factors 6, -4, -4, 1, 1 and 3.
-  static inline __attribute__((always_inline)) void transform_back(const I32 (&m)[6], I32 (&y)[4]) {
-    const I32 sum = m[1] + m[2];
-    const I32 difference = m[1] - m[2];
-    const I32 far_sum = m[3] + m[4];
-    const I32 far_difference = m[3] - m[4];
-    y[0] = m[0] + sum + far_sum;
-    y[1] = difference + shift_left<1>(far_difference);
-    y[2] = sum + shift_left<2>(far_sum);
-    y[3] = difference + shift_left<3>(far_difference + m[5]);
-  }
-
+  // Outputs of a block of output channels and a panel, from its sums.
   static void write_panel(const Int8WinogradWork& work, int block, int panel,
                           const std::int32_t* tiles) {
-    const ConvolutionGeometry& geometry = *work.geometry;
+    using Output = Int8WinogradOutput<K>;
     const int first = block * kRows;
     const int rows = work.rows - first < kRows ? work.rows - first : kRows;
-    const int begin = panel * kTiles;
-    const int count = work.tile_count - begin < kTiles ? work.tile_count - begin : kTiles;
-    const int bytes = output_bytes(work.stage->kind);
-    auto* output = static_cast<std::byte*>(work.output);
-    alignas(64) Pixels pixels;
-    const bool bounded = rows == kRows && !work.pool && work.stage->kind == OutputKind::kInt8 &&
-                         work.stage->eight_bounded(first);
-    for (int r = 0; r < rows; ++r) {
-      for (int lane = 0; lane < count; lane += I32::kLanes) {
-        restore(tiles + r * kTiles + lane, pixels, 4 * lane);
-      }
-      const std::int64_t plane = static_cast<std::int64_t>(first + r) * geometry.pixels();
-      for (int lane = 0; lane < count;) {
-        const int tile = work.tile_begin + begin + lane;
-        const int y = tile / work.tiles_x;
-        const int x = tile - y * work.tiles_x;
-        const int left = work.tiles_x - x;
-        const int length = left < count - lane ? left : count - lane;
-        const int width = limited(geometry.out_width - 4 * x, 0, 4 * length);
-        const int height = limited(geometry.out_height - 4 * y, 0, 4);
-        if (bounded && width == 4 * length && height == 4) {
-          auto* to = reinterpret_cast<std::int8_t*>(output) + plane +
-                     static_cast<std::int64_t>(4 * y) * geometry.out_width + 4 * x;
-          write_bounded(work, first + r, pixels, lane, length, to);
-          lane += length;
-          continue;
-        }
-        if (work.pool) {
-          for (int i = 0; i < height; i += 2) {
-            largest_of_four(pixels[i] + 4 * lane, pixels[i + 1] + 4 * lane, width);
-            const std::int64_t position =
-                plane / 4 + static_cast<std::int64_t>(2 * y + i / 2) * (geometry.out_width / 2) +
-                2 * x;
-            write_outputs<Channels::kOne>(*work.stage, first + r, pixels[i] + 4 * lane, width / 2,
-                                          output + position * bytes);
-          }
-          lane += length;
-          continue;
-        }
-        for (int i = 0; i < height; ++i) {
-          const std::int64_t position =
-              plane + static_cast<std::int64_t>(4 * y + i) * geometry.out_width + 4 * x;
-          write_outputs<Channels::kOne>(*work.stage, first + r, pixels[i] + 4 * lane, width,
-                                        output + position * bytes);
-        }
-        lane += length;
-      }
-    }
-  }
-
-  // Whole outputs of neighbouring tiles, of bounded sums.
-  static void write_bounded(const Int8WinogradWork& work, int channel, const Pixels& pixels,
-                            int lane, int tiles, std::int8_t* output) {
+    const auto place = Output::place_of(work, panel * kTiles);
     with_activation(work.stage->activation, [&](auto activation) {
-      write_tiles<activation.value>(work, channel, pixels, lane, tiles, output);
-    });
-  }
-
-  // A tile's row is a vector. As many of them at once as there are registers for.
-  template <Activation kActivation>
-  static void write_tiles(const Int8WinogradWork& work, int channel, const Pixels& pixels, int lane,
-                          int tiles, std::int8_t* output) {
-    static_assert(I32::kLanes == 4);
-    const auto write = [&](auto count) MPE_UNROLLED {
-      constexpr int kCount = count.value;
-      constexpr int kHeight = kCount <= 4 ? 4 : 2;
-      for (int i = 0; i < 4; i += kHeight) {
-        write_rows<kActivation, kHeight, kCount>(
-            work, channel, pixels, i, lane, output + std::int64_t{i} * work.geometry->out_width);
+      for (int r = 0; r < rows; ++r) {
+        Output::template write_panel<activation.value>(work, first + r, place, [&](int lane) {
+          return StoredInt8Sums(tiles + r * kTiles + lane);
+        });
       }
-      lane += kCount;
-      tiles -= kCount;
-      output += kCount * I32::kLanes;
-    };
-    while (tiles >= 8) write(Index<8>{});
-    if (tiles >= 4) write(Index<4>{});
-    if (tiles >= 2) write(Index<2>{});
-    if (tiles >= 1) write(Index<1>{});
-  }
-
-  template <Activation kActivation, int kHeight, int kCount>
-  static inline __attribute__((always_inline)) void write_rows(const Int8WinogradWork& work,
-                                                               int channel, const Pixels& pixels,
-                                                               int row, int lane,
-                                                               std::int8_t* output) {
-    using Bounded = typename K::Bounded;
-    using Constants = typename Bounded::Constants;
-    const OutputStage& stage = *work.stage;
-    const std::int64_t width = work.geometry->out_width;
-    const I32 start = Bounded::start(stage, channel);
-    I32 sums[kHeight][kCount];
-    unroll<kHeight>([&](auto k) MPE_UNROLLED {
-      unroll<kCount>([&](auto v) MPE_UNROLLED {
-        sums[k.value][v.value] =
-            I32::load(pixels[row + k.value] + (lane + v.value) * I32::kLanes) + start;
-      });
-    });
-    if constexpr (kActivation == Activation::kLogistic) {
-      Bounded::template write_by_lines<0>(stage, channel, sums, output, width);
-    } else {
-      Constants constants[kHeight];
-      unroll<kHeight>([&](auto k) MPE_UNROLLED {
-        constants[k.value] = Constants::template load<kActivation>(stage, channel);
-      });
-      Bounded::template write<kActivation>(stage.lines, constants, sums, output, width);
-    }
-  }
-
-  // The largest of each two neighbours in two rows of `width` sums, in the first half of `upper`;
-  // reads up to the end of the last two vectors.
-  static void largest_of_four(std::int32_t* upper, const std::int32_t* lower, int width) {
-    constexpr int kLanes = I32::kLanes;
-    for (int i = 0; i < width; i += 2 * kLanes) {
-      const I32 a = larger(I32::load(upper + i), I32::load(lower + i));
-      const I32 b = larger(I32::load(upper + i + kLanes), I32::load(lower + i + kLanes));
-      store(upper + i / 2, larger_of_pairs(a, b));
-    }
-  }
-
-  // One output channel's sums of a vector of tiles, from position to position a tile apart, to
-  // four rows of pixels.
-  static void restore(const std::int32_t* sums, Pixels& pixels, int column) {
-    I32 down[4][6];
-    unroll<6>([&](auto j) MPE_UNROLLED {
-      I32 values[6];
-      unroll<6>([&](auto i) MPE_UNROLLED {
-        values[i.value] = I32::load(sums + (i.value * 6 + j.value) * kTileValues);
-      });
-      I32 results[4];
-      transform_back(values, results);
-      unroll<4>([&](auto i) MPE_UNROLLED { down[i.value][j.value] = results[i.value]; });
-    });
-    unroll<4>([&](auto i) MPE_UNROLLED {
-      I32 y[4];
-      transform_back(down[i.value], y);
-      unroll<4>([&](auto j) MPE_UNROLLED { y[j.value] = divide_by_576(y[j.value]); });
-      store_four_apart(pixels[i.value] + column, y[0], y[1], y[2], y[3]);
     });
   }
 };
