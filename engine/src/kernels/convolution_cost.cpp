@@ -332,8 +332,12 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
     const double scratch = static_cast<double>(block_bytes);
     double bytes = weights;
     if (scratch + weights > kUsableShare * cache) bytes *= passes;
-    // The layer's input and output stream through the same cache.
-    if (scratch > cache / 2) {
+    // By the time that a panel or a sum is read, the weights of a chunk have come in; into a cache
+    // that cores share the layer's input and output as well.
+    const bool stays = cpu_caches().second_is_shared
+                           ? scratch <= cache / 2
+                           : scratch + weights / chunks <= kUsableShare * cache;
+    if (!stays) {
       bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
                passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
     }
@@ -383,8 +387,9 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
         block.line_bytes + block.sum_bytes + winograd_multiplier_bytes(kernel, plan);
     plan.scratch_bytes = block.panel_bytes + static_cast<std::size_t>(threads) * thread_bytes;
     const double panels = static_cast<double>(block.panel_bytes);
+    // Of the threads that share the cache.
     const double own =
-        static_cast<double>(threads) *
+        (cpu_caches().second_is_shared ? threads : 1) *
         static_cast<double>(block.sum_bytes + winograd_multiplier_bytes(kernel, plan));
     const double sums =
         positions * layer.blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;

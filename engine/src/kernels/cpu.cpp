@@ -63,13 +63,19 @@ std::size_t described_second_bytes() {
 CpuCaches detect_caches() {
   CpuCaches caches;
   switch (arm_core()) {
+    case kA35:
+    case kA53:
+      caches.second_is_shared = true;
+      break;
     case kA57:
       caches.second_bytes = std::size_t{2} << 20U;
+      caches.second_is_shared = true;
       caches.byte_price = 0.1;
       caches.shared_byte_price = 0.1;
       break;
     case kA72:
       caches.second_bytes = std::size_t{1} << 20U;
+      caches.second_is_shared = true;
       break;
     case 0:
       if (const std::size_t bytes = described_second_bytes(); bytes > 0)

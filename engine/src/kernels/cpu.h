@@ -23,6 +23,7 @@ struct CpuCaches {
   // Stays in the first level while other data streams through it: one of two ways of 16 KiB.
   std::size_t resident_bytes = std::size_t{16} << 10U;
   std::size_t second_bytes = std::size_t{512} << 10U;  // the second level
+  bool second_is_shared = false;                       // by all cores
   // How many multiply-adds of vectors take as long as a byte from memory, with one thread, and how
   // many more with each further thread: threads share the memory. As the boards' coefficients have
   // it (toolchains/targets/).
