@@ -32,8 +32,9 @@ constexpr double kOperationsPerSegment = 150.0;
 constexpr double kOperationsPerImageVector = 162.0;
 // Channels, and blocks of output channels, whose weights are transformed on the fly at once.
 constexpr int kTransformedDepths[] = {32, 64, 128, 256};
-// A vector of weights, from and to the second-level cache.
+// A vector of weights, from and to the second-level cache: in float, and in half.
 constexpr double kOperationsPerTransform = 160.0;
+constexpr double kOperationsPerHalfTransform = 200.0;
 // A thread's, to wait for the others: a microsecond.
 constexpr double kOperationsPerBarrier = 2000.0;
 constexpr double kTaps = 9.0;
@@ -402,8 +403,8 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     const double lines = (panels * divide_up(layer.blocks, plan.transformed_blocks) +
                           2.0 * transformed + steps * sums) /
                          kCacheLine;
-    // In float: where sums are halves, vectors of those have as many values twice.
-    const double transform = kOperationsPerTransform * (kernel.sum_bytes == 2 ? 2.0 : 1.0);
+    const double transform =
+        kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
     const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
     plan.cost = layer.product_cost(plan.tiles) + layer.transforms +
                 layer.call_cost(passes) * steps + barriers +

@@ -343,10 +343,23 @@ class WinogradProduct {
   }
 };
 
-inline F32 load_weights_as_float(const float* from) { return F32::load(from); }
-inline F32 load_weights_as_float(const std::uint16_t* from) { return load_half(from); }
-inline void store_multipliers(float* to, F32 x) { store(to, x); }
-inline void store_multipliers(std::uint16_t* to, F32 x) { store_half(to, x, F32::kLanes); }
+// How weights are transformed in an inference: in float, unless K has a WeightTransform.
+struct FloatWeights {
+  using Vector = F32;
+  static F32 load(const float* from) { return F32::load(from); }
+  static F32 load(const std::uint16_t* from) { return load_half(from); }
+  static void store(float* to, F32 x) { mpe::store(to, x); }
+  static void store(std::uint16_t* to, F32 x) { store_half(to, x, F32::kLanes); }
+};
+template <typename K>
+struct WeightTransformOf {
+  using Type = FloatWeights;
+};
+template <typename K>
+  requires requires { typename K::WeightTransform; }
+struct WeightTransformOf<K> {
+  using Type = typename K::WeightTransform;
+};
 
 // The products with weights that are stored as they are, a quarter of the bytes of transformed
 // ones, and transformed for some channels and blocks of output channels at a time. Square tiles
@@ -356,8 +369,10 @@ class WinogradOnTheFly {
  public:
   using Weight = typename K::Weight;
   using Multiplier = typename K::Multiplier;
+  using Weights = typename WeightTransformOf<K>::Type;
+  using Vector = typename Weights::Vector;
   static constexpr int kInput = Tiles::kInput;
-  static constexpr int kLanes = F32::kLanes;
+  static constexpr int kLanes = Vector::kLanes;
   static constexpr int kTaps = 9;
 
   static void run(const WinogradWork& work) {
@@ -401,22 +416,22 @@ class WinogradOnTheFly {
   static inline __attribute__((always_inline)) void transform_vector(const Weight* from,
                                                                      Multiplier* to,
                                                                      std::int64_t stride) {
-    F32 columns[3][kInput];
+    Vector columns[3][kInput];
     unroll<3>([&](auto x) MPE_UNROLLED {
-      F32 taps[3];
+      Vector taps[3];
       unroll<3>([&](auto y) MPE_UNROLLED {
-        taps[y.value] = load_weights_as_float(from + (y.value * 3 + x.value) * kLanes);
+        taps[y.value] = Weights::load(from + (y.value * 3 + x.value) * kLanes);
       });
       Tiles::transform_weights(taps, columns[x.value]);
     });
     unroll<kInput>([&](auto a) MPE_UNROLLED {
-      const F32 taps[3] = {columns[0][a.value], columns[1][a.value], columns[2][a.value]};
-      F32 values[kInput];
+      const Vector taps[3] = {columns[0][a.value], columns[1][a.value], columns[2][a.value]};
+      Vector values[kInput];
       Tiles::transform_weights(taps, values);
       unroll<kInput>([&](auto b) MPE_UNROLLED {
         // From address to address, as in WinogradOutput.
         asm volatile("" : "+r"(to));
-        store_multipliers(to, values[b.value]);
+        Weights::store(to, values[b.value]);
         to += stride;
       });
     });
@@ -473,7 +488,7 @@ constexpr WinogradKernel winograd_kernel() {
     set_form_on_the_fly<K, WinogradTiles<5, 1>>(kernel, 3);
   }
   kernel.transformed_bytes = sizeof(typename K::Multiplier);
-  kernel.weight_lanes = F32::kLanes;
+  kernel.weight_lanes = WeightTransformOf<K>::Type::Vector::kLanes;
   return kernel;
 }
 

@@ -146,6 +146,12 @@ inline void add_to(float* sums, float16x8_t halves, bool fresh) {
   store(sums + F32::kLanes, fresh ? high : F32::load(sums + F32::kLanes) + high);
 }
 
+struct HalfWeights {
+  using Vector = F16;
+  static F16 load(const std::uint16_t* from) { return F16::load(from); }
+  static void store(std::uint16_t* to, F16 x) { mpe::store(to, x); }
+};
+
 struct Fp16Product {
   using Input = std::uint16_t;
   using Panel = std::uint16_t;
@@ -160,6 +166,7 @@ struct Fp16Product {
 
   using Transform = F16;
   using Sums = F16;
+  using WeightTransform = HalfWeights;
   static F16 load_input(const std::uint16_t* from) { return F16(load_halves(from)); }
 
   // Always inlined: with few channels there are few products for each call.
