@@ -281,14 +281,14 @@ bool int8_winograd_pays(const ConvolutionShape& shape) {
   const double out = shape.out.channels;
   const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
   const int tiles = tiles_across(shape.out.width) * tiles_across(shape.out.height);
-  const int left = tiles % kWinogradTiles;
-  const double panels = left <= kFewWinogradTiles ? static_cast<double>(tiles) / kWinogradTiles
-                                                  : divide_up(tiles, kWinogradTiles);
   if (is_of_image(shape)) {
     // The product pads a pixel's channels to four.
     const double vectors = divide_up(tiles, kWinogradTiles / 2);
     return vectors * (270 * out + 400 * in) < pixels * out * 36 * (3.0 / 16.0);
   }
+  const int left = tiles % kWinogradTiles;
+  const double panels = left <= kFewWinogradTiles ? static_cast<double>(tiles) / kWinogradTiles
+                                                  : divide_up(tiles, kWinogradTiles);
   const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
   const double winograd = panels * (72 * in * out + 400 * in + 400 * out) + in * out * 72;
   return winograd < multiply;

@@ -64,6 +64,7 @@ struct OutputStage {
   // and without its zero point, than kBoundedSteps? 1 or 0; null if that is not known.
   const std::uint8_t* bounded = nullptr;
 
+  bool is_bounded(int channel) const { return bounded != nullptr && bounded[channel] != 0; }
   // Of eight channels from the given one on, those that there are.
   bool eight_bounded(int channel) const {
     if (bounded == nullptr) return false;

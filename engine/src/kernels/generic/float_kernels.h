@@ -170,11 +170,20 @@ struct StoredAsHalf : Product {
   }
 };
 
+// Winograd's weights, transformed in float for every inference.
+struct FloatWeights {
+  using Vector = F32;
+  static F32 load(const float* from) { return F32::load(from); }
+  static F32 load(const std::uint16_t* from) { return load_half(from); }
+  static void store(float* to, F32 x) { mpe::store(to, x); }
+};
+
 // The products of Winograd's convolution: the tensor's values are widened as they are transformed.
 template <typename Product>
 struct Fp32Tiles : Product {
   using Transform = F32;
   using Sums = F32;
+  using WeightTransform = FloatWeights;
   static F32 load_input(const float* from) { return F32::load(from); }
 };
 
@@ -182,6 +191,7 @@ template <typename Product>
 struct HalfTiles : StoredAsHalf<Product> {
   using Transform = F32;
   using Sums = F32;
+  using WeightTransform = FloatWeights;
   static F32 load_input(const std::uint16_t* from) { return load_half(from); }
 };
 

@@ -2,16 +2,18 @@
 // computed here, to outputs. Modulo 2^32 throughout (generic/int8_winograd.h).
 //
 // The set K offers
-//   I32       + -, shift_left<n>(a), settle(a), load, store, divide_by_576(a), larger(a, b),
+//   I32       + -, shift_left<n>(a), load, store, divide_by_576(a), larger(a, b),
 //             store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j
 //             interleave(a, b, I32 (&to)[2])   lane t of vector j at 2 t + j of both
 //   Bounded   what writes outputs whose sums are bounded (OutputStage::bounded)
-//   ImageFactors<n>   n 16-bit weights: times<i>(from), add_product<i>(sum, from), each by the
-//             16-bit values of a vector of tiles
+//   load_vector(from)   the 16-bit values of a vector of tiles
+//   Factors<I32, n>     n 16-bit numbers, for such values
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/generic/factors.h"
+#include "kernels/generic/image_sums.h"
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
@@ -48,22 +50,13 @@ class Int8SumsOfImage {
 
   template <typename Column>
   inline __attribute__((always_inline)) void operator()(Column column, I32 (&sums)[6]) const {
-    const typename K::template ImageFactors<6 * kImageChannels> weights(
-        weights_ + column.value * kImageColumn);
-    unroll<kImageChannels>([&](auto channel) MPE_UNROLLED {
-      unroll<6>([&](auto i) MPE_UNROLLED {
-        constexpr int kPosition = i.value * 6 + Column::value;
-        constexpr int kWeight = channel.value * 6 + i.value;
-        const std::int16_t* values =
-            values_ + kPosition * kInt8ImageStride + channel.value * kWinogradTiles;
-        I32& sum = sums[i.value];
-        if constexpr (channel.value == 0) {
-          sum = weights.template times<kWeight>(values);
-        } else {
-          sum = weights.template add_product<kWeight>(sum, values);
-        }
-      });
-    });
+    const Factors<I32, 6 * kImageChannels> weights(weights_ + column.value * kImageColumn);
+    sum_image_column(
+        column, weights,
+        [this](int position, int channel) MPE_UNROLLED {
+          return K::load_vector(values_ + position * kInt8ImageStride + channel * kWinogradTiles);
+        },
+        sums);
   }
 
  private:
@@ -155,7 +148,6 @@ class Int8WinogradOutput {
       I32 sums[6];
       load(j, sums);
       transform_six(sums, down);
-      unroll<4>([&](auto i) MPE_UNROLLED { settle(down[i.value]); });
     };
     I32 infinity[4];
     I32 near[2][4];
@@ -172,7 +164,6 @@ class Int8WinogradOutput {
       I32(&row)[4] = y[i.value];
       combine(near[0][i.value], near[1][i.value], far[0][i.value], far[1][i.value],
               infinity[i.value], row);
-      unroll<4>([&](auto j) MPE_UNROLLED { settle(row[j.value]); });
     });
     I32 zero[4];
     column(Index<0>{}, zero);
@@ -183,8 +174,6 @@ class Int8WinogradOutput {
     const I32 first = a;
     a = first + b;
     b = first - b;
-    settle(a);
-    settle(b);
   }
 
   // Of a vector of tiles at `place`, the largest of each 2x2 outputs.
@@ -285,8 +274,7 @@ class Int8WinogradOutput {
   }
 
   static bool is_bounded(const OutputStage& stage, int channel) {
-    return stage.kind == OutputKind::kInt8 && stage.bounded != nullptr &&
-           stage.bounded[channel] != 0;
+    return stage.kind == OutputKind::kInt8 && stage.is_bounded(channel);
   }
 
   static std::byte* output_at(const Int8WinogradWork& work, std::int64_t position) {

@@ -343,24 +343,6 @@ class WinogradProduct {
   }
 };
 
-// How weights are transformed in an inference: in float, unless K has a WeightTransform.
-struct FloatWeights {
-  using Vector = F32;
-  static F32 load(const float* from) { return F32::load(from); }
-  static F32 load(const std::uint16_t* from) { return load_half(from); }
-  static void store(float* to, F32 x) { mpe::store(to, x); }
-  static void store(std::uint16_t* to, F32 x) { store_half(to, x, F32::kLanes); }
-};
-template <typename K>
-struct WeightTransformOf {
-  using Type = FloatWeights;
-};
-template <typename K>
-  requires requires { typename K::WeightTransform; }
-struct WeightTransformOf<K> {
-  using Type = typename K::WeightTransform;
-};
-
 // The products with weights that are stored as they are, a quarter of the bytes of transformed
 // ones, and transformed for some channels and blocks of output channels at a time. Square tiles
 // with one value at each position.
@@ -369,7 +351,7 @@ class WinogradOnTheFly {
  public:
   using Weight = typename K::Weight;
   using Multiplier = typename K::Multiplier;
-  using Weights = typename WeightTransformOf<K>::Type;
+  using Weights = typename K::WeightTransform;
   using Vector = typename Weights::Vector;
   static constexpr int kInput = Tiles::kInput;
   static constexpr int kLanes = Vector::kLanes;
@@ -488,7 +470,7 @@ constexpr WinogradKernel winograd_kernel() {
     set_form_on_the_fly<K, WinogradTiles<5, 1>>(kernel, 3);
   }
   kernel.transformed_bytes = sizeof(typename K::Multiplier);
-  kernel.weight_lanes = WeightTransformOf<K>::Type::Vector::kLanes;
+  kernel.weight_lanes = K::WeightTransform::Vector::kLanes;
   return kernel;
 }
 

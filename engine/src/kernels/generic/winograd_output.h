@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/generic/factors.h"
+#include "kernels/generic/image_sums.h"
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
@@ -72,20 +73,12 @@ class SumsOfImage {
                                                         Vector (&sums)[kPositions]) const {
     const Factors<Vector, kImageChannels * kPositions> weights(weights_ +
                                                                column.value * kImageColumn);
-    unroll<kImageChannels>([&](auto channel) MPE_UNROLLED {
-      unroll<kPositions>([&](auto i) MPE_UNROLLED {
-        constexpr int kPosition = i.value * kPositions + Column::value;
-        constexpr int kWeight = channel.value * kPositions + i.value;
-        const Vector value =
-            Vector::load(panels_ + (kPosition * kImageChannels + channel.value) * kTiles);
-        Vector& sum = sums[i.value];
-        if constexpr (channel.value == 0) {
-          sum = weights.template times<kWeight>(value);
-        } else {
-          sum = weights.template add_product<kWeight>(sum, value);
-        }
-      });
-    });
+    sum_image_column(
+        column, weights,
+        [this](int position, int channel) MPE_UNROLLED {
+          return Vector::load(panels_ + (position * kImageChannels + channel) * kTiles);
+        },
+        sums);
   }
 
  private:

@@ -38,33 +38,34 @@ inline void store_four_apart(std::int32_t* to, I32 a, I32 b, I32 c, I32 d) {
   vst4q_s32(to, all);
 }
 
-inline void settle(I32& x) { asm volatile("" : "+w"(x.value)); }
 inline void interleave(I32 a, I32 b, I32 (&to)[2]) {
   to[0] = I32(vzip1q_s32(a.value, b.value));
   to[1] = I32(vzip2q_s32(a.value, b.value));
 }
 
+// 16-bit numbers and values, whose products have 32 bits.
+template <int kCount>
+struct Factors<I32, kCount> {
+  int16x8_t eights[(kCount + 7) / 8];
+
+  explicit Factors(const std::int16_t* from) {
+    for (int i = 0; i < (kCount + 7) / 8; ++i) eights[i] = vld1q_s16(from + 8 * i);
+  }
+  template <int kIndex>
+  I32 times(int16x4_t x) const {
+    return I32(vmull_laneq_s16(x, eights[kIndex / 8], kIndex % 8));
+  }
+  template <int kIndex>
+  I32 add_product(I32 sum, int16x4_t x) const {
+    return I32(vmlal_laneq_s16(sum.value, x, eights[kIndex / 8], kIndex % 8));
+  }
+};
+
 struct NeonWinograd {
   using I16 = mpe::I16;
   using Bounded = BoundedOutputs;
 
-  template <int kCount>
-  struct ImageFactors {
-    int16x8_t eights[(kCount + 7) / 8];
-
-    explicit ImageFactors(const std::int16_t* from) {
-      for (int i = 0; i < (kCount + 7) / 8; ++i) eights[i] = vld1q_s16(from + 8 * i);
-    }
-    template <int kIndex>
-    I32 times(const std::int16_t* values) const {
-      return I32(vmull_laneq_s16(vld1_s16(values), eights[kIndex / 8], kIndex % 8));
-    }
-    template <int kIndex>
-    I32 add_product(I32 sum, const std::int16_t* values) const {
-      const int16x8_t weights = eights[kIndex / 8];
-      return I32(vmlal_laneq_s16(sum.value, vld1_s16(values), weights, kIndex % 8));
-    }
-  };
+  static int16x4_t load_vector(const std::int16_t* from) { return vld1_s16(from); }
 
   static void load_four_apart(const std::int8_t* from, I16 (&to)[4]) {
     const int8x8x4_t bytes = vld4_s8(from);
