@@ -14,6 +14,8 @@
 //   Transform     the vector type of the input's transform; kLanes of it make a vector of a panel
 //   Sums          the vector type of the output's transform; the sums wait for it in its Value
 //   load_input(from)   Input to Transform
+//   WeightTransform    how weights are transformed in an inference: a Vector type, with load(from)
+//                 from Weight and store(to, x) to Multiplier
 // Vector types have Value, what they are loaded from and stored as, and kLowest, the least of
 // these; they offer keep_larger(largest, x) and keep_larger_value(largest, x), for which zeros are
 // equal, for pooling; deinterleave(from, columns) and interleave(to, columns): column i of `count`

@@ -146,6 +146,7 @@ inline void add_to(float* sums, float16x8_t halves, bool fresh) {
   store(sums + F32::kLanes, fresh ? high : F32::load(sums + F32::kLanes) + high);
 }
 
+// Winograd's weights, transformed in half for every inference.
 struct HalfWeights {
   using Vector = F16;
   static F16 load(const std::uint16_t* from) { return F16::load(from); }
