@@ -31,8 +31,8 @@ constexpr double kOperationsPerSegment = 150.0;
 // of 36 positions, and a load for every second one.
 constexpr double kOperationsPerImageVector = 162.0;
 // Channels, and blocks of output channels, whose weights are transformed on the fly at once.
-constexpr int kTransformedDepths[] = {32, 64, 128, 256};
-// A vector of weights, from and to the second-level cache: in float, and in half.
+constexpr int kTransformedDepths[] = {16, 24, 32, 48, 64, 128, 256};
+// To transform a vector of weights at all positions: in float, and in half.
 constexpr double kOperationsPerTransform = 160.0;
 constexpr double kOperationsPerHalfTransform = 200.0;
 // A thread's, to wait for the others: a microsecond.
@@ -270,7 +270,7 @@ std::size_t winograd_multiplier_bytes(const WinogradKernel& kernel, const Winogr
   if (plan.transformed_blocks == 0) {
     return round_up(terms * static_cast<std::size_t>(kernel.multiplier_bytes), kCacheLine);
   }
-  return static_cast<std::size_t>(plan.form->all_values()) *
+  return static_cast<std::size_t>(plan.form->input) *
          winograd_transformed_stride(kernel, plan.depth_step, plan.transformed_blocks) *
          static_cast<std::size_t>(kernel.transformed_bytes);
 }
@@ -394,14 +394,24 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
         static_cast<double>(block.sum_bytes + winograd_multiplier_bytes(kernel, plan));
     const double sums =
         positions * layer.blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
-    plan.bytes = passes * stored * kTaps * weight_bytes;
+    const double taps = stored * kTaps * weight_bytes;
+    plan.bytes = passes * taps;
     const double transformed = positions * stored * kernel.transformed_bytes;
     // Two slices of the channels: the next one comes in while one is multiplied.
-    const bool stays = own + 2.0 * panels / steps <= kOwnShare * cache;
+    const bool stays = own + 2.0 * (panels + taps / chunks) / steps <= kOwnShare * cache;
     if (!stays) plan.bytes += 2.0 * passes * (steps * sums + transformed);
-    if (own + panels > kUsableShare * cache) plan.bytes += passes * (chunks + 2.0) * panels;
+    // The next chunk reads the panels again, behind the weights of this one.
+    if (own + panels + taps / chunks > kUsableShare * cache)
+      plan.bytes += passes * (chunks + 2.0) * panels;
+    const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));
+    const double row = at_once * transformed / form.input;
+    const bool row_stays = row <= static_cast<double>(cpu_caches().resident_bytes);
+    // Beside the row's weights those that it is made of, while its panels stream through.
+    const bool taps_stay = at_once * taps + row + panels / (steps * form.input) <=
+                           static_cast<double>(cpu_caches().first_bytes);
     const double lines = (panels * divide_up(layer.blocks, plan.transformed_blocks) +
-                          2.0 * transformed + steps * sums) /
+                          (taps_stay ? taps : form.input * taps) +
+                          (row_stays ? 0.0 : 2.0 * transformed) + steps * sums) /
                          kCacheLine;
     const double transform =
         kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
@@ -417,7 +427,8 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     for (int chunks = 1; chunks <= kMostChunksOnTheFly && chunks <= layer.blocks; chunks *= 2) {
       const int chunk_blocks = divide_up(divide_up(layer.blocks, chunks), threads) * threads;
       for (const int depth : kTransformedDepths) {
-        for (int blocks = 1; blocks <= kMostTransformedBlocks; blocks *= 2) {
+        const int share = divide_up(chunk_blocks, threads);
+        for (int blocks = 1; blocks <= std::min(share, kMostTransformedBlocks); blocks *= 2) {
           consider({.form = &form,
                     .tiles = std::min(size, layer.tiles),
                     .chunk_blocks = std::min(chunk_blocks, layer.blocks),

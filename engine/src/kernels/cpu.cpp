@@ -141,7 +141,10 @@ CpuCaches detect_caches() {
   CpuCaches caches;
   // Eight ways or more: a quarter is enough for what streams through.
   const long first = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-  if (first > 0) caches.resident_bytes = static_cast<std::size_t>(first) / 4 * 3;
+  if (first > 0) {
+    caches.first_bytes = static_cast<std::size_t>(first);
+    caches.resident_bytes = caches.first_bytes / 4 * 3;
+  }
   const long second = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (second > 0) caches.second_bytes = static_cast<std::size_t>(second);
   return caches;

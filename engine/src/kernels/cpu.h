@@ -20,7 +20,8 @@ struct CpuFeatures {
 // serve every arm64: larger ones brought nothing on a modelled Cortex-A76, and Linux need not know
 // them.
 struct CpuCaches {
-  // Stays in the first level while other data streams through it: one of two ways of 16 KiB.
+  std::size_t first_bytes = std::size_t{32} << 10U;  // the first level, for data
+  // Stays there while other data streams through: one of two ways of 16 KiB.
   std::size_t resident_bytes = std::size_t{16} << 10U;
   std::size_t second_bytes = std::size_t{512} << 10U;  // the second level
   bool second_is_shared = false;                       // by all cores

@@ -354,7 +354,7 @@ struct WinogradWork {
   std::byte* sums = nullptr;            // scratch: [position][row of the chunk][tile]
   int transformed_blocks = 0;           // for multiply_on_the_fly: at once
   std::int64_t transformed_stride = 0;  // and from position to position
-  // Scratch: depth_step terms of the weights of one block, widened, or at every position of
+  // Scratch: depth_step terms of the weights of one block, widened, or at a row of positions of
   // transformed_blocks, transformed.
   std::byte* multipliers = nullptr;
   std::byte* lines = nullptr;  // scratch: line_width values for every row of a tile, and one

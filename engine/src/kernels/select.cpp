@@ -224,8 +224,8 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   return info;
 }
 
-// The model of costs is no better.
-constexpr double kClearly = 0.95;
+// By the model of costs, which is no better. Weights on the fly then take a quarter of the memory.
+constexpr double kAboutEqual = 1.05;
 
 // Winograd's algorithm where it is cheaper than the packed product. Transformed weights take up to
 // four times the memory, so that small memory is never spent on them unasked: there weights are
@@ -269,7 +269,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     // which the model of memory of `harness search` does not know.
     if (!names.on_the_fly.empty() && choice.threads > 1) {
       const double on_the_fly = cost_of_threads(plan(true), choice.threads) + pooling;
-      if (on_the_fly < kClearly * shared) {
+      if (on_the_fly < kAboutEqual * shared) {
         shared = on_the_fly;
         name = names.on_the_fly;
       }

@@ -243,6 +243,7 @@ class WinogradProduct {
   // take that much longer.
   static void run(const WinogradWork& work) {
     const auto& first_values = work.form->first_values;
+    const TilePanels tile_panels(work.tile_count);
     int position = 0;
     for (int unit = work.unit_begin; unit < work.unit_end;) {
       while (first_values[position + 1] * work.chunk_blocks <= unit) ++position;
@@ -253,16 +254,34 @@ class WinogradProduct {
       const Blocks blocks = {position, values, (unit - start + values - 1) / values,
                              (last - start + values - 1) / values};
       for (int depth = 0; depth < values * work.depth; depth += work.depth_step) {
-        multiply(work, blocks, depth);
+        multiply(work, tile_panels, blocks, depth);
       }
       unit = last;
     }
   }
 
+  // How a block's tiles are divided: panels as equal as can be, since a narrow one leaves the
+  // multipliers waiting for loads.
+  struct TilePanels {
+    explicit TilePanels(int tiles)
+        : count((vectors_of(tiles) + K::kVectors - 1) / K::kVectors),
+          fewest(vectors_of(tiles) / count),
+          wider(vectors_of(tiles) - fewest * count),
+          single(takes_single<K>() && tiles % K::kLanes == 1 && vectors_of(tiles) > 1) {}
+    int count;
+    int fewest;   // vectors of a panel
+    int wider;    // panels with one vector more
+    bool single;  // the last vector holds a single tile, as where a map has odd numbers of tiles
+
+   private:
+    static int vectors_of(int tiles) { return (tiles + K::kLanes - 1) / K::kLanes; }
+  };
+
   // Terms [depth, depth + terms) of the sums of blocks [first, last) of the chunk, by
   // weights_of(block).
   template <typename WeightsOf>
   static inline __attribute__((always_inline)) void multiply_blocks(const WinogradWork& work,
+                                                                    const TilePanels& tile_panels,
                                                                     int position, int first,
                                                                     int last, int depth, int terms,
                                                                     WeightsOf&& weights_of) {
@@ -271,21 +290,14 @@ class WinogradProduct {
                           static_cast<std::int64_t>(depth) * work.panel_stride;
     const int all_terms =
         work.depth * (work.form->first_values[position + 1] - work.form->first_values[position]);
-    const int vectors = (work.tile_count + K::kLanes - 1) / K::kLanes;
-    // Panels as equal as can be: a narrow one leaves the multipliers waiting for loads.
-    const int count = (vectors + K::kVectors - 1) / K::kVectors;
-    const int fewest = vectors / count;
-    const int wider = vectors - fewest * count;  // panels with one vector more
-    // The last vector holds a single tile, as it does where a map has odd numbers of tiles.
-    const bool single = takes_single<K>() && work.tile_count % K::kLanes == 1 && vectors > 1;
     for (int block = first; block < last; ++block) {
       const Multiplier* weights = weights_of(block);
       auto* sums = reinterpret_cast<Sum*>(work.sums) + position * work.sum_position +
                    static_cast<std::int64_t>(block) * K::kRows * work.sum_stride;
       int begin = 0;
-      for (int i = 0; i < count; ++i) {
-        const int used = fewest + (i < wider ? 1 : 0);
-        const bool ends_in_single = single && i == count - 1;
+      for (int i = 0; i < tile_panels.count; ++i) {
+        const int used = tile_panels.fewest + (i < tile_panels.wider ? 1 : 0);
+        const bool ends_in_single = tile_panels.single && i == tile_panels.count - 1;
         unroll<K::kVectors>([&](auto v) MPE_UNROLLED {
           if (used != v.value + 1) return;
           const Panel* panel = panels + begin * K::kLanes;
@@ -321,10 +333,11 @@ class WinogradProduct {
                                                  work.panel_stride, work.sum_stride);
   }
 
-  static void multiply(const WinogradWork& work, const Blocks& blocks, int depth) {
+  static void multiply(const WinogradWork& work, const TilePanels& tile_panels,
+                       const Blocks& blocks, int depth) {
     const int left = blocks.values * work.depth - depth;
     const int terms = left < work.depth_step ? left : work.depth_step;
-    multiply_blocks(work, blocks.position, blocks.first, blocks.last, depth, terms,
+    multiply_blocks(work, tile_panels, blocks.position, blocks.first, blocks.last, depth, terms,
                     [&](int block) { return weights_of(work, blocks, block, depth, terms); });
   }
 
@@ -346,8 +359,9 @@ class WinogradProduct {
 };
 
 // The products with weights that are stored as they are, a quarter of the bytes of transformed
-// ones, and transformed for some channels and blocks of output channels at a time. Square tiles
-// with one value at each position.
+// ones, and transformed for some channels and blocks of output channels at a time. Each row of a
+// tile's positions is transformed of its own just before its products: its weights, and those that
+// they are made of, stay in the first-level cache. Square tiles with one value at each position.
 template <typename K, typename Tiles>
 class WinogradOnTheFly {
  public:
@@ -360,20 +374,26 @@ class WinogradOnTheFly {
   static constexpr int kTaps = 9;
 
   static void run(const WinogradWork& work) {
+    const auto* weights = reinterpret_cast<const Multiplier*>(work.multipliers);
+    const typename WinogradProduct<K>::TilePanels tile_panels(work.tile_count);
     for (int depth = 0; depth < work.depth; depth += work.depth_step) {
       const int left = work.depth - depth;
       const int terms = left < work.depth_step ? left : work.depth_step;
+      const int step = vectors_of(terms) * kLanes;
       for (int first = 0; first < work.chunk_blocks; first += work.transformed_blocks) {
         const int more = work.chunk_blocks - first;
         const int blocks = more < work.transformed_blocks ? more : work.transformed_blocks;
-        transform(work, first, blocks, depth, terms);
-        const auto* weights = reinterpret_cast<const Multiplier*>(work.multipliers);
-        const int step = vectors_of(terms) * kLanes;
-        for (int position = 0; position < kInput * kInput; ++position) {
-          WinogradProduct<K>::multiply_blocks(
-              work, position, first, first + blocks, depth, terms,
-              [&](int block) { return weights + (block - first) * step; });
-          weights += work.transformed_stride;
+        for (int row = 0; row < kInput; ++row) {
+          unroll<kInput>([&](auto a) MPE_UNROLLED {
+            if (a.value == row) transform_row<a.value>(work, first, blocks, depth, terms);
+          });
+          for (int column = 0; column < kInput; ++column) {
+            WinogradProduct<K>::multiply_blocks(
+                work, tile_panels, row * kInput + column, first, first + blocks, depth, terms,
+                [&](int block) {
+                  return weights + column * work.transformed_stride + (block - first) * step;
+                });
+          }
         }
       }
     }
@@ -382,42 +402,56 @@ class WinogradOnTheFly {
  private:
   static int vectors_of(int terms) { return (terms * K::kRows + kLanes - 1) / kLanes; }
 
-  // To [position][block][term][output channel]. depth_step terms are whole vectors.
-  static void transform(const WinogradWork& work, int first, int blocks, int depth, int terms) {
+  // To [column][block][term][output channel]. depth_step terms are whole vectors. Of its own, so
+  // that the registers hold the constants.
+  template <int kRow>
+  static __attribute__((noinline)) void transform_row(const WinogradWork& work, int first,
+                                                      int blocks, int depth, int terms) {
     const int count = vectors_of(terms);
+    const std::int64_t stride = work.transformed_stride;
     auto* to = reinterpret_cast<Multiplier*>(work.multipliers);
     for (int block = 0; block < blocks; ++block) {
       const std::int64_t row = work.first_row / K::kRows + first + block;
       const std::int64_t vector = row * vectors_of(work.depth) + depth * K::kRows / kLanes;
       const auto* from = static_cast<const Weight*>(work.weights) + vector * kLanes * kTaps;
-      for (int i = 0; i < count; ++i, from += kTaps * kLanes, to += kLanes) {
-        transform_vector(from, to, work.transformed_stride);
+      int i = 0;
+      for (; i + 2 <= count; i += 2, from += 2 * kTaps * kLanes, to += 2 * kLanes) {
+        transform_vectors<kRow, 2>(from, to, stride);
+      }
+      for (; i < count; ++i, from += kTaps * kLanes, to += kLanes) {
+        transform_vectors<kRow, 1>(from, to, stride);
       }
     }
   }
 
-  // from: [tap][lane]
-  static inline __attribute__((always_inline)) void transform_vector(const Weight* from,
-                                                                     Multiplier* to,
-                                                                     std::int64_t stride) {
-    Vector columns[3][kInput];
+  // Side by side, so that none waits for its own results. from: [vector][tap][lane]
+  template <int kRow, int kVectors>
+  static inline __attribute__((always_inline)) void transform_vectors(const Weight* from,
+                                                                      Multiplier* to,
+                                                                      std::int64_t stride) {
+    Vector taps[kVectors][3];
     unroll<3>([&](auto x) MPE_UNROLLED {
-      Vector taps[3];
-      unroll<3>([&](auto y) MPE_UNROLLED {
-        taps[y.value] = Weights::load(from + (y.value * 3 + x.value) * kLanes);
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        Vector column[3];
+        unroll<3>([&](auto y) MPE_UNROLLED {
+          column[y.value] =
+              Weights::load(from + (v.value * kTaps + y.value * 3 + x.value) * kLanes);
+        });
+        Vector transformed[kInput];
+        Tiles::transform_weights(column, transformed);
+        taps[v.value][x.value] = transformed[kRow];
       });
-      Tiles::transform_weights(taps, columns[x.value]);
     });
-    unroll<kInput>([&](auto a) MPE_UNROLLED {
-      const Vector taps[3] = {columns[0][a.value], columns[1][a.value], columns[2][a.value]};
-      Vector values[kInput];
-      Tiles::transform_weights(taps, values);
-      unroll<kInput>([&](auto b) MPE_UNROLLED {
-        // From address to address, as in WinogradOutput.
-        asm volatile("" : "+r"(to));
-        Weights::store(to, values[b.value]);
-        to += stride;
+    Vector values[kVectors][kInput];
+    unroll<kVectors>(
+        [&](auto v) MPE_UNROLLED { Tiles::transform_weights(taps[v.value], values[v.value]); });
+    unroll<kInput>([&](auto b) MPE_UNROLLED {
+      // From address to address, as in WinogradOutput.
+      asm volatile("" : "+r"(to));
+      unroll<kVectors>([&](auto v) MPE_UNROLLED {
+        Weights::store(to + v.value * kLanes, values[v.value][b.value]);
       });
+      to += stride;
     });
   }
 };
