@@ -62,7 +62,7 @@ TEST(filters_are_not_quantised_for_an_algorithm_that_a_set_lacks) {
       return use.precision == Precision::kInt8 && use.algorithm == "winograd4";
     });
     if (!set.supported || has_winograd) continue;
-    for (const std::string_view wish : {"", "winograd4"}) {
+    for (const std::string_view wish : {"", "winograd4", "winograd4-on-the-fly"}) {
       CHECK_EQUAL(reads_of(set.name, wish), reads_of(set.name, "gemm"));
     }
   }

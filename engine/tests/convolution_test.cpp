@@ -191,7 +191,7 @@ TEST(connected_fp16) { compare_everywhere(Form::kConnected, Precision::kFp16, 60
 TEST(connected_int8) { compare_everywhere(Form::kConnected, Precision::kInt8, 80, 12); }
 TEST(deep_fp32) { compare_everywhere(Form::kDeep, Precision::kFp32, 6, 13); }
 TEST(deep_fp16) { compare_everywhere(Form::kDeep, Precision::kFp16, 6, 14); }
-TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 8, 15); }
+TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 24, 15); }
 
 TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 60, 19); }
 TEST(strided_winograd_fp32) { compare_everywhere(Form::kStridedThree, Precision::kFp32, 40, 41); }
@@ -300,7 +300,7 @@ TEST(int8_outputs_are_pooled_as_they_would_be_by_themselves) {
                              problem.request.activation == Activation::kRelu6;
     for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
       if (!set.supported || set.name == "reference") continue;
-      for (const char* algorithm : {"", "interleaved", "winograd4"}) {
+      for (const char* algorithm : {"", "interleaved", "winograd4", "winograd4-on-the-fly"}) {
         const auto convolution =
             mpe::make_convolution(problem.request, {.isa = set.name, .algorithm = algorithm});
         if (convolution->algorithm() == "gemm") continue;

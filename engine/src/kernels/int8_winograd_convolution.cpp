@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "kernels/aligned_buffer.h"
+#include "kernels/cpu.h"
 #include "kernels/geometry.h"
 #include "kernels/output_constants.h"
 #include "kernels/sizes.h"
@@ -23,6 +24,15 @@ constexpr std::int64_t kStagger = 32;
 constexpr std::int32_t kLargestSmallTotal = ((1U << 31U) - 1) / (576 * 128);
 // The kernel reads one step beyond its weights.
 constexpr std::size_t kWeightSlack = kCacheLine;
+constexpr int kTaps = 9;
+// Channels whose weights are transformed on the fly at once: they and a row of their transform stay
+// in a first-level cache of 32 KiB.
+constexpr int kDepthStep = 64;
+// In multiply-adds of vectors: to transform a vector of weights, to load and store the sums of a
+// panel at a position, and to bring a line to the first-level cache.
+constexpr std::int64_t kOperationsPerTransform = 150;
+constexpr std::int64_t kOperationsPerSums = 45;
+constexpr std::int64_t kOperationsPerLine = 6;
 
 int tiles_across(int size) { return divide_up(size, 4); }
 
@@ -60,15 +70,17 @@ class Int8WinogradConvolution final : public Convolution {
         geometry_(request.shape),
         constants_(request) {
     if (of_image_) {
-      panels_ = kInt8ImagePanels;
+      plan_.panels = kInt8ImagePanels;
     } else {
-      choose_block(choice);
+      choose_plan(choice);
     }
     pack_weights(request);
   }
 
   std::string_view isa() const override { return isa_; }
-  std::string_view algorithm() const override { return "winograd4"; }
+  std::string_view algorithm() const override {
+    return plan_.on_the_fly ? "winograd4-on-the-fly" : "winograd4";
+  }
   bool pools() const override { return pool_; }
   std::size_t weight_bytes() const override { return weights_.size() + constants_.bytes(); }
 
@@ -84,13 +96,15 @@ class Int8WinogradConvolution final : public Convolution {
     work.stage = &stage;
     work.input = static_cast<const std::int8_t*>(call.input);
     work.weights = weights_.as<std::int16_t>();
+    work.plain_weights = weights_.as<std::int8_t>();
+    work.depth_step = kDepthStep;
     work.output = call.output;
     work.pool = pool_;
     work.small_sums = small_sums_;
     work.tiles_x = tiles_x_;
     work.rows = rows_;
     work.depth = depth_;
-    work.chunk_blocks = chunk_blocks_;
+    work.chunk_blocks = plan_.chunk_blocks;
     work.padded_width = padded_width();
     work.padding_value =
         static_cast<std::int8_t>(constants_.input_zero_point(call.dynamic_input, 0));
@@ -99,7 +113,7 @@ class Int8WinogradConvolution final : public Convolution {
     if (of_image_) return convolve_image(work, scratch, pool);
     work.panels = reinterpret_cast<std::int16_t*>(scratch);
     scratch += panels_bytes();
-    const int step = panels_ * kWinogradTiles;
+    const int step = plan_.panels * kWinogradTiles;
     for (work.tile_begin = 0; work.tile_begin < tiles_; work.tile_begin += step) {
       work.tile_count = std::min(step, tiles_ - work.tile_begin);
       const auto share = [&](auto function) {
@@ -108,11 +122,13 @@ class Int8WinogradConvolution final : public Convolution {
           mine.begin = begin;
           mine.end = end;
           mine.scratch = scratch + static_cast<std::size_t>(thread) * thread_bytes();
+          mine.transformed = reinterpret_cast<std::int16_t*>(mine.scratch + work_bytes());
           function(mine);
         };
       };
       pool.parallel_for(channels_, share(kernel_.transform_input));
-      pool.parallel_for(blocks_, share(kernel_.multiply));
+      pool.parallel_for(blocks_,
+                        share(plan_.on_the_fly ? kernel_.multiply_on_the_fly : kernel_.multiply));
     }
   }
 
@@ -140,40 +156,65 @@ class Int8WinogradConvolution final : public Convolution {
 
   // As many tiles as fit the cache with their sums; or more, if reading the weights again for every
   // block costs more than the additional cache misses. Where the sums of several threads leave no
-  // room for that, those of fewer output channels wait.
-  void choose_block(const ConvolutionChoice& choice) {
+  // room for that, those of fewer output channels wait. Weights are transformed on the fly where
+  // memory, which the threads share, takes longer to bring transformed ones.
+  void choose_plan(const ConvolutionChoice& choice) {
     const int panels = divide_up(tiles_, kWinogradTiles);
     const std::int64_t tile = kWinogradPositions * kWinogradTiles;
     const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
-    const std::int64_t weights = std::int64_t{kWinogradPositions} * depth_ * rows_ * 2;
     const auto allowed = static_cast<std::int64_t>(choice.scratch_bytes);
-    std::int64_t least = 0;
-    const auto consider = [&](int chunk_blocks, bool first) {
+    const CpuCaches& caches = cpu_caches();
+    const auto cache = static_cast<std::int64_t>(caches.second_bytes);
+    const double price = caches.byte_price + (choice.threads - 1) * caches.shared_byte_price;
+    double least = 0.0;
+    const auto consider = [&](int chunk_blocks, bool on_the_fly, bool first) {
+      const std::int64_t weights =
+          on_the_fly ? static_cast<std::int64_t>(plain_weights())
+                     : static_cast<std::int64_t>(packed_weights() * sizeof(std::int16_t));
       const std::int64_t chunks = divide_up(blocks_, chunk_blocks);
       const std::int64_t sums = tile * chunk_blocks * kWinogradRows * 4;
       for (int count = 1; count <= panels; ++count) {
-        const bool kept = count * (values + sums) <= kBlockBytes;
-        if (count > 1 && !kept && count * (values + choice.threads * sums) > allowed) break;
+        const std::int64_t block = count * (values + (on_the_fly ? choice.threads : 1) * sums);
+        const bool kept = block <= (on_the_fly ? cache / 4 * 3 : kBlockBytes);
+        if (count > 1 && block > kBlockBytes && count * (values + choice.threads * sums) > allowed)
+          break;
         const std::int64_t times = divide_up(panels, count);
-        const std::int64_t again = weights > kBlockBytes ? times * weights : 0;
-        const std::int64_t moved =
-            again + (kept ? 0 : times * chunks * count * (values + 2 * sums));
-        if ((first && count == 1) || moved < least || (first && kept && moved == least)) {
-          least = moved;
-          panels_ = divide_up(panels, static_cast<int>(times));  // blocks of about the same size
-          chunk_blocks_ = chunk_blocks;
+        const bool stay = weights + block <= cache / 8 * 7;
+        const std::int64_t moved = (stay ? 1 : times) * weights +
+                                   (kept ? 0 : times * chunks * count * (values + 2 * sums));
+        const double cost =
+            static_cast<double>(moved) * price +
+            (on_the_fly ? static_cast<double>(times * cost_on_the_fly(count)) : 0.0);
+        if ((first && count == 1) || cost < least || (first && kept && cost <= least)) {
+          least = cost;
+          // Blocks of about the same size.
+          plan_ = {divide_up(panels, static_cast<int>(times)), chunk_blocks, on_the_fly};
         }
       }
     };
+    const bool stored_only = choice.algorithm == "winograd4";
+    if (choice.algorithm == "winograd4-on-the-fly") return consider(1, true, true);
     const int most = std::min(blocks_, kChunkBlocks);
-    consider(most, true);
-    if (choice.threads == 1) return;
-    for (int fewer = most / 2; fewer > 0; fewer /= 2) consider(fewer, false);
+    consider(most, false, true);
+    if (choice.threads > 1) {
+      for (int fewer = most / 2; fewer > 0; fewer /= 2) consider(fewer, false, false);
+    }
+    if (!stored_only) consider(1, true, false);
+  }
+
+  // What weights on the fly cost more for a block of so many panels. Each block of output channels
+  // reads all panels from the second-level cache; by stored weights, those of a chunk share them.
+  std::int64_t cost_on_the_fly(int panels) const {
+    const std::int64_t more_steps = divide_up(depth_, kDepthStep) - 1;
+    const std::int64_t sums = more_steps * kWinogradPositions * panels * kOperationsPerSums;
+    const std::int64_t lines = std::int64_t{kWinogradPositions} * panels * depth_ * kWinogradTiles *
+                               2 / std::int64_t{kCacheLine};
+    return blocks_ * (depth_ * kOperationsPerTransform + sums + lines * kOperationsPerLine);
   }
 
   std::int64_t position_stride() const {
     if (of_image_) return kInt8ImageStride;
-    return static_cast<std::int64_t>(panels_) * depth_ * kWinogradTiles + kStagger;
+    return static_cast<std::int64_t>(plan_.panels) * depth_ * kWinogradTiles + kStagger;
   }
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
   std::size_t panels_bytes() const {
@@ -182,10 +223,18 @@ class Int8WinogradConvolution final : public Convolution {
         kCacheLine);
   }
   std::size_t thread_bytes() const {
-    const std::int64_t tiles = std::int64_t{panels_} * kWinogradTiles;
+    return work_bytes() + (plan_.on_the_fly ? transformed_bytes() : 0);
+  }
+  // A row of the transformed weights of kDepthStep channels.
+  static std::size_t transformed_bytes() {
+    return 6 * kDepthStep * kWinogradRows * sizeof(std::int16_t) + kWeightSlack;
+  }
+  // Padded rows, or sums.
+  std::size_t work_bytes() const {
+    const std::int64_t tiles = std::int64_t{plan_.panels} * kWinogradTiles;
     const std::int64_t tile_rows = (tiles - 1 + tiles_x_ - 1) / tiles_x_ + 1;
     const std::int64_t padded = (4 * tile_rows + 2) * padded_width();
-    const std::int64_t sums = chunk_blocks_ * tiles * (kWinogradPositions * kWinogradRows) *
+    const std::int64_t sums = plan_.chunk_blocks * tiles * (kWinogradPositions * kWinogradRows) *
                               std::int64_t{sizeof(std::int32_t)};
     return round_up(static_cast<std::size_t>(std::max(padded, sums)), kCacheLine);
   }
@@ -194,6 +243,10 @@ class Int8WinogradConvolution final : public Convolution {
     if (of_image_) return static_cast<std::size_t>(rows_) * 6 * kImageColumn;
     return static_cast<std::size_t>(blocks_) * kWinogradPositions *
            static_cast<std::size_t>(depth_) * kWinogradRows;
+  }
+  std::size_t plain_weights() const {
+    return static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(depth_) * kTaps *
+           kWinogradRows;
   }
 
   // Of the weight at a position of the transformed tile.
@@ -207,27 +260,24 @@ class Int8WinogradConvolution final : public Convolution {
   }
 
   void pack_weights(const ConvolutionRequest& request) {
-    weights_ = AlignedBuffer(packed_weights() * sizeof(std::int16_t) + kWeightSlack);
-    auto* packed = weights_.as<std::int16_t>();
+    weights_ =
+        AlignedBuffer(plan_.on_the_fly ? plain_weights()
+                                       : packed_weights() * sizeof(std::int16_t) + kWeightSlack);
     for (int row = 0; row < rows_; ++row) {
       const float* filter = request.filter(row).data();
       std::int32_t total = 0;
       std::int32_t positive = 0;
       for (int channel = 0; channel < channels_; ++channel, filter += 9) {
-        std::int32_t w[9];
-        std::int32_t down[18];
-        std::int32_t both[kWinogradPositions];
-        for (int i = 0; i < 9; ++i) {
+        std::int32_t w[kTaps];
+        for (int i = 0; i < kTaps; ++i) {
           w[i] = quantize_weight(filter[i], constants_.weight_scale(row));
           total += w[i];
           positive += std::max(w[i], 0);
         }
-        for (int j = 0; j < 3; ++j) transform_three(w + j, 3, down + j, 3);
-        for (int i = 0; i < 6; ++i) transform_three(down + 3 * i, 1, both + 6 * i, 1);
-        for (std::size_t p = 0; p < kWinogradPositions; ++p) {
-          const std::size_t index =
-              packed_index(static_cast<std::size_t>(row), static_cast<std::size_t>(channel), p);
-          packed[index] = static_cast<std::int16_t>(both[p]);
+        if (plan_.on_the_fly) {
+          put_plain(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
+        } else {
+          put_transformed(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
         }
       }
       small_sums_ &= 2 * positive - total <= kLargestSmallTotal;
@@ -236,6 +286,33 @@ class Int8WinogradConvolution final : public Convolution {
     }
     constants_.finish(0);
   }
+
+  void put_plain(const std::int32_t (&w)[kTaps], std::size_t row, std::size_t channel) {
+    const std::size_t block = row / kWinogradRows * static_cast<std::size_t>(depth_);
+    auto* to = weights_.as<std::int8_t>() + (block + channel) * kTaps * kWinogradRows;
+    for (int i = 0; i < kTaps; ++i) {
+      to[static_cast<std::size_t>(i) * kWinogradRows + row % kWinogradRows] =
+          static_cast<std::int8_t>(w[i]);
+    }
+  }
+
+  void put_transformed(const std::int32_t (&w)[kTaps], std::size_t row, std::size_t channel) {
+    std::int32_t down[18];
+    std::int32_t both[kWinogradPositions];
+    for (int j = 0; j < 3; ++j) transform_three(w + j, 3, down + j, 3);
+    for (int i = 0; i < 6; ++i) transform_three(down + 3 * i, 1, both + 6 * i, 1);
+    auto* packed = weights_.as<std::int16_t>();
+    for (std::size_t p = 0; p < kWinogradPositions; ++p) {
+      packed[packed_index(row, channel, p)] = static_cast<std::int16_t>(both[p]);
+    }
+  }
+
+  // How the layer is computed.
+  struct Plan {
+    int panels = 0;        // of a block of tiles
+    int chunk_blocks = 1;  // row blocks whose sums are kept at once
+    bool on_the_fly = false;
+  };
 
   const Int8WinogradKernel& kernel_;
   const std::string_view isa_;
@@ -250,8 +327,7 @@ class Int8WinogradConvolution final : public Convolution {
   GroupGeometry geometry_;
   OutputConstants constants_;
   AlignedBuffer weights_;
-  int panels_ = 0;  // of a block of tiles
-  int chunk_blocks_ = 0;
+  Plan plan_;
   bool small_sums_ = true;
 };
 

@@ -194,6 +194,10 @@ struct Int8WinogradWork {
   // [block][position][depth][rows of a block]; for convolve_image [output channel][column]
   // [kImageColumn]
   const std::int16_t* weights = nullptr;
+  // For multiply_on_the_fly: as they are, [block][channel][tap][rows of a block].
+  const std::int8_t* plain_weights = nullptr;
+  int depth_step = 0;                   // channels whose weights are transformed at once, even
+  std::int16_t* transformed = nullptr;  // scratch: the thread's own, [column][channel][row]
   void* output = nullptr;
   bool pool = false;        // write the largest of each 2x2 outputs
   bool small_sums = false;  // that fit into 32 bits 576 times
@@ -215,6 +219,8 @@ struct Int8WinogradWork {
 struct Int8WinogradKernel {
   void (*transform_input)(const Int8WinogradWork&) = nullptr;
   void (*multiply)(const Int8WinogradWork&) = nullptr;
+  // The same by weights that it transforms.
+  void (*multiply_on_the_fly)(const Int8WinogradWork&) = nullptr;
   // All outputs of a block of up to kInt8ImagePanels panels, with sums in registers.
   void (*convolve_image)(const Int8WinogradWork&) = nullptr;
 };

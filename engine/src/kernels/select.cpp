@@ -168,7 +168,7 @@ const KernelSet* find_set(std::span<const KernelSet* const> sets, std::string_vi
 const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
                                    const ConvolutionRequest& request,
                                    const ConvolutionChoice& choice) {
-  const bool asked = choice.algorithm == kWinograd4;
+  const bool asked = choice.algorithm == kWinograd4 || choice.algorithm == kWinograd4OnTheFly;
   if (!asked && (!choice.algorithm.empty() || choice.small_scratch)) return nullptr;
   if (request.precision != Precision::kInt8) return nullptr;
   const auto index = static_cast<std::size_t>(Precision::kInt8);
@@ -219,7 +219,9 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   const auto exact = std::ranges::find_if(
       sets, [](const KernelSet* set) { return set->int8_winograd != nullptr; });
   if (exact != sets.end()) {
-    info.kernels.push_back({"convolutional", Precision::kInt8, (*exact)->name, kWinograd4});
+    for (const std::string_view algorithm : {kWinograd4, kWinograd4OnTheFly}) {
+      info.kernels.push_back({"convolutional", Precision::kInt8, (*exact)->name, algorithm});
+    }
   }
   return info;
 }

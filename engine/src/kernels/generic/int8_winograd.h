@@ -8,8 +8,12 @@
 // The set K offers
 //   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), store(to, a),
 //               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
-//   multiply(panel, weights, depth, tile)   tile[8 rows][8 tiles] from [depth][8] and [depth][8]
-//   multiply_few(panel, weights, depth, tiles, tile)   the same of the first tiles alone
+//   times<n>(a), add_multiple<n>(sum, a)
+//   load_bytes(from)   bytes as lanes
+//   multiply(panel, weights, depth, first, tile)   tile[8 rows][8 tiles] from [depth][8] and
+//               [depth][8], added to what the tile holds unless these are the first terms
+//   multiply_few(panel, weights, depth, tiles, first, last, tile)   the same of the first tiles
+//               alone; before the last terms it may keep their sums in any order
 // and what generic/int8_winograd_output.h asks for.
 #pragma once
 
@@ -55,9 +59,7 @@ class Int8Winograd {
 
   // Output channels of row blocks [work.begin, work.end) for the block of tiles.
   static void multiply(const Int8WinogradWork& work) {
-    const int panels = (work.tile_count + kTiles - 1) / kTiles;
-    const int last_tiles = work.tile_count - (panels - 1) * kTiles;
-    const int whole = last_tiles <= kFewWinogradTiles ? panels - 1 : panels;
+    const Panels panels(work.tile_count);
     auto* sums = reinterpret_cast<std::int32_t*>(work.scratch);
     for (int first = work.begin; first < work.end; first += work.chunk_blocks) {
       const int left = work.end - first;
@@ -68,22 +70,42 @@ class Int8Winograd {
               work.weights +
               (static_cast<std::int64_t>(first + block) * kWinogradPositions + position) *
                   work.depth * kRows;
-          for (int panel = 0; panel < panels; ++panel) {
-            const std::int16_t* values = work.panels + position * work.position_stride +
-                                         static_cast<std::int64_t>(panel) * work.depth * kTiles;
-            std::int32_t* tile = tile_of(sums, block * panels + panel) + position * kTileValues;
-            if (panel < whole) {
-              K::multiply(values, weights, work.depth, tile);
-            } else {
-              K::multiply_few(values, weights, work.depth, last_tiles, tile);
-            }
-          }
+          multiply_panels(work, panels, position, {0, work.depth, true, true}, weights,
+                          tile_of(sums, block * panels.count));
         }
       }
       for (int block = 0; block < blocks; ++block) {
-        for (int panel = 0; panel < panels; ++panel) {
-          write_panel(work, first + block, panel, tile_of(sums, block * panels + panel));
+        for (int panel = 0; panel < panels.count; ++panel) {
+          write_panel(work, first + block, panel, tile_of(sums, block * panels.count + panel));
         }
+      }
+    }
+  }
+
+  // The same by weights as they are, an eighth of the bytes of transformed ones. Each row of a
+  // tile's positions is transformed of its own just before its products: its weights, and those
+  // that they are made of, stay in the first-level cache.
+  static void multiply_on_the_fly(const Int8WinogradWork& work) {
+    const Panels panels(work.tile_count);
+    auto* sums = reinterpret_cast<std::int32_t*>(work.scratch);
+    const int stride = work.depth_step * kRows;
+    for (int block = work.begin; block < work.end; ++block) {
+      for (int depth = 0; depth < work.depth; depth += work.depth_step) {
+        const int left = work.depth - depth;
+        const int count = left < work.depth_step ? left : work.depth_step;
+        const Terms terms = {depth, count, depth == 0, count == left};
+        for (int row = 0; row < 6; ++row) {
+          unroll<6>([&](auto a) MPE_UNROLLED {
+            if (a.value == row) transform_weights<a.value>(work, block, terms);
+          });
+          for (int column = 0; column < 6; ++column) {
+            multiply_panels(work, panels, row * 6 + column, terms,
+                            work.transformed + column * stride, tile_of(sums, 0));
+          }
+        }
+      }
+      for (int panel = 0; panel < panels.count; ++panel) {
+        write_panel(work, block, panel, tile_of(sums, panel));
       }
     }
   }
@@ -106,6 +128,82 @@ class Int8Winograd {
 
  private:
   using I16 = typename K::I16;
+  static constexpr int kTaps = 9;
+
+  // Of a block of tiles.
+  struct Panels {
+    explicit Panels(int tiles)
+        : count((tiles + kTiles - 1) / kTiles),
+          last_tiles(tiles - (count - 1) * kTiles),
+          whole(last_tiles <= kFewWinogradTiles ? count - 1 : count) {}
+    int count;
+    int last_tiles;  // of the last panel
+    int whole;       // panels that are multiplied with all their lanes
+  };
+
+  // Of the sums: `count` channels from `begin` on.
+  struct Terms {
+    int begin;
+    int count;
+    bool first;
+    bool last;
+  };
+
+  // Adds products at a position, of all panels, to the sums of a block of output channels.
+  static inline __attribute__((always_inline)) void multiply_panels(
+      const Int8WinogradWork& work, const Panels& panels, int position, const Terms& terms,
+      const std::int16_t* weights, std::int32_t* sums) {
+    const std::int16_t* values = work.panels + position * work.position_stride +
+                                 static_cast<std::int64_t>(terms.begin) * kTiles;
+    for (int panel = 0; panel < panels.count; ++panel, values += work.depth * kTiles) {
+      std::int32_t* tile = tile_of(sums, panel) + position * kTileValues;
+      if (panel < panels.whole) {
+        K::multiply(values, weights, terms.count, terms.first, tile);
+      } else {
+        K::multiply_few(values, weights, terms.count, panels.last_tiles, terms.first, terms.last,
+                        tile);
+      }
+    }
+  }
+
+  // A row of the transformed weights of some channels, for a block of output channels. Of its own,
+  // so that the registers hold the constants.
+  template <int kRow>
+  static __attribute__((noinline)) void transform_weights(const Int8WinogradWork& work, int block,
+                                                          const Terms& terms) {
+    const std::int64_t stride = std::int64_t{work.depth_step} * kRows;
+    const std::int64_t channel = std::int64_t{block} * work.depth + terms.begin;
+    const std::int8_t* from = work.plain_weights + channel * kTaps * kRows;
+    std::int16_t* to = work.transformed;
+    for (int i = 0; i < terms.count; ++i, from += kTaps * kRows, to += kRows) {
+      I16 down[3];
+      unroll<3>([&](auto x) MPE_UNROLLED {
+        I16 taps[3];
+        unroll<3>([&](auto y) MPE_UNROLLED {
+          taps[y.value] = K::load_bytes(from + (y.value * 3 + x.value) * kRows);
+        });
+        I16 values[6];
+        transform_three(taps, values);
+        down[x.value] = values[kRow];
+      });
+      I16 values[6];
+      transform_three(down, values);
+      unroll<6>([&](auto i) MPE_UNROLLED { store(to + i.value * stride, values[i.value]); });
+    }
+  }
+
+  // As int8_winograd_convolution.cpp has it.
+  static inline __attribute__((always_inline)) void transform_three(const I16 (&w)[3],
+                                                                    I16 (&to)[6]) {
+    const I16 minus_outer = K::template times<-1>(w[0]) - w[2];
+    const I16 outer = K::template add_multiple<4>(w[0], w[2]);
+    to[0] = K::template times<6>(w[0]);
+    to[1] = shift_left<2>(minus_outer - w[1]);
+    to[2] = shift_left<2>(minus_outer + w[1]);
+    to[3] = K::template add_multiple<2>(outer, w[1]);
+    to[4] = K::template add_multiple<-2>(outer, w[1]);
+    to[5] = K::template times<3>(w[2]);
+  }
 
   static std::int32_t* tile_of(std::int32_t* sums, int index) {
     return sums + static_cast<std::int64_t>(index) * kWinogradPositions * kTileValues;

@@ -35,39 +35,55 @@ namespace {
   MPE_INT16_ROWS("smlal", 4, 5, 7, 24, 25, 26, 27, 28, 29, 30, 31, MPE_LOAD(2, weights, 32),         \
                  MPE_LOAD(3, weights, 40) "add %[weights], %[weights], #32\n")
 
-// tile[8][8] = sum over k of weights[k][8] x panel[k][8]; `depth` is even and not zero. Reads one
-// step beyond either array.
+#define MPE_INT16_SUMS(instruction)                                                                  \
+  instruction " q16, q17, [%[tile]]\n" instruction " q18, q19, [%[tile], #32]\n"                     \
+  instruction " q20, q21, [%[tile], #64]\n" instruction " q22, q23, [%[tile], #96]\n"                \
+  instruction " q24, q25, [%[tile], #128]\n" instruction " q26, q27, [%[tile], #160]\n"              \
+  instruction " q28, q29, [%[tile], #192]\n" instruction " q30, q31, [%[tile], #224]\n"
+#define MPE_INT16_TILE(begin)                                                                        \
+  asm volatile(                                                                                      \
+      MPE_LOAD(0, panel, 0) MPE_LOAD(1, panel, 8) MPE_LOAD(2, weights, 0) MPE_LOAD(3, weights, 8)    \
+      begin                                                                                          \
+      "1:\n"                                                                                         \
+      MPE_INT16_STEPS("smlal")                                                                       \
+      "b.ne 1b\n"                                                                                    \
+      "2:\n"                                                                                         \
+      MPE_INT16_SUMS("stp")                                                                          \
+      : [panel] "+r"(panel), [weights] "+r"(weights), [left] "+r"(left)                              \
+      : [tile] "r"(tile)                                                                             \
+      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19",  \
+        "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31")
+
+// tile[8][8] = sum over k of weights[k][8] x panel[k][8], added to what it holds unless these are
+// the first terms; `depth` is even and not zero. Reads one step beyond either array.
 inline void multiply_int16_tile(const std::int16_t* panel, const std::int16_t* weights, int depth,
-                                std::int32_t* tile) {
+                                bool first, std::int32_t* tile) {
   std::int64_t left = depth;
-  asm volatile(
-      MPE_LOAD(0, panel, 0) MPE_LOAD(1, panel, 8) MPE_LOAD(2, weights, 0) MPE_LOAD(3, weights, 8)
-      MPE_INT16_STEPS("smull")
-      "b.eq 2f\n"
-      "1:\n"
-      MPE_INT16_STEPS("smlal")
-      "b.ne 1b\n"
-      "2:\n"
-      "stp q16, q17, [%[tile]]\n stp q18, q19, [%[tile], #32]\n"
-      "stp q20, q21, [%[tile], #64]\n stp q22, q23, [%[tile], #96]\n"
-      "stp q24, q25, [%[tile], #128]\n stp q26, q27, [%[tile], #160]\n"
-      "stp q28, q29, [%[tile], #192]\n stp q30, q31, [%[tile], #224]\n"
-      : [panel] "+r"(panel), [weights] "+r"(weights), [left] "+r"(left)
-      : [tile] "r"(tile)
-      : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19",
-        "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+  if (first) {
+    MPE_INT16_TILE(MPE_INT16_STEPS("smull") "b.eq 2f\n");
+  } else {
+    MPE_INT16_TILE(MPE_INT16_SUMS("ldp"));
+  }
 }
+#undef MPE_INT16_TILE
+#undef MPE_INT16_SUMS
 #undef MPE_INT16_STEPS
 #undef MPE_LOAD
 #undef MPE_INT16_ROWS
 // clang-format on
 
-// The first kTiles columns of the same tile, by sums that lie along the rows. `depth` is even.
+// The first kTiles columns of the same tile, by sums that lie along the rows, and wait so before
+// the last terms. `depth` is even.
 template <int kTiles>
 inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16_t* weights,
-                                     int depth, std::int32_t* tile) {
+                                     int depth, bool first, bool last, std::int32_t* tile) {
   static_assert(kTiles <= 4);
   int32x4_t sums[kTiles][2] = {};
+  if (!first) {
+    unroll<2 * kTiles>([&](auto i) MPE_UNROLLED {
+      sums[i.value / 2][i.value % 2] = vld1q_s32(tile + 4 * i.value);
+    });
+  }
   // All loads of some steps come first: an in-order core waits for each that is used at once.
   const auto add_steps = [&](auto steps) MPE_UNROLLED {
     constexpr int kSteps = steps.value;
@@ -90,6 +106,12 @@ inline void multiply_few_int16_tiles(const std::int16_t* panel, const std::int16
   int k = 0;
   for (; k + 4 <= depth; k += 4) add_steps(Index<4>{});
   if (k < depth) add_steps(Index<2>{});
+  if (!last) {
+    unroll<2 * kTiles>([&](auto i) MPE_UNROLLED {
+      vst1q_s32(tile + 4 * i.value, sums[i.value / 2][i.value % 2]);
+    });
+    return;
+  }
   unroll<kTiles>([&](auto t) MPE_UNROLLED {
     unroll<8>([&](auto row) MPE_UNROLLED {
       tile[row.value * 8 + t.value] = vgetq_lane_s32(sums[t.value][row.value / 4], row.value % 4);

@@ -71,15 +71,26 @@ struct NeonWinograd {
     const int8x8x4_t bytes = vld4_s8(from);
     for (int j = 0; j < 4; ++j) to[j] = {vmovl_s8(bytes.val[j])};
   }
+  static I16 load_bytes(const std::int8_t* from) { return {vmovl_s8(vld1_s8(from))}; }
+  template <int kFactor>
+  static I16 times(I16 a) {
+    if constexpr (kFactor == -1) return {vnegq_s16(a.value)};
+    return {vmulq_n_s16(a.value, kFactor)};
+  }
+  template <int kFactor>
+  static I16 add_multiple(I16 sum, I16 a) {
+    return {vmlaq_n_s16(sum.value, a.value, kFactor)};
+  }
   static void multiply(const std::int16_t* panel, const std::int16_t* weights, int depth,
-                       std::int32_t* tile) {
-    multiply_int16_tile(panel, weights, depth, tile);
+                       bool first, std::int32_t* tile) {
+    multiply_int16_tile(panel, weights, depth, first, tile);
   }
   static void multiply_few(const std::int16_t* panel, const std::int16_t* weights, int depth,
-                           int tiles, std::int32_t* tile) {
+                           int tiles, bool first, bool last, std::int32_t* tile) {
     unroll<kFewWinogradTiles>([&](auto t) MPE_UNROLLED {
       constexpr int kTiles = t.value + 1;
-      if (tiles == kTiles) multiply_few_int16_tiles<kTiles>(panel, weights, depth, tile);
+      if (tiles != kTiles) return;
+      multiply_few_int16_tiles<kTiles>(panel, weights, depth, first, last, tile);
     });
   }
 };
