@@ -82,9 +82,9 @@ class Int8Winograd {
     }
   }
 
-  // The same by weights as they are, an eighth of the bytes of transformed ones. Each row of a
-  // tile's positions is transformed of its own just before its products: its weights, and those
-  // that they are made of, stay in the first-level cache.
+  // The same by weights as they are, an eighth of the bytes of transformed ones. One row of a
+  // tile's positions is transformed and multiplied after the other: its weights, and those that
+  // they are made of, stay in the first-level cache.
   static void multiply_on_the_fly(const Int8WinogradWork& work) {
     const Panels panels(work.tile_count);
     auto* sums = reinterpret_cast<std::int32_t*>(work.scratch);
@@ -166,8 +166,8 @@ class Int8Winograd {
     }
   }
 
-  // A row of the transformed weights of some channels, for a block of output channels. Of its own,
-  // so that the registers hold the constants.
+  // A row of the transformed weights of some channels, for a block of output channels. Not
+  // inlined, so that the registers hold the constants.
   template <int kRow>
   static __attribute__((noinline)) void transform_weights(const Int8WinogradWork& work, int block,
                                                           const Terms& terms) {

@@ -359,9 +359,9 @@ class WinogradProduct {
 };
 
 // The products with weights that are stored as they are, a quarter of the bytes of transformed
-// ones, and transformed for some channels and blocks of output channels at a time. Each row of a
-// tile's positions is transformed of its own just before its products: its weights, and those that
-// they are made of, stay in the first-level cache. Square tiles with one value at each position.
+// ones, and transformed for some channels and blocks of output channels at a time. One row of a
+// tile's positions is transformed and multiplied after the other: its weights, and those that they
+// are made of, stay in the first-level cache. Square tiles with one value at each position.
 template <typename K, typename Tiles>
 class WinogradOnTheFly {
  public:
@@ -402,7 +402,7 @@ class WinogradOnTheFly {
  private:
   static int vectors_of(int terms) { return (terms * K::kRows + kLanes - 1) / kLanes; }
 
-  // To [column][block][term][output channel]. depth_step terms are whole vectors. Of its own, so
+  // To [column][block][term][output channel]. depth_step terms are whole vectors. Not inlined, so
   // that the registers hold the constants.
   template <int kRow>
   static __attribute__((noinline)) void transform_row(const WinogradWork& work, int first,
