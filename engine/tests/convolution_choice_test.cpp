@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "convolution_problem.h"
+#include "kernels/cpu.h"
 #include "kernels/kernel_sets.h"
 
 namespace {
@@ -65,6 +66,42 @@ TEST(filters_are_not_quantised_for_an_algorithm_that_a_set_lacks) {
     for (const std::string_view wish : {"", "winograd4", "winograd4-on-the-fly"}) {
       CHECK_EQUAL(reads_of(set.name, wish), reads_of(set.name, "gemm"));
     }
+  }
+}
+
+// Several threads share the memory, which brings transformed weights slowly on most boards.
+TEST(int8_winograd_transforms_on_the_fly_on_several_threads) {
+  Random random(32);
+  Problem problem;
+  make_problem(random, problem, Form::kThree, Precision::kInt8);
+  ConvolutionRequest request = problem.request;
+  request.shape = {};
+  request.shape.in = request.shape.out = {256, 13, 13};
+  request.shape.kernel_y = request.shape.kernel_x = 3;
+  request.shape.padding_y = request.shape.padding_x = 1;
+  std::vector<float> weights(256 * 256 * 9);
+  for (float& weight : weights) weight = random.real(-1.0F, 1.0F);
+  request.weights = weights;
+  request.bias = std::span(weights).first(256);
+  request.input = nullptr;
+  request.output = nullptr;
+  request.output_precision = Precision::kFp32;
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    const auto made = [&](int threads) {
+      ConvolutionChoice choice{.isa = set.name, .algorithm = {}};
+      choice.threads = threads;
+      choice.scratch_bytes = 4U << 20U;
+      return mpe::make_convolution(request, choice);
+    };
+    const bool has_winograd = std::ranges::any_of(set.kernels, [&](const mpe::KernelUse& use) {
+      return use.isa == set.name && use.precision == Precision::kInt8 &&
+             use.algorithm == "winograd4";
+    });
+    if (!set.supported || !has_winograd) continue;
+    CHECK_EQUAL(made(1)->algorithm(), "winograd4");
+    const bool slow = mpe::cpu_caches().shared_byte_price > 0.2;  // a Jetson Nano's is not
+    CHECK_EQUAL(made(4)->algorithm(), slow ? "winograd4-on-the-fly" : "winograd4");
+    if (slow) CHECK(made(4)->weight_bytes() * 7 < made(1)->weight_bytes());
   }
 }
 
