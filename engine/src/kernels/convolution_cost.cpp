@@ -401,8 +401,10 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     const bool stays = own + 2.0 * (panels + taps / chunks) / steps <= kOwnShare * cache;
     if (!stays) plan.bytes += 2.0 * passes * (steps * sums + transformed);
     // The next chunk reads the panels again, behind the weights of this one.
-    if (own + panels + taps / chunks > kUsableShare * cache)
+    if (own + panels + taps / chunks > kUsableShare * cache) {
       plan.bytes += passes * (chunks + 2.0) * panels;
+    }
+    // The share of the layer's weights that are transformed at once.
     const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));
     const double row = at_once * transformed / form.input;
     const bool row_stays = row <= static_cast<double>(cpu_caches().resident_bytes);

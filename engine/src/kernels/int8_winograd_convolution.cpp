@@ -6,6 +6,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/cpu.h"
 #include "kernels/geometry.h"
+#include "kernels/int8_winograd_weights.h"
 #include "kernels/output_constants.h"
 #include "kernels/sizes.h"
 #include "quant/requantize.h"
@@ -39,18 +40,19 @@ int tiles_across(int size) { return divide_up(size, 4); }
 // Whether Int8WinogradKernel::convolve_image computes the layer.
 bool is_of_image(const ConvolutionShape& shape) { return shape.in.channels == kImageChannels; }
 
-// G w, with rows scaled to whole numbers, and as far as 16 bits allow: so the output's transform
-// multiplies less. In both directions no value is above 144 times a weight of 127.
-void transform_three(const std::int32_t* w, int step, std::int32_t* to, int to_step) {
-  const std::int32_t a = w[0];
-  const std::int32_t b = w[step];
-  const std::int32_t c = w[2 * step];
-  to[0] = 6 * a;
-  to[to_step] = -4 * (a + b + c);
-  to[2 * to_step] = -4 * (a - b + c);
-  to[3 * to_step] = a + 2 * b + 4 * c;
-  to[4 * to_step] = a - 2 * b + 4 * c;
-  to[5 * to_step] = 3 * c;
+// A weight in the transforms.
+struct Weight {
+  std::int32_t value = 0;
+};
+Weight operator+(Weight a, Weight b) { return {a.value + b.value}; }
+Weight operator-(Weight a, Weight b) { return {a.value - b.value}; }
+template <int kFactor>
+Weight times(Weight a) {
+  return {kFactor * a.value};
+}
+template <int kFactor>
+Weight add_multiple(Weight sum, Weight a) {
+  return {sum.value + kFactor * a.value};
 }
 
 class Int8WinogradConvolution final : public Convolution {
@@ -95,8 +97,7 @@ class Int8WinogradConvolution final : public Convolution {
     work.geometry = &*geometry_;
     work.stage = &stage;
     work.input = static_cast<const std::int8_t*>(call.input);
-    work.weights = weights_.as<std::int16_t>();
-    work.plain_weights = weights_.as<std::int8_t>();
+    work.weights = weights_.data();
     work.depth_step = kDepthStep;
     work.output = call.output;
     work.pool = pool_;
@@ -157,7 +158,8 @@ class Int8WinogradConvolution final : public Convolution {
   // As many tiles as fit the cache with their sums; or more, if reading the weights again for every
   // block costs more than the additional cache misses. Where the sums of several threads leave no
   // room for that, those of fewer output channels wait. Weights are transformed on the fly where
-  // memory, which the threads share, takes longer to bring transformed ones.
+  // memory, which the threads share, takes longer to bring transformed ones. Those stream through
+  // the second-level cache in eight times the bytes, so they leave less of it to a block.
   void choose_plan(const ConvolutionChoice& choice) {
     const int panels = divide_up(tiles_, kWinogradTiles);
     const std::int64_t tile = kWinogradPositions * kWinogradTiles;
@@ -175,20 +177,22 @@ class Int8WinogradConvolution final : public Convolution {
       const std::int64_t sums = tile * chunk_blocks * kWinogradRows * 4;
       for (int count = 1; count <= panels; ++count) {
         const std::int64_t block = count * (values + (on_the_fly ? choice.threads : 1) * sums);
-        const bool kept = block <= (on_the_fly ? cache / 4 * 3 : kBlockBytes);
-        if (count > 1 && block > kBlockBytes && count * (values + choice.threads * sums) > allowed)
-          break;
-        const std::int64_t times = divide_up(panels, count);
-        const bool stay = weights + block <= cache / 8 * 7;
-        const std::int64_t moved = (stay ? 1 : times) * weights +
-                                   (kept ? 0 : times * chunks * count * (values + 2 * sums));
+        const bool block_stays = block <= (on_the_fly ? cache / 4 * 3 : kBlockBytes);
+        const bool fits =
+            block <= kBlockBytes || count * (values + choice.threads * sums) <= allowed;
+        if (count > 1 && !fits) break;
+        const std::int64_t passes = divide_up(panels, count);
+        const bool weights_stay = weights + block <= cache / 8 * 7;
+        const std::int64_t moved =
+            (weights_stay ? 1 : passes) * weights +
+            (block_stays ? 0 : passes * chunks * count * (values + 2 * sums));
         const double cost =
             static_cast<double>(moved) * price +
-            (on_the_fly ? static_cast<double>(times * cost_on_the_fly(count)) : 0.0);
-        if ((first && count == 1) || cost < least || (first && kept && cost <= least)) {
+            (on_the_fly ? static_cast<double>(passes * cost_on_the_fly(count)) : 0.0);
+        if ((first && count == 1) || cost < least || (first && block_stays && cost <= least)) {
           least = cost;
           // Blocks of about the same size.
-          plan_ = {divide_up(panels, static_cast<int>(times)), chunk_blocks, on_the_fly};
+          plan_ = {divide_up(panels, static_cast<int>(passes)), chunk_blocks, on_the_fly};
         }
       }
     };
@@ -297,13 +301,19 @@ class Int8WinogradConvolution final : public Convolution {
   }
 
   void put_transformed(const std::int32_t (&w)[kTaps], std::size_t row, std::size_t channel) {
-    std::int32_t down[18];
-    std::int32_t both[kWinogradPositions];
-    for (int j = 0; j < 3; ++j) transform_three(w + j, 3, down + j, 3);
-    for (int i = 0; i < 6; ++i) transform_three(down + 3 * i, 1, both + 6 * i, 1);
+    Weight columns[3][6];
+    for (int x = 0; x < 3; ++x) {
+      const Weight taps[3] = {{w[x]}, {w[3 + x]}, {w[6 + x]}};
+      transform_int8_weights(taps, columns[x]);
+    }
     auto* packed = weights_.as<std::int16_t>();
-    for (std::size_t p = 0; p < kWinogradPositions; ++p) {
-      packed[packed_index(row, channel, p)] = static_cast<std::int16_t>(both[p]);
+    for (std::size_t a = 0; a < 6; ++a) {
+      const Weight taps[3] = {columns[0][a], columns[1][a], columns[2][a]};
+      Weight values[6];
+      transform_int8_weights(taps, values);
+      for (std::size_t b = 0; b < 6; ++b) {
+        packed[packed_index(row, channel, 6 * a + b)] = static_cast<std::int16_t>(values[b].value);
+      }
     }
   }
 

@@ -191,11 +191,9 @@ struct Int8WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const std::int8_t* input = nullptr;
-  // [block][position][depth][rows of a block]; for convolve_image [output channel][column]
-  // [kImageColumn]
-  const std::int16_t* weights = nullptr;
-  // For multiply_on_the_fly: as they are, [block][channel][tap][rows of a block].
-  const std::int8_t* plain_weights = nullptr;
+  // 16 bits, [block][position][depth][rows of a block]; for convolve_image [output channel][column]
+  // [kImageColumn]. For multiply_on_the_fly as they are: 8 bits, [block][channel][tap][rows].
+  const void* weights = nullptr;
   int depth_step = 0;                   // channels whose weights are transformed at once, even
   std::int16_t* transformed = nullptr;  // scratch: the thread's own, [column][channel][row]
   void* output = nullptr;

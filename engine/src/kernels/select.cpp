@@ -226,7 +226,8 @@ KernelSetInfo describe(std::string_view name, bool is_supported,
   return info;
 }
 
-// By the model of costs, which is no better. Weights on the fly then take a quarter of the memory.
+// The model of costs is no more exact. Where it finds times about equal, weights on the fly win, as
+// they take a quarter of the memory or less.
 constexpr double kAboutEqual = 1.05;
 
 // Winograd's algorithm where it is cheaper than the packed product. Transformed weights take up to

@@ -6,9 +6,9 @@
 // in magnitude: make_int8_winograd() asks that of the weights.
 //
 // The set K offers
-//   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), store(to, a),
-//               load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
-//   times<n>(a), add_multiple<n>(sum, a)
+//   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), times<n>(a),
+//               add_multiple<n>(sum, a), store(to, a)
+//   load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
 //   load_bytes(from)   bytes as lanes
 //   multiply(panel, weights, depth, first, tile)   tile[8 rows][8 tiles] from [depth][8] and
 //               [depth][8], added to what the tile holds unless these are the first terms
@@ -23,6 +23,7 @@
 #include "kernels/generic/output.h"
 #include "kernels/generic/patches.h"
 #include "kernels/generic/unroll.h"
+#include "kernels/int8_winograd_weights.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
@@ -67,7 +68,7 @@ class Int8Winograd {
       for (int position = 0; position < kWinogradPositions; ++position) {
         for (int block = 0; block < blocks; ++block) {
           const std::int16_t* weights =
-              work.weights +
+              static_cast<const std::int16_t*>(work.weights) +
               (static_cast<std::int64_t>(first + block) * kWinogradPositions + position) *
                   work.depth * kRows;
           multiply_panels(work, panels, position, {0, work.depth, true, true}, weights,
@@ -173,7 +174,7 @@ class Int8Winograd {
                                                           const Terms& terms) {
     const std::int64_t stride = std::int64_t{work.depth_step} * kRows;
     const std::int64_t channel = std::int64_t{block} * work.depth + terms.begin;
-    const std::int8_t* from = work.plain_weights + channel * kTaps * kRows;
+    const auto* from = static_cast<const std::int8_t*>(work.weights) + channel * kTaps * kRows;
     std::int16_t* to = work.transformed;
     for (int i = 0; i < terms.count; ++i, from += kTaps * kRows, to += kRows) {
       I16 down[3];
@@ -183,26 +184,13 @@ class Int8Winograd {
           taps[y.value] = K::load_bytes(from + (y.value * 3 + x.value) * kRows);
         });
         I16 values[6];
-        transform_three(taps, values);
+        transform_int8_weights(taps, values);
         down[x.value] = values[kRow];
       });
       I16 values[6];
-      transform_three(down, values);
+      transform_int8_weights(down, values);
       unroll<6>([&](auto i) MPE_UNROLLED { store(to + i.value * stride, values[i.value]); });
     }
-  }
-
-  // As int8_winograd_convolution.cpp has it.
-  static inline __attribute__((always_inline)) void transform_three(const I16 (&w)[3],
-                                                                    I16 (&to)[6]) {
-    const I16 minus_outer = K::template times<-1>(w[0]) - w[2];
-    const I16 outer = K::template add_multiple<4>(w[0], w[2]);
-    to[0] = K::template times<6>(w[0]);
-    to[1] = shift_left<2>(minus_outer - w[1]);
-    to[2] = shift_left<2>(minus_outer + w[1]);
-    to[3] = K::template add_multiple<2>(outer, w[1]);
-    to[4] = K::template add_multiple<-2>(outer, w[1]);
-    to[5] = K::template times<3>(w[2]);
   }
 
   static std::int32_t* tile_of(std::int32_t* sums, int index) {

@@ -46,7 +46,8 @@ class Int8SumsOfImage {
  public:
   Int8SumsOfImage(const Int8WinogradWork& work, int row, int panel, int lane)
       : values_(work.panels + panel * (kImageChannels * kWinogradTiles) + lane),
-        weights_(work.weights + static_cast<std::int64_t>(row) * (6 * kImageColumn)) {}
+        weights_(static_cast<const std::int16_t*>(work.weights) +
+                 static_cast<std::int64_t>(row) * (6 * kImageColumn)) {}
 
   template <typename Column>
   inline __attribute__((always_inline)) void operator()(Column column, I32 (&sums)[6]) const {

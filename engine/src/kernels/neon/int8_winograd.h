@@ -20,6 +20,14 @@ template <int kBits>
 inline I16 shift_left(I16 a) {
   return {vshlq_n_s16(a.value, kBits)};
 }
+template <int kFactor>
+inline I16 times(I16 a) {
+  return {vmulq_n_s16(a.value, kFactor)};
+}
+template <int kFactor>
+inline I16 add_multiple(I16 sum, I16 a) {
+  return {vmlaq_n_s16(sum.value, a.value, kFactor)};
+}
 inline void store(std::int16_t* to, I16 x) { vst1q_s16(to, x.value); }
 
 inline I32 operator-(I32 a, I32 b) { return I32(vsubq_s32(a.value, b.value)); }
@@ -72,15 +80,6 @@ struct NeonWinograd {
     for (int j = 0; j < 4; ++j) to[j] = {vmovl_s8(bytes.val[j])};
   }
   static I16 load_bytes(const std::int8_t* from) { return {vmovl_s8(vld1_s8(from))}; }
-  template <int kFactor>
-  static I16 times(I16 a) {
-    if constexpr (kFactor == -1) return {vnegq_s16(a.value)};
-    return {vmulq_n_s16(a.value, kFactor)};
-  }
-  template <int kFactor>
-  static I16 add_multiple(I16 sum, I16 a) {
-    return {vmlaq_n_s16(sum.value, a.value, kFactor)};
-  }
   static void multiply(const std::int16_t* panel, const std::int16_t* weights, int depth,
                        bool first, std::int32_t* tile) {
     multiply_int16_tile(panel, weights, depth, first, tile);
