@@ -1,7 +1,7 @@
 // Kernels for x86-64 with AVX2, FMA and F16C. fp16 is storage: sums are formed in float.
 #include "kernels/avx2/vectors.h"
+#include "kernels/generic/broadcast_product.h"
 #include "kernels/generic/elementwise.h"
-#include "kernels/generic/float_kernels.h"
 #include "kernels/generic/interleaved.h"
 
 namespace mpe {

@@ -75,6 +75,21 @@ inline void load_lines(const ActivationLine* lines, const std::int16_t* places, 
   slopes = F32(_mm256_i32gather_ps(&lines->slope, indices, 8));
 }
 
+// Half as many floats.
+struct HalfF32 {
+  static constexpr int kLanes = 4;
+  __m128 value;
+
+  explicit HalfF32(__m128 v) : value(v) {}
+  explicit HalfF32(float scalar) : value(_mm_set1_ps(scalar)) {}
+  static HalfF32 load(const float* from) { return HalfF32(_mm_loadu_ps(from)); }
+};
+
+inline HalfF32 multiply_add(HalfF32 sum, HalfF32 a, HalfF32 b) {
+  return HalfF32(_mm_fmadd_ps(a.value, b.value, sum.value));
+}
+inline void store(float* to, HalfF32 x) { _mm_storeu_ps(to, x.value); }
+
 struct I32 {
   static constexpr int kLanes = 8;
   __m256i value;

@@ -1,8 +1,8 @@
 // Kernels for x86-64 with AVX-512 and its integer dot products (VNNI). fp16 is storage: sums are
 // formed in float.
 #include "kernels/avx512_vnni/vectors.h"
+#include "kernels/generic/broadcast_product.h"
 #include "kernels/generic/elementwise.h"
-#include "kernels/generic/float_kernels.h"
 #include "kernels/generic/interleaved.h"
 
 namespace mpe {

@@ -69,6 +69,21 @@ inline void load_lines(const ActivationLine* lines, const std::int16_t* places, 
   slopes = F32(_mm512_i32gather_ps(indices, &lines->slope, 8));
 }
 
+// Half as many floats.
+struct HalfF32 {
+  static constexpr int kLanes = 8;
+  __m256 value;
+
+  explicit HalfF32(__m256 v) : value(v) {}
+  explicit HalfF32(float scalar) : value(_mm256_set1_ps(scalar)) {}
+  static HalfF32 load(const float* from) { return HalfF32(_mm256_loadu_ps(from)); }
+};
+
+inline HalfF32 multiply_add(HalfF32 sum, HalfF32 a, HalfF32 b) {
+  return HalfF32(_mm256_fmadd_ps(a.value, b.value, sum.value));
+}
+inline void store(float* to, HalfF32 x) { _mm256_storeu_ps(to, x.value); }
+
 struct I32 {
   static constexpr int kLanes = 16;
   __m512i value;

@@ -1,5 +1,4 @@
-// fp32, and fp16 as storage, on sets whose F32 can multiply by a weight broadcast from memory. The
-// including unit says how large a tile its registers hold.
+// fp32, and fp16 as storage, with any set's F32.
 #pragma once
 
 #include <cstdint>
@@ -104,58 +103,7 @@ struct HalfVectorProduct : Fp32VectorProduct {
   static F32 load_weights(const std::uint16_t* weights) { return load_half(weights); }
 };
 
-// One term of a tile: a vector of pixels times a broadcast weight, for every row.
-template <int kTileRows, int kTileVectors>
-struct BroadcastFp32Product {
-  using Input = float;
-  using Panel = float;
-  using Weight = float;
-  using Multiplier = float;
-  using Sum = float;
-  using Accumulator = F32;
-  static constexpr WeightFormat kWeights = WeightFormat::kFloat;
-  static constexpr int kRows = kTileRows;
-  static constexpr int kVectors = kTileVectors;
-  static constexpr int kLanes = F32::kLanes;
-  static constexpr int kUnit = 1;
-
-  static F32 load_sums(const float* sums) { return F32::load(sums); }
-  static void store_sums(float* to, F32 sums) { store(to, sums); }
-  static F32 load_panel(const float* panel) { return F32::load(panel); }
-  static F32 broadcast(const float* weight) { return F32(*weight); }
-  static F32 multiply_add(F32 sum, F32 value, F32 weight) {
-    return mpe::multiply_add(sum, value, weight);
-  }
-  template <int kUsed>
-  static void step(F32 (&sums)[kRows][kUsed], const float* panel, const float* weights) {
-    broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
-  }
-  template <int kUsed>
-  static inline __attribute__((always_inline)) void add_terms(F32 (&sums)[kRows][kUsed],
-                                                              const float* panel,
-                                                              const float* weights, int units,
-                                                              std::int64_t panel_stride) {
-    for (int unit = 0; unit < units; ++unit, panel += panel_stride, weights += kRows) {
-      broadcast_step<BroadcastFp32Product, kUsed>(sums, panel, weights);
-    }
-  }
-  template <int kUsed>
-  static void convolve_tile(const float* panel, std::int64_t panel_stride, const float* weights,
-                            int units, const OutputStage& stage, int channel, int rows,
-                            float* output, std::int64_t pixels) {
-    convolve_float_tile<BroadcastFp32Product, kUsed>(panel, panel_stride, weights, units, stage,
-                                                     channel, rows, output, pixels);
-  }
-  template <int kUsed>
-  static void accumulate(const float* panel, const float* weights, int units, float* tile,
-                         bool fresh, int panel_stride = kVectors * kLanes,
-                         int tile_stride = kVectors * kLanes) {
-    accumulate_in_registers<BroadcastFp32Product, kUsed>(panel, weights, units, tile, fresh,
-                                                         panel_stride, tile_stride);
-  }
-};
-
-// The same over stored halves; both sides are widened on their way to the micro-kernel.
+// A product over stored halves; both sides are widened on their way to the micro-kernel.
 template <typename Product>
 struct StoredAsHalf : Product {
   using Input = std::uint16_t;
