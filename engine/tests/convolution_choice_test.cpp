@@ -69,23 +69,50 @@ TEST(filters_are_not_quantised_for_an_algorithm_that_a_set_lacks) {
   }
 }
 
+// A layer of 3x3 with as many channels before as after it.
+class ThreeByThree {
+ public:
+  ThreeByThree(Precision precision, int channels, int size)
+      : weights_(static_cast<std::size_t>(channels) * static_cast<std::size_t>(channels) * 9) {
+    Random random(32);
+    make_problem(random, problem_, Form::kThree, precision);
+    for (float& weight : weights_) weight = random.real(-1.0F, 1.0F);
+    request = problem_.request;
+    request.shape = {};
+    request.shape.in = request.shape.out = {channels, size, size};
+    request.shape.kernel_y = request.shape.kernel_x = 3;
+    request.shape.padding_y = request.shape.padding_x = 1;
+    request.weights = weights_;
+    request.bias = std::span(weights_).first(static_cast<std::size_t>(channels));
+    request.input = nullptr;
+    request.output = nullptr;
+    request.output_precision = Precision::kFp32;
+  }
+  ConvolutionRequest request;
+
+ private:
+  Problem problem_;
+  std::vector<float> weights_;
+};
+
+// To transform a wide vector of weights takes less time than to read it.
+TEST(wide_vectors_transform_weights_on_the_fly_on_one_thread) {
+  const ThreeByThree layer(Precision::kFp32, 128, 12);
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    if (!set.supported || set.name == "reference") continue;
+    ConvolutionChoice choice{.isa = set.name, .algorithm = {}};
+    choice.scratch_bytes = 4U << 20U;
+    const bool wide = set.name.starts_with("avx");
+    const bool on_the_fly =
+        mpe::make_convolution(layer.request, choice)->algorithm().ends_with("-on-the-fly");
+    CHECK_EQUAL(on_the_fly, wide);
+  }
+}
+
 // Several threads share the memory, which brings transformed weights slowly on most boards.
 TEST(int8_winograd_transforms_on_the_fly_on_several_threads) {
-  Random random(32);
-  Problem problem;
-  make_problem(random, problem, Form::kThree, Precision::kInt8);
-  ConvolutionRequest request = problem.request;
-  request.shape = {};
-  request.shape.in = request.shape.out = {256, 13, 13};
-  request.shape.kernel_y = request.shape.kernel_x = 3;
-  request.shape.padding_y = request.shape.padding_x = 1;
-  std::vector<float> weights(256 * 256 * 9);
-  for (float& weight : weights) weight = random.real(-1.0F, 1.0F);
-  request.weights = weights;
-  request.bias = std::span(weights).first(256);
-  request.input = nullptr;
-  request.output = nullptr;
-  request.output_precision = Precision::kFp32;
+  const ThreeByThree layer(Precision::kInt8, 256, 13);
+  const ConvolutionRequest& request = layer.request;
   for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
     const auto made = [&](int threads) {
       ConvolutionChoice choice{.isa = set.name, .algorithm = {}};

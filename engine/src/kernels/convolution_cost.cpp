@@ -13,6 +13,8 @@ namespace {
 // A byte from memory takes as long as a third of a vector multiply-add: between 0.32 (Cortex-A53 at
 // 1.4 GHz, A72) and 0.15 (A57, A76) by the boards' bandwidths.
 constexpr double kOperationsPerByte = 1.0 / 3.0;
+// A byte that comes back from a third-level cache: 80 GB/s on an AMD EPYC of 2023.
+constexpr double kOperationsPerThirdLevelByte = 1.0 / 32.0;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
 // Of a cache, beside the layer's input and output, which stream through it. With all of it, a layer
@@ -26,14 +28,16 @@ constexpr int kMostShares = 4;
 // Of Winograd's kernels beside their vectors: for a position and a block of output channels, and
 // for a channel of a row of tiles.
 constexpr double kOperationsPerProduct = 80.0;
+constexpr double kOperationsPerWideProduct = 25.0;
 constexpr double kOperationsPerSegment = 150.0;
 // Of an image's products, for a vector of tiles and an output channel: three multiply-adds at each
 // of 36 positions, and a load for every second one.
 constexpr double kOperationsPerImageVector = 162.0;
 // Channels, and blocks of output channels, whose weights are transformed on the fly at once.
 constexpr int kTransformedDepths[] = {16, 24, 32, 48, 64, 128, 256};
-// To transform a vector of weights at all positions: in float, and in half.
+// To transform a vector of weights at all positions: in float, in wide vectors, and in half.
 constexpr double kOperationsPerTransform = 160.0;
+constexpr double kOperationsPerWideTransform = 100.0;
 constexpr double kOperationsPerHalfTransform = 200.0;
 // A thread's, to wait for the others: a microsecond.
 constexpr double kOperationsPerBarrier = 2000.0;
@@ -65,8 +69,22 @@ TransformCost transform_cost(const WinogradForm& form) {
 
 // x86-64, whose vectors of floats are wider, takes lines in faster.
 double line_cost(const WinogradKernel& kernel) {
-  const bool wide = kernel.lanes > 4 && kernel.sum_bytes == 4;
-  return wide ? kOperationsPerLine / 3.0 : kOperationsPerLine;
+  return has_wide_vectors(kernel) ? kOperationsPerLine / 3.0 : kOperationsPerLine;
+}
+
+double weight_transform_cost(const WinogradKernel& kernel) {
+  if (has_wide_vectors(kernel)) return kOperationsPerWideTransform;
+  return kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
+}
+
+// Counts bytes that a block of tiles reads again after others. They come from memory, or from a
+// third-level cache that holds all that the block uses.
+void read_again(WinogradPlan& plan, double bytes, double used) {
+  if (used <= kUsableShare * static_cast<double>(cpu_caches().third_bytes)) {
+    plan.cost += bytes * kOperationsPerThirdLevelByte;
+  } else {
+    plan.bytes += bytes;
+  }
 }
 
 // `count` values of a size, and as many more as make an odd number of cache lines.
@@ -157,7 +175,9 @@ class WinogradLayer {
   }
   // Of calls with so many blocks of tiles.
   double call_cost(double passes) const {
-    return passes * positions_ * blocks * kOperationsPerProduct + segment_cost(passes);
+    const double product =
+        has_wide_vectors(kernel_) ? kOperationsPerWideProduct : kOperationsPerProduct;
+    return passes * positions_ * blocks * product;
   }
   double segment_cost(double passes) const {
     return (passes + std::max(passes, rows_of_tiles_)) * channels_ * kOperationsPerSegment;
@@ -186,6 +206,10 @@ class WinogradLayer {
 };
 
 }  // namespace
+
+bool has_wide_vectors(const WinogradKernel& kernel) {
+  return kernel.lanes > 4 && kernel.sum_bytes == 4;
+}
 
 double gemm_cost(const ConvolutionShape& shape, const GemmKernel& kernel) {
   const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
@@ -331,28 +355,30 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
         static_cast<std::size_t>(winograd_blocks_at_once(divide_up(tiles, size), threads));
     const std::size_t block_bytes = block.panel_bytes + block.sum_bytes;
     const double scratch = static_cast<double>(block_bytes);
-    double bytes = weights;
-    if (scratch + weights > kUsableShare * cache) bytes *= passes;
+    plan.bytes = weights;
+    if (scratch + weights > kUsableShare * cache) {
+      read_again(plan, (passes - 1.0) * weights, scratch + weights);
+    }
     // By the time that a panel or a sum is read, the weights of a chunk have come in; into a cache
     // that cores share the layer's input and output as well.
     const bool stays = cpu_caches().second_is_shared
                            ? scratch <= cache / 2
                            : scratch + weights / chunks <= kUsableShare * cache;
     if (!stays) {
-      bytes += 2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
-               passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
+      const double again =
+          2.0 * passes * static_cast<double>(block.panel_bytes + chunks * block.sum_bytes) +
+          passes * (chunks - 1) * static_cast<double>(block.panel_bytes);
+      read_again(plan, again, scratch + weights / chunks);
     }
     const DepthPlan depth = plan_depth(shape, kernel, block, mean_depth, chunks);
-    const double cost = layer.product_cost(size) + layer.call_cost(passes) +
-                        passes * positions * depth.cost + layer.transforms +
-                        bytes * kOperationsPerByte;
     plan.depth_step = depth.step;
-    plan.cost = cost;
-    plan.bytes = bytes;
+    plan.cost += layer.product_cost(size) + layer.call_cost(passes) + layer.segment_cost(passes) +
+                 passes * positions * depth.cost + layer.transforms +
+                 plan.bytes * kOperationsPerByte;
     plan.scratch_bytes =
         at_once * block_bytes + static_cast<std::size_t>(threads) *
                                     (block.line_bytes + winograd_multiplier_bytes(kernel, plan));
-    cheapest.consider(plan, cost);
+    cheapest.consider(plan, plan.cost);
     return block_bytes <= scratch_bytes;
   };
   const int step = kernel.lanes * kernel.vectors;
@@ -395,15 +421,15 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
     const double sums =
         positions * layer.blocks * kernel.rows * block.sum_stride * kernel.sum_bytes;
     const double taps = stored * kTaps * weight_bytes;
-    plan.bytes = passes * taps;
+    plan.bytes = taps;
+    read_again(plan, (passes - 1.0) * taps, own + panels + taps);
     const double transformed = positions * stored * kernel.transformed_bytes;
     // Two slices of the channels: the next one comes in while one is multiplied.
     const bool stays = own + 2.0 * (panels + taps / chunks) / steps <= kOwnShare * cache;
-    if (!stays) plan.bytes += 2.0 * passes * (steps * sums + transformed);
+    const double used = own + panels + taps / chunks;
+    if (!stays) read_again(plan, 2.0 * passes * (steps * sums + transformed), used);
     // The next chunk reads the panels again, behind the weights of this one.
-    if (own + panels + taps / chunks > kUsableShare * cache) {
-      plan.bytes += passes * (chunks + 2.0) * panels;
-    }
+    if (used > kUsableShare * cache) read_again(plan, passes * (chunks + 2.0) * panels, used);
     // The share of the layer's weights that are transformed at once.
     const double at_once = 1.0 / (steps * divide_up(layer.blocks, plan.transformed_blocks));
     const double row = at_once * transformed / form.input;
@@ -415,14 +441,13 @@ WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const Winog
                           (taps_stay ? taps : form.input * taps) +
                           (row_stays ? 0.0 : 2.0 * transformed) + steps * sums) /
                          kCacheLine;
-    const double transform =
-        kernel.sum_bytes == 2 ? kOperationsPerHalfTransform : kOperationsPerTransform;
+    const double transform = weight_transform_cost(kernel);
     const double barriers = threads > 1 ? 2.0 * passes * threads * kOperationsPerBarrier : 0.0;
-    plan.cost = layer.product_cost(plan.tiles) + layer.transforms +
-                layer.call_cost(passes) * steps + barriers +
-                passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
-                          2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
-                plan.bytes * kOperationsPerByte;
+    plan.cost += layer.product_cost(plan.tiles) + layer.transforms +
+                 layer.call_cost(passes) * steps + layer.segment_cost(passes) + barriers +
+                 passes * (stored / kernel.weight_lanes * transform + lines * line_cost(kernel) +
+                           2.0 * (steps - 1.0) * sums / (kernel.sum_lanes * kernel.sum_bytes)) +
+                 plan.bytes * kOperationsPerByte;
     cheapest.consider(plan, cost_of_threads(plan, threads));
   };
   const auto consider_size = [&](int size) {

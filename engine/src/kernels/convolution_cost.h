@@ -20,6 +20,9 @@ double pooling_cost(const ConvolutionShape& shape, const GemmKernel& kernel);
 const WinogradForm* winograd_form(const ConvolutionShape& shape, int tile);
 bool suits_winograd(const ConvolutionShape& shape);
 
+// Of eight floats or more, as x86-64 has them.
+bool has_wide_vectors(const WinogradKernel& kernel);
+
 struct WinogradPlan {
   const WinogradForm* form = nullptr;
   int tiles = 0;         // tiles of a block

@@ -1,11 +1,11 @@
 #include "kernels/cpu.h"
 
 #include <cstdint>
+#include <fstream>
+#include <string>
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
-
-#include <fstream>
 #elif defined(__x86_64__)
 #include <cpuid.h>
 #include <unistd.h>
@@ -13,6 +13,18 @@
 
 namespace mpe {
 namespace {
+
+#if defined(__aarch64__) || defined(__x86_64__)
+
+// Of Linux's description of the caches, 0 where it has none.
+std::size_t described_bytes(int level) {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size");
+  std::size_t kib = 0;
+  char unit = 0;
+  return file >> kib >> unit && unit == 'K' ? kib << 10U : 0;
+}
+
+#endif
 
 #if defined(__aarch64__)
 
@@ -50,14 +62,6 @@ CpuFeatures detect() {
   return features;
 }
 
-// Of Linux's description of the caches, 0 where it has none.
-std::size_t described_second_bytes() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index2/size");
-  std::size_t kib = 0;
-  char unit = 0;
-  return file >> kib >> unit && unit == 'K' ? kib << 10U : 0;
-}
-
 // The size that is usual with the core. Linux's description comes second: under QEMU it may be that
 // of the machine that emulates.
 CpuCaches detect_caches() {
@@ -78,8 +82,7 @@ CpuCaches detect_caches() {
       caches.second_is_shared = true;
       break;
     case 0:
-      if (const std::size_t bytes = described_second_bytes(); bytes > 0)
-        caches.second_bytes = bytes;
+      if (const std::size_t bytes = described_bytes(2); bytes > 0) caches.second_bytes = bytes;
       break;
     default:
       break;
@@ -147,6 +150,8 @@ CpuCaches detect_caches() {
   }
   const long second = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (second > 0) caches.second_bytes = static_cast<std::size_t>(second);
+  // The C library tells that of all cores.
+  caches.third_bytes = described_bytes(3);
   return caches;
 }
 

@@ -25,6 +25,7 @@ struct CpuCaches {
   std::size_t resident_bytes = std::size_t{16} << 10U;
   std::size_t second_bytes = std::size_t{512} << 10U;  // the second level
   bool second_is_shared = false;                       // by all cores
+  std::size_t third_bytes = 0;                         // the third level; 0: none that is known
   // How many multiply-adds of vectors take as long as a byte from memory, with one thread, and how
   // many more with each further thread: threads share the memory. As the boards' coefficients have
   // it (toolchains/targets/).

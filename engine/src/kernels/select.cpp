@@ -264,19 +264,22 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
       continue;
     }
     const WinogradPlan transformed = plan(false);
-    const double cost = transformed.cost + pooling;
-    if (cost >= least) continue;
+    double cost = transformed.cost + pooling;
     double shared = cost_of_threads(transformed, choice.threads) + pooling;
     std::string_view name = names.stored;
-    // On one thread it is no faster, and the choice would depend on what scratch a policy leaves,
-    // which the model of memory of `harness search` does not know.
-    if (!names.on_the_fly.empty() && choice.threads > 1) {
-      const double on_the_fly = cost_of_threads(plan(true), choice.threads) + pooling;
-      if (on_the_fly < kAboutEqual * shared) {
-        shared = on_the_fly;
+    // On one thread of arm64 it is no faster, and the choice would depend on what scratch a policy
+    // leaves, which the model of memory of `harness search` does not know.
+    const bool is_wide = has_wide_vectors(kernel);
+    if (!names.on_the_fly.empty() && (choice.threads > 1 || is_wide)) {
+      const WinogradPlan on_the_fly = plan(true);
+      const double of_threads = cost_of_threads(on_the_fly, choice.threads) + pooling;
+      if (of_threads < kAboutEqual * shared) {
+        shared = of_threads;
         name = names.on_the_fly;
       }
+      if (is_wide) cost = std::min(cost, on_the_fly.cost + pooling);
     }
+    if (cost >= least) continue;
     // Tiles of 5x5 take fewer products than those of 4x4 and more weights, for which threads wait.
     if (choice.threads > 1 && names.tile == 5 && tile_of(best) == 4 && shared >= least_shared) {
       continue;
