@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def test_scratch_makes_the_arena_a_quarter_larger_at_most(
     assert {row["executed"] for row in rows} == {precision}
     assert "winograd4" in {row["algorithm"] for row in rows}
     assert bench["live_bytes"] < bench["arena_bytes"] <= 1.25 * bench["live_bytes"]
+    small = host_engine.bench(cfg, weights, replace(options, prefer="memory"), warmup=0, runs=1)
+    assert small["arena_bytes"] <= bench["arena_bytes"]
 
 
 def test_bench_goes_on_until_the_seconds_are_over(model: Model) -> None:

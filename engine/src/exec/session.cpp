@@ -104,8 +104,9 @@ std::size_t Session::bytes_of_layers() const {
 }
 
 // The limit of each layer's scratch: the arena may be a quarter larger than the largest total of
-// live tensors, and no larger where memory is preferred. Fills in the properties of layers that are
-// known before their kernels.
+// live tensors, and no larger where memory is preferred. There, too, a layer whose outputs are
+// pooled may have that scratch: an algorithm without any would leave four times as many outputs.
+// Fills in the properties of layers that are known before their kernels.
 std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
     if (!layer.has_filters()) continue;
@@ -116,10 +117,11 @@ std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
     scratch.converted = layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
   }
   constexpr std::int64_t kLeast = 256 << 10;  // of small networks
-  const std::int64_t quarters = options.prefer == Preference::kMemory ? 4 : 5;
+  const bool small = options.prefer == Preference::kMemory;
   const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
   std::vector<std::int64_t> limits;
   for (const LayerMemory& layer : tensors.layers) {
+    const std::int64_t quarters = small && !scratch_[limits.size()].pools ? 4 : 5;
     limits.push_back(std::max(kLeast, tensors.live_bytes * quarters / 4 - layer.live));
   }
   return limits;

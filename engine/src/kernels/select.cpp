@@ -256,11 +256,15 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
       return choose_winograd(request.shape, kernel, *form, on_the_fly, choice);
     };
     if (choice.small_scratch) {
-      if (names.on_the_fly.empty()) continue;
-      const WinogradPlan small = plan(true);
+      // An image's weights are few.
+      WinogradPlan small = plan(false);
+      if (!small.of_image) {
+        if (names.on_the_fly.empty()) continue;
+        small = plan(true);
+      }
       if (small.scratch_bytes > choice.scratch_bytes || small.cost + pooling >= least) continue;
       least = small.cost + pooling;
-      best = names.on_the_fly;
+      best = small.of_image ? names.stored : names.on_the_fly;
       continue;
     }
     const WinogradPlan transformed = plan(false);
