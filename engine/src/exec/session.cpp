@@ -120,9 +120,10 @@ std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
   const bool small = options.prefer == Preference::kMemory;
   const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
   std::vector<std::int64_t> limits;
-  for (const LayerMemory& layer : tensors.layers) {
-    const std::int64_t quarters = small && !scratch_[limits.size()].pools ? 4 : 5;
-    limits.push_back(std::max(kLeast, tensors.live_bytes * quarters / 4 - layer.live));
+  for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
+    const std::int64_t quarters = small && !scratch_[i].pools ? 4 : 5;
+    const std::int64_t room = tensors.live_bytes * quarters / 4 - tensors.layers[i].live;
+    limits.push_back(std::max(kLeast, room));
   }
   return limits;
 }

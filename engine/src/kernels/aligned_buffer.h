@@ -44,8 +44,8 @@ class AlignedBuffer {
     }
   };
 
-  // Where they are whole, so that they take no more memory. Streaming through weights then misses
-  // the TLB less often, and a prefetcher stops less often at the end of a page.
+  // For what fills whole ones, so that they take no more memory. Reading the weights then misses
+  // the TLB less often.
   void ask_for_huge_pages() {
 #ifdef __linux__
     const std::size_t address = reinterpret_cast<std::uintptr_t>(data_.get());

@@ -13,7 +13,7 @@ namespace {
 // A byte from memory takes as long as a third of a vector multiply-add: between 0.32 (Cortex-A53 at
 // 1.4 GHz, A72) and 0.15 (A57, A76) by the boards' bandwidths.
 constexpr double kOperationsPerByte = 1.0 / 3.0;
-// A byte that comes back from a third-level cache: 80 GB/s on an AMD EPYC of 2023.
+// A byte that comes back from a third-level cache: 80 to 100 GB/s on an AMD EPYC (Zen 4).
 constexpr double kOperationsPerThirdLevelByte = 1.0 / 32.0;
 // A line that the first-level cache takes in: between 8 (Cortex-A57, A72) and 2 (A76).
 constexpr double kOperationsPerLine = 6.0;
@@ -25,8 +25,8 @@ constexpr double kOwnShare = 0.75;
 // Shares of a layer that Winograd's plans try, of its output channels and of its tiles.
 constexpr int kMostChunks = 8;
 constexpr int kMostShares = 4;
-// Of Winograd's kernels beside their vectors: for a position and a block of output channels, and
-// for a channel of a row of tiles.
+// Of Winograd's kernels beside their vectors: for a position and a block of output channels (fewer
+// with wide vectors), and for a channel of a row of tiles.
 constexpr double kOperationsPerProduct = 80.0;
 constexpr double kOperationsPerWideProduct = 25.0;
 constexpr double kOperationsPerSegment = 150.0;

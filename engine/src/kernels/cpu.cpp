@@ -16,7 +16,8 @@ namespace {
 
 #if defined(__aarch64__) || defined(__x86_64__)
 
-// Of Linux's description of the caches, 0 where it has none.
+// Of Linux's description of the second or third level, 0 where it has none. Entries 0 and 1 are
+// the first level's, for data and for instructions.
 std::size_t described_bytes(int level) {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size");
   std::size_t kib = 0;
@@ -150,7 +151,7 @@ CpuCaches detect_caches() {
   }
   const long second = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (second > 0) caches.second_bytes = static_cast<std::size_t>(second);
-  // The C library tells that of all cores.
+  // The C library tells the size of all third-level caches together.
   caches.third_bytes = described_bytes(3);
   return caches;
 }
