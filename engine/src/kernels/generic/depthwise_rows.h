@@ -239,17 +239,17 @@ class DepthwiseRows {
     unroll<kGroups>([&](auto group) MPE_UNROLLED {
       constexpr int kRow = tap_row<kSize, kInputRows>(group.value);
       constexpr int kColumn = tap_column<kSize, kInputRows>(group.value);
+      // The output rows that read it.
       constexpr int kFirst = kRow < kSize ? 0 : (kRow - kSize) / kStride + 1;
-      unroll<kRows>([&](auto r) MPE_UNROLLED {
-        constexpr int kTapRow = kRow - r.value * kStride;
-        if constexpr (kTapRow >= 0 && kTapRow < kSize) {
-          unroll<kVectors>([&](auto v) MPE_UNROLLED {
-            K::template multiply_add<kTapRow * kSize + kColumn>(
-                sums[r.value][v.value], values[group.value % kSlots][v.value], weights);
-            if constexpr (r.value == kFirst && group.value + kAhead < kGroups) {
-              load(Index<group.value + kAhead>{}, v);
-            }
-          });
+      constexpr int kLast = kRow / kStride < kRows ? kRow / kStride : kRows - 1;
+      unroll<(kLast - kFirst + 1) * kVectors>([&](auto i) MPE_UNROLLED {
+        constexpr int kOutputRow = kFirst + i.value / kVectors;
+        constexpr Index<i.value % kVectors> kVector;
+        constexpr int kTapRow = kRow - kOutputRow * kStride;
+        K::template multiply_add<kTapRow * kSize + kColumn>(
+            sums[kOutputRow][kVector.value], values[group.value % kSlots][kVector.value], weights);
+        if constexpr (kOutputRow == kFirst && group.value + kAhead < kGroups) {
+          load(Index<group.value + kAhead>{}, kVector);
         }
       });
     });

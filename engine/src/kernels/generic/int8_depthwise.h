@@ -4,10 +4,12 @@
 //
 // A kernel K is one of generic/depthwise.h and further has
 //   Bounded              what writes bounded sums: neon/bounded_outputs.h
-//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights
-//   add_products<kSize, kStride>(from, row_step, filter, sums)   adds the products to
-//                        sums[output row][vector of four]; `from` is the first output's first
-//                        value, of which up to kOverread may be read beyond those that are wanted
+//   Filter<kSize>        a channel's weights in registers, made from a pointer to its weights, and
+//                        rows_fit: whether the products of a row of it may be added up in 16 bits
+//   add_products<kSize, kStride, kGroup>(from, row_step, filter, sums)   adds the products to
+//                        sums[output row][vector of four], those of kGroup taps of a row in 16
+//                        bits; `from` is the first output's first value, of which up to kOverread
+//                        may be read beyond those that are wanted
 #pragma once
 
 #include <cstdint>
@@ -45,8 +47,13 @@ class Int8Depthwise {
 
   template <int kSize, int kStride>
   static void convolve(const DepthwiseWork& work) {
-    with_activation(work.stage->activation,
-                    [&](auto activation) { convolve<kSize, kStride, activation.value>(work); });
+    with_activation(work.stage->activation, [&](auto activation) {
+      // Linear and relu are relu6 with other limits: their loops are compiled once.
+      constexpr bool kHasLimits =
+          activation.value == Activation::kLinear || activation.value == Activation::kRelu;
+      constexpr Activation kActivation = kHasLimits ? Activation::kRelu6 : activation.value;
+      convolve<kSize, kStride, kActivation>(work);
+    });
   }
 
   template <int kSize, int kStride, Activation kActivation>
@@ -81,15 +88,21 @@ class Int8Depthwise {
       const int rows = left < work.strip_rows ? left : work.strip_rows;
       fill_strip<kSize, kStride>(work, channel, y, rows);
       auto* output = static_cast<std::int8_t*>(work.output) + work.output_at(channel, y);
-      int row = 0;
-      for (; row + kRows <= rows; row += kRows) {
-        convolve_rows<kSize, kStride, kRows>(work, row, filter, constants, output);
+      const auto convolve_blocks = [&](int row, auto block_rows, auto group) {
+        for (; row + block_rows.value <= rows; row += block_rows.value) {
+          convolve_rows<kSize, kStride, block_rows.value, group.value>(work, row, filter, constants,
+                                                                       output);
+        }
+        return row;
+      };
+      if (filter.rows_fit) {
+        int row = convolve_blocks(0, Index<kRows>{}, Index<kSize>{});
+        row = convolve_blocks(row, Index<2>{}, Index<kSize>{});
+        convolve_blocks(row, Index<1>{}, Index<kSize>{});
+      } else {
+        const int row = convolve_blocks(0, Index<2>{}, Index<2>{});
+        convolve_blocks(row, Index<1>{}, Index<2>{});
       }
-      if (row + 2 <= rows) {
-        convolve_rows<kSize, kStride, 2>(work, row, filter, constants, output);
-        row += 2;
-      }
-      if (row < rows) convolve_rows<kSize, kStride, 1>(work, row, filter, constants, output);
     }
   }
 
@@ -100,9 +113,13 @@ class Int8Depthwise {
     I32 start;
     const ActivationLine* lines;
     Channel(const OutputStage& stage, int channel)
-        : constants(Bounded::Constants::template load<kActivation>(stage, channel)),
-          start(Bounded::start(stage, channel)),
-          lines(stage.lines) {}
+        : start(Bounded::start(stage, channel)), lines(stage.lines) {
+      if constexpr (kActivation == Activation::kRelu6) {
+        constants = Bounded::Constants::load_limits(stage, channel);
+      } else {
+        constants = Bounded::Constants::template load<kActivation>(stage, channel);
+      }
+    }
   };
 
   // Values from one row of the strip to the next.
@@ -145,7 +162,8 @@ class Int8Depthwise {
 
   // Output rows [row, row + kUsedRows) of the strip, in fours of columns; the last four overlap
   // those before.
-  template <int kSize, int kStride, int kUsedRows, Activation kActivation, typename Filter>
+  template <int kSize, int kStride, int kUsedRows, int kGroup, Activation kActivation,
+            typename Filter>
   static void convolve_rows(const DepthwiseWork& work, int row, const Filter& filter,
                             const Channel<kActivation>& channel, std::int8_t* output) {
     const int width = work.geometry->out_width;
@@ -158,7 +176,7 @@ class Int8Depthwise {
       unroll<kUsedRows>([&](auto r) MPE_UNROLLED {
         unroll<vectors.value>([&](auto v) MPE_UNROLLED { sums[r.value][v.value] = channel.start; });
       });
-      K::template add_products<kSize, kStride>(from + x * kStride, step, filter, sums);
+      K::template add_products<kSize, kStride, kGroup>(from + x * kStride, step, filter, sums);
       typename Bounded::Constants constants[kUsedRows];
       unroll<kUsedRows>([&](auto r) MPE_UNROLLED { constants[r.value] = channel.constants; });
       Bounded::template write<kActivation>(channel.lines, constants, sums, output + x, width);
@@ -169,11 +187,9 @@ class Int8Depthwise {
       block(x, Index<2>{});
       x += 2 * kLanes;
     }
-    if (x + kLanes < width) {
-      block(x, Index<1>{});
-      x += kLanes;
+    for (; x < width; x += kLanes) {
+      block(x + kLanes <= width ? x : width - kLanes, Index<1>{});
     }
-    if (x < width) block(width - kLanes, Index<1>{});
   }
 };
 

@@ -7,6 +7,7 @@
 #include <arm_neon.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/generic/output.h"
 #include "kernels/generic/unroll.h"
@@ -22,6 +23,7 @@ struct BoundedOutputs {
   // Of one channel.
   struct Constants {
     F32 multiplier;
+    F32 lowest;
     F32 scale;  // relu6's limit, or what costly activations are multiplied by
     int16x8_t zero_point;
 
@@ -31,10 +33,21 @@ struct BoundedOutputs {
       constants.multiplier = F32(stage.multiplier[channel]);
       constants.zero_point = vdupq_n_s16(static_cast<std::int16_t>(stage.zero_point[channel]));
       if constexpr (kActivation == Activation::kRelu6) {
+        constants.lowest = F32(0.0F);
         constants.scale = F32(stage.six[channel]);
       } else if constexpr (kActivation == Activation::kLogistic) {
         constants.scale = F32(stage.inverse_scale[channel]);
       }
+      return constants;
+    }
+
+    // With which relu6 stands for linear and relu as well.
+    static inline Constants load_limits(const OutputStage& stage, int channel) {
+      if (stage.activation == Activation::kRelu6) return load<Activation::kRelu6>(stage, channel);
+      constexpr float kInfinity = std::numeric_limits<float>::infinity();
+      Constants constants = load<Activation::kRelu>(stage, channel);
+      constants.lowest = F32(stage.activation == Activation::kRelu ? 0.0F : -kInfinity);
+      constants.scale = F32(kInfinity);
       return constants;
     }
   };
@@ -174,7 +187,7 @@ struct BoundedOutputs {
         } else if constexpr (kActivation == Activation::kRelu) {
           x = larger(x, F32(0.0F));
         } else if constexpr (kActivation == Activation::kRelu6) {
-          x = smaller(larger(x, F32(0.0F)), constants[r.value].scale);
+          x = smaller(larger(x, constants[r.value].lowest), constants[r.value].scale);
         } else {
           x = activate_simple<kActivation>(x);
         }

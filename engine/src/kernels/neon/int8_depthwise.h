@@ -70,25 +70,11 @@ struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
     }
   };
 
-  template <int kSize, int kStride, int kRows, int kVectors>
+  template <int kSize, int kStride, int kGroup, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void add_products(const std::int8_t* from,
                                                                  std::int64_t row_step,
                                                                  const Filter<kSize>& filter,
                                                                  I32 (&sums)[kRows][kVectors]) {
-    if (filter.rows_fit) {
-      add_in_groups<kSize, kStride, kSize>(from, row_step, filter, sums);
-    } else {
-      add_in_groups<kSize, kStride, 2>(from, row_step, filter, sums);
-    }
-  }
-
- private:
-  // Products of kGroup taps of a row are added up in 16 bits.
-  template <int kSize, int kStride, int kGroup, int kRows, int kVectors>
-  static inline __attribute__((always_inline)) void add_in_groups(const std::int8_t* from,
-                                                                  std::int64_t row_step,
-                                                                  const Filter<kSize>& filter,
-                                                                  I32 (&sums)[kRows][kVectors]) {
     constexpr int kEights = (kVectors + 1) / 2;
     unroll<((kRows - 1) * kStride + kSize) * kEights>([&](auto i) MPE_UNROLLED {
       constexpr int kRow = i.value / kEights;
@@ -98,38 +84,38 @@ struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
       unroll<kRows>([&](auto r) MPE_UNROLLED {
         constexpr int kTapRow = kRow - r.value * kStride;
         if constexpr (kTapRow >= 0 && kTapRow < kSize) {
-          unroll<(kSize + kGroup - 1) / kGroup>([&](auto group) MPE_UNROLLED {
-            constexpr int kFirst = group.value * kGroup;
-            constexpr int kCount = kSize - kFirst < kGroup ? kSize - kFirst : kGroup;
-            const int8x8_t* taps = filter.taps + kTapRow * kSize + kFirst;
-            int16x8_t products = vmull_s8(values[kFirst], taps[0]);
-            unroll<kCount - 1>([&](auto tap) MPE_UNROLLED {
-              products = vmlal_s8(products, values[kFirst + 1 + tap.value], taps[1 + tap.value]);
-            });
-            int32x4_t& low = sums[r.value][2 * kEight].value;
+          int32x4_t& low = sums[r.value][2 * kEight].value;
+          // Few steps, which compilers unroll, and far fewer functions than by unroll().
+          for (int first = 0; first < kSize; first += kGroup) {
+            const int8x8_t* taps = filter.taps + kTapRow * kSize;
+            int16x8_t products = vmull_s8(values[first], taps[first]);
+            for (int tap = first + 1; tap < kSize && tap < first + kGroup; ++tap) {
+              products = vmlal_s8(products, values[tap], taps[tap]);
+            }
             low = vaddw_s16(low, vget_low_s16(products));
             if constexpr (2 * kEight + 1 < kVectors) {
               int32x4_t& high = sums[r.value][2 * kEight + 1].value;
               high = vaddw_high_s16(high, products);
             }
-          });
+          }
         }
       });
     });
   }
 
+ private:
   // Values for each tap of a row, for eight outputs.
   template <int kStride, int kSize>
   static inline __attribute__((always_inline)) void load(const std::int8_t* from,
                                                          int8x8_t (&values)[kSize]) {
-    unroll<kSize>([&](auto x) MPE_UNROLLED {
+    for (int x = 0; x < kSize; ++x) {
       if constexpr (kStride == 1) {
-        values[x.value] = vld1_s8(from + x.value);
+        values[x] = vld1_s8(from + x);
       } else {
-        const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(from + x.value / 2 * 2));
-        values[x.value] = x.value % 2 == 0 ? vmovn_s16(pairs) : vshrn_n_s16(pairs, 8);
+        const int16x8_t pairs = vreinterpretq_s16_s8(vld1q_s8(from + x / 2 * 2));
+        values[x] = x % 2 == 0 ? vmovn_s16(pairs) : vshrn_n_s16(pairs, 8);
       }
-    });
+    }
   }
 };
 

@@ -153,6 +153,7 @@ struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
 
   template <int kSize>
   struct Filter {
+    static constexpr bool rows_fit = true;  // a product of four taps has 32 bits
     int8x16_t quads[kQuads<kSize>];
 
     explicit Filter(const std::int16_t* weights) {
@@ -168,7 +169,7 @@ struct Int8DepthwiseOfDots : Int8DepthwiseOfPairs {
     }
   };
 
-  template <int kSize, int kStride, int kRows, int kVectors>
+  template <int kSize, int kStride, int kGroup, int kRows, int kVectors>
   static inline __attribute__((always_inline)) void add_products(const std::int8_t* from,
                                                                  std::int64_t row_step,
                                                                  const Filter<kSize>& filter,
