@@ -37,6 +37,8 @@ from judgement import Done, Tally, note_ends, noted_ends
 from leavings import on_boards, on_host
 from tiny_sweep import write_tiny_sweep
 
+from harness.build.engine import build_engine
+from harness.config.targets import load_target
 from harness.resources import cache_directory
 
 BOARDS = 4
@@ -80,10 +82,10 @@ class Campaign:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={HOST_DISK}", "tmpfs", self.disk], check=True)
         for name in ("results", "tmp", "cache"):
             (self.disk / name).mkdir()
+        # Compiled here, where other builds of the same files find what Zig keeps of them.
+        build_engine(load_target("pi4"))
         for name in ("build", "zig"):
-            built = cache_directory().resolve() / name
-            built.mkdir(parents=True, exist_ok=True)
-            (self.disk / "cache" / name).symlink_to(built)
+            (self.disk / "cache" / name).symlink_to(cache_directory().resolve() / name)
         self._started = time.monotonic()
         self._over = threading.Event()
         self.faults = Faults(self.chance, self.disk, self._over.is_set)
