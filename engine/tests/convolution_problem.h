@@ -149,8 +149,8 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.in = {random.integer(1, 40), random.integer(1, 24), random.integer(1, 40)};
         s.out.channels = random.integer(1, 40);
         if (random.chance(5)) {  // several blocks of tiles and of channels
-          s.in = {random.integer(40, 70), random.integer(14, 24), random.integer(40, 70)};
-          s.out.channels = random.integer(40, 72);
+          s.in = {random.integer(40, 70), random.integer(20, 40), random.integer(40, 70)};
+          s.out.channels = random.integer(40, 100);
         }
         s.kernel_y = s.kernel_x = 3;
         s.stride_y = s.stride_x = form == Form::kThree ? 1 : 2;
