@@ -8,7 +8,6 @@ import hashlib
 import io
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -56,15 +55,6 @@ class CleanDebian:
     def write(self, folder: str, files: Mapping[str, bytes]) -> None:
         """Writes files, which only root may read."""
         put(self.container, folder, files)
-
-    def copy(self, path: Path, folder: str) -> None:
-        """Copies a file or folder of this machine into a folder, which is created."""
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            tar.add(path, path.name)
-        done = self.run(f"mkdir -p {shlex.quote(folder)}")
-        assert done.status == 0, done.said
-        self.container.put_archive(folder, archive.getvalue())
 
 
 @contextlib.contextmanager

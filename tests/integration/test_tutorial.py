@@ -17,14 +17,12 @@ from clean_debian import HOME, CleanDebian, Finished, checkout, clean_debian, pu
 from documented_commands import REPOSITORY, blocks, scripts
 from ssh_server import make_key
 
-from harness.build.engine import build_engine
 from harness.config.targets import load_target
 from harness.images.availability import emulation_missing
 from harness.images.container import OWNER_LABEL
 from harness.images.docker_engine import container_name
 from harness.images.image import PLATFORM, build_image
 from harness.images.process_identity import own_identity
-from harness.resources import cache_directory
 
 pytestmark = pytest.mark.emulation
 
@@ -113,10 +111,7 @@ def installed(newcomer: CleanDebian) -> CleanDebian:
 
 @pytest.fixture(scope="module")
 def followed(installed: CleanDebian) -> str:
-    """What the tutorial's commands print before the board. They compile the engine for this machine, and find
-    the one for boards, which takes minutes, in the cache."""
-    engine = build_engine(load_target("pi4")).engine.parent
-    installed.copy(engine, f"{HOME}/.cache/harness/{engine.parent.relative_to(cache_directory())}")
+    """What the tutorial's commands print before the board."""
     (file_name,) = re.findall(r"Save this as `(\S+)`", BEFORE)
     (sweep,) = blocks(BEFORE, "yaml")
     installed.write(CHECKOUT, {file_name: sweep.encode()})
