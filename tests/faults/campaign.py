@@ -61,6 +61,8 @@ class Campaign:
     """One run of faults; `seed` decides which, when and where."""
 
     def __init__(self, folder: Path, seed: int, faults: int, verbose: bool) -> None:
+        # Not through the links below: Zig finds what it has compiled by the paths of the files.
+        build_engine(load_target("pi4"))
         self.folder = folder
         self.chance = random.Random(seed)
         self.wanted = faults
@@ -82,10 +84,10 @@ class Campaign:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={HOST_DISK}", "tmpfs", self.disk], check=True)
         for name in ("results", "tmp", "cache"):
             (self.disk / name).mkdir()
-        # Compiled here, where other builds of the same files find what Zig keeps of them.
-        build_engine(load_target("pi4"))
         for name in ("build", "zig"):
-            (self.disk / "cache" / name).symlink_to(cache_directory().resolve() / name)
+            built = cache_directory().resolve() / name
+            built.mkdir(parents=True, exist_ok=True)
+            (self.disk / "cache" / name).symlink_to(built)
         self._started = time.monotonic()
         self._over = threading.Event()
         self.faults = Faults(self.chance, self.disk, self._over.is_set)
