@@ -8,8 +8,8 @@
 //                        rows_fit: whether the products of a row of it may be added up in 16 bits
 //   add_products<kSize, kStride, kGroup>(from, row_step, filter, sums)   adds the products to
 //                        sums[output row][vector of four], those of kGroup taps of a row in 16
-//                        bits; `from` is the first output's first value, of which up to kOverread
-//                        may be read beyond those that are wanted
+//                        bits; `from` is the first output's first value. Up to 16 values beyond
+//                        those that are wanted may be read
 #pragma once
 
 #include <cstdint>

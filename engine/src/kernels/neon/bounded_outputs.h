@@ -23,8 +23,8 @@ struct BoundedOutputs {
   // Of one channel.
   struct Constants {
     F32 multiplier;
-    F32 lowest;
-    F32 scale;  // relu6's limit, or what costly activations are multiplied by
+    F32 lowest;  // relu6's limits: this and
+    F32 scale;   // this; or what costly activations are multiplied by
     int16x8_t zero_point;
 
     template <Activation kActivation>
@@ -41,7 +41,7 @@ struct BoundedOutputs {
       return constants;
     }
 
-    // With which relu6 stands for linear and relu as well.
+    // Limits with which relu6 computes the stage's activation: linear, relu or relu6.
     static inline Constants load_limits(const OutputStage& stage, int channel) {
       if (stage.activation == Activation::kRelu6) return load<Activation::kRelu6>(stage, channel);
       constexpr float kInfinity = std::numeric_limits<float>::infinity();

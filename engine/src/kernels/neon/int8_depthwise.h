@@ -85,7 +85,7 @@ struct Int8DepthwiseOfRows : Int8DepthwiseOfPairs {
         constexpr int kTapRow = kRow - r.value * kStride;
         if constexpr (kTapRow >= 0 && kTapRow < kSize) {
           int32x4_t& low = sums[r.value][2 * kEight].value;
-          // Few steps, which compilers unroll, and far fewer functions than by unroll().
+          // Compilers unroll loops of so few steps by themselves.
           for (int first = 0; first < kSize; first += kGroup) {
             const int8x8_t* taps = filter.taps + kTapRow * kSize;
             int16x8_t products = vmull_s8(values[first], taps[first]);
