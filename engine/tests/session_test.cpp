@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -371,6 +372,48 @@ TEST(reports_say_what_runs) {
   CHECK(reports[2].bytes > 64 * (4 * 2 + 2 * 4 + 2 * 4));
   CHECK(reports[2].nanoseconds > 0);
   CHECK(session.weight_bytes() > 0);
+}
+
+// So that the search can add up memory by layers.
+TEST(algorithms_do_not_depend_on_the_precisions_of_other_layers) {
+  const std::vector<std::string> precisions = {"", "fp16=1\n", "int8=1\nquantize=1\n"};
+  const auto files_of = [&](const std::vector<std::size_t>& policy) {
+    std::string cfg = "[net]\nwidth=64\nheight=64\nchannels=16\n";
+    for (const std::size_t precision : policy) {
+      cfg += "[convolutional]\nfilters=48\nsize=3\npad=1\n" + precisions[precision];
+    }
+    return ModelFiles(cfg, 4);
+  };
+  constexpr std::size_t kLayers = 5;
+  for (const std::string& isa : supported_sets()) {
+    for (const int threads : {1, 2, 4}) {
+      const auto algorithms_of = [&](const std::vector<std::size_t>& policy) {
+        const ModelFiles files = files_of(policy);
+        Options chosen;
+        chosen.isa = isa;
+        chosen.planned_threads = threads;
+        const Session session(files.cfg, files.weights, chosen);
+        std::vector<std::string> algorithms;
+        for (const LayerReport& report : session.reports()) {
+          algorithms.emplace_back(report.algorithm);
+        }
+        return algorithms;
+      };
+      std::vector<std::vector<std::string>> uniform;
+      for (std::size_t precision = 0; precision < precisions.size(); ++precision) {
+        uniform.push_back(algorithms_of(std::vector<std::size_t>(kLayers, precision)));
+      }
+      std::mt19937 random(5);
+      for (int i = 0; i < 20; ++i) {
+        std::vector<std::size_t> policy;
+        for (std::size_t k = 0; k < kLayers; ++k) policy.push_back(random() % 3);
+        const std::vector<std::string> algorithms = algorithms_of(policy);
+        for (std::size_t k = 0; k < kLayers; ++k) {
+          CHECK_EQUAL(algorithms[k], uniform[policy[k]][k]);
+        }
+      }
+    }
+  }
 }
 
 TEST(the_instruction_set_and_the_reference_loops_reach_every_layer) {

@@ -64,7 +64,7 @@ Session::Session(const std::string& cfg, const std::string& weights, const Optio
     tuning.emplace(options.tune, bytes_of_layers(), options.tuning);
   }
   WeightsReader reader(weights, network_, options.bn_epsilon);
-  const std::vector<std::int64_t> limits = scratch_limits(options);
+  const std::vector<ScratchLimit> limits = scratch_limits(options);
   for (const Layer& layer : network_.layers) {
     if (layer.rules.weights == WeightsRule::kValues) {
       values_[static_cast<std::size_t>(layer.index)] = reader.values(layer);
@@ -107,30 +107,41 @@ std::size_t Session::bytes_of_layers() const {
 // live tensors, and no larger where memory is preferred. There, too, a layer whose outputs are
 // pooled may have that scratch: an algorithm without any would leave four times as many outputs.
 // Fills in the properties of layers that are known before their kernels.
-std::vector<std::int64_t> Session::scratch_limits(const Options& options) {
+std::vector<Session::ScratchLimit> Session::scratch_limits(const Options& options) {
   for (const Layer& layer : network_.layers) {
     if (!layer.has_filters()) continue;
-    const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
-    LayerScratch& scratch = scratch_[static_cast<std::size_t>(layer.index)];
-    scratch.pools = !options.keep_layers && only_pooled(layer);
-    if (format.conversion == InputConversion::kNone) continue;
-    scratch.converted = layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
+    scratch_[static_cast<std::size_t>(layer.index)].pools =
+        !options.keep_layers && only_pooled(layer);
   }
+  // As if all layers ran in fp32; in another precision tensors have a share of these bytes.
+  PrecisionPlan fp32;
+  fp32.layers.resize(network_.layers.size());
+  const MemoryPlan floats = plan_tensors(network_, fp32, scratch_);
+  for (const Layer& layer : network_.layers) {
+    const LayerFormat& format = precisions_.layers[static_cast<std::size_t>(layer.index)];
+    if (!layer.has_filters() || format.conversion == InputConversion::kNone) continue;
+    scratch_[static_cast<std::size_t>(layer.index)].converted =
+        layer.in.elements() * static_cast<std::int64_t>(bytes_of(format.executed));
+  }
+  const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
   constexpr std::int64_t kLeast = 256 << 10;  // of small networks
   const bool small = options.prefer == Preference::kMemory;
-  const MemoryPlan tensors = plan_tensors(network_, precisions_, scratch_);
-  std::vector<std::int64_t> limits;
-  for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
+  const auto room = [&](const MemoryPlan& plan, std::size_t i) {
     const std::int64_t quarters = small && !scratch_[i].pools ? 4 : 5;
-    const std::int64_t room = tensors.live_bytes * quarters / 4 - tensors.layers[i].live;
-    limits.push_back(std::max(kLeast, room));
+    return plan.live_bytes * quarters / 4 - plan.layers[i].live;
+  };
+  std::vector<ScratchLimit> limits;
+  for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
+    const auto size = static_cast<std::int64_t>(bytes_of(precisions_.layers[i].executed));
+    const std::int64_t uniform = room(floats, i) * size / std::int64_t{sizeof(float)};
+    limits.push_back({std::max(kLeast, room(tensors, i)), std::max(kLeast, uniform)});
   }
   return limits;
 }
 
 void Session::prepare_convolution(const Layer& layer, const Filters& weights,
                                   std::span<const float> bias, const Options& options,
-                                  std::int64_t scratch_limit, Tuning* tuning) {
+                                  const ScratchLimit& limit, Tuning* tuning) {
   const auto index = static_cast<std::size_t>(layer.index);
   const LayerFormat& format = precisions_.layers[index];
   ConvolutionRequest request;
@@ -150,7 +161,10 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   choice.isa = options.isa;
   choice.algorithm = options.algorithm;
   choice.small_scratch = options.prefer == Preference::kMemory;
-  choice.scratch_bytes = static_cast<std::size_t>(scratch_limit);
+  choice.scratch_bytes = static_cast<std::size_t>(limit.allowed);
+  if (!choice.small_scratch) {
+    choice.uniform_scratch_bytes = static_cast<std::size_t>(limit.uniform);
+  }
   choice.threads = options.planned_threads > 0 ? options.planned_threads : pool_.threads();
   const std::string measured =
       tuning == nullptr ? std::string() : tuning->algorithm_for(request, choice, pool_);

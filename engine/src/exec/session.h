@@ -72,9 +72,14 @@ class Session {
 
  private:
   struct Step;
+  // Bytes; see ConvolutionChoice.
+  struct ScratchLimit {
+    std::int64_t allowed = 0;
+    std::int64_t uniform = 0;
+  };
   void prepare_convolution(const Layer& layer, const Filters& weights, std::span<const float> bias,
-                           const Options& options, std::int64_t scratch_limit, Tuning* tuning);
-  std::vector<std::int64_t> scratch_limits(const Options& options);
+                           const Options& options, const ScratchLimit& limit, Tuning* tuning);
+  std::vector<ScratchLimit> scratch_limits(const Options& options);
   std::size_t bytes_of_layers() const;
   bool only_pooled(const Layer& layer) const;
   bool is_only_reader(const Layer& layer, int input) const;

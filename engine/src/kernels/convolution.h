@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -146,7 +147,17 @@ struct ConvolutionChoice {
   // What scratch may take with so many threads, where an algorithm has a choice. Small scratch may
   // take as much only to transform weights on the fly.
   std::size_t scratch_bytes = 6U << 20U;
+  // The same if the whole network ran in this layer's precision; empty: scratch_bytes. By this the
+  // algorithm is chosen, and by scratch_bytes the sizes of its blocks: which weights a layer keeps
+  // does not depend on other layers' precisions, as `harness search` adds up memory by layers.
+  std::optional<std::size_t> uniform_scratch_bytes = std::nullopt;
   int threads = 1;
+
+  ConvolutionChoice with_uniform_scratch() const {
+    ConvolutionChoice other = *this;
+    other.scratch_bytes = uniform_scratch_bytes.value_or(scratch_bytes);
+    return other;
+  }
 };
 
 // Prepares the convolution with the best kernel that the choice allows; a set without a kernel for

@@ -74,7 +74,12 @@ class Int8WinogradConvolution final : public Convolution {
     if (of_image_) {
       plan_.panels = kInt8ImagePanels;
     } else {
-      choose_plan(choice);
+      ConvolutionChoice chosen = choice;
+      if (choice.algorithm.empty()) {
+        choose_plan(choice.with_uniform_scratch());
+        chosen.algorithm = algorithm();
+      }
+      choose_plan(chosen);
     }
     pack_weights(request);
   }

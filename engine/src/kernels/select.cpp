@@ -271,8 +271,7 @@ std::string_view cheapest(const ConvolutionRequest& request, const ConvolutionCh
     double cost = transformed.cost + pooling;
     double shared = cost_of_threads(transformed, choice.threads) + pooling;
     std::string_view name = names.stored;
-    // On one thread of arm64 it is no faster, and the choice would depend on what scratch a policy
-    // leaves, which the model of memory of `harness search` does not know.
+    // On one thread of arm64 it is no faster.
     const bool is_wide = has_wide_vectors(kernel);
     if (!names.on_the_fly.empty() && (choice.threads > 1 || is_wide)) {
       const WinogradPlan on_the_fly = plan(true);
@@ -408,7 +407,7 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
     return make_interleaved_convolution(request, *set->interleaved, set->name, choice);
   }
   std::string_view algorithm = algorithm_for(request.shape, choice.algorithm);
-  if (algorithm == kGemm) algorithm = cheapest(request, choice, sets);
+  if (algorithm == kGemm) algorithm = cheapest(request, choice.with_uniform_scratch(), sets);
   const KernelSet* set =
       algorithm == kReference ? nullptr : find_set(sets, algorithm, request.precision);
   if (set == nullptr && is_winograd(algorithm)) {
