@@ -122,7 +122,7 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
     const int step = divide_up(depth, steps);
     const bool stays = step * panel <= static_cast<double>(cpu_caches().resident_bytes);
     const double lines = (depth * panel * (stays ? chunks : blocks) + steps * sums) / kCacheLine;
-    const double cost = lines * kOperationsPerLine +
+    const double cost = lines * line_cost(kernel) +
                         2.0 * (steps - 1) * sums / (kernel.sum_lanes * kernel.sum_bytes);
     if (best.step == 0 || cost < best.cost) best = {step, cost};
     if (stays || step == 1) return best;
