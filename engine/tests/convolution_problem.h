@@ -148,9 +148,12 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
       case Form::kStridedThree:
         s.in = {random.integer(1, 40), random.integer(1, 24), random.integer(1, 40)};
         s.out.channels = random.integer(1, 40);
-        if (random.chance(5)) {  // several blocks of tiles and of channels
-          s.in = {random.integer(40, 70), random.integer(20, 40), random.integer(40, 70)};
-          s.out.channels = random.integer(40, 100);
+        if (random.chance(8)) {  // many blocks of tiles
+          s.in = {random.integer(8, 24), random.integer(40, 56), random.integer(60, 90)};
+          s.out.channels = random.integer(8, 48);
+        } else if (random.chance(8)) {  // and of channels
+          s.in = {random.integer(40, 70), random.integer(8, 24), random.integer(12, 30)};
+          s.out.channels = random.integer(60, 120);
         }
         s.kernel_y = s.kernel_x = 3;
         s.stride_y = s.stride_x = form == Form::kThree ? 1 : 2;

@@ -194,8 +194,8 @@ TEST(deep_fp16) { compare_everywhere(Form::kDeep, Precision::kFp16, 6, 14); }
 TEST(deep_int8) { compare_everywhere(Form::kDeep, Precision::kInt8, 24, 15); }
 
 TEST(three_by_three_fp32) { compare_everywhere(Form::kThree, Precision::kFp32, 60, 19); }
-TEST(strided_winograd_fp32) { compare_everywhere(Form::kStridedThree, Precision::kFp32, 40, 41); }
-TEST(strided_winograd_fp16) { compare_everywhere(Form::kStridedThree, Precision::kFp16, 40, 42); }
+TEST(strided_winograd_fp32) { compare_everywhere(Form::kStridedThree, Precision::kFp32, 60, 41); }
+TEST(strided_winograd_fp16) { compare_everywhere(Form::kStridedThree, Precision::kFp16, 60, 42); }
 TEST(three_by_three_fp16) { compare_everywhere(Form::kThree, Precision::kFp16, 40, 20); }
 TEST(images_fp32) { compare_everywhere(Form::kImage, Precision::kFp32, 16, 43); }
 TEST(images_fp16) { compare_everywhere(Form::kImage, Precision::kFp16, 16, 44); }
