@@ -30,15 +30,20 @@ constexpr int kTaps = 9;
 // in a first-level cache of 32 KiB.
 constexpr int kDepthStep = 64;
 // In multiply-adds of vectors: to transform a vector of weights, to load and store the sums of a
-// panel at a position, and to bring a line to the first-level cache.
+// panel at a position, and to bring a line to the first-level cache. Where channels lie in pairs,
+// as on x86-64, transforms and lines take less time.
 constexpr std::int64_t kOperationsPerTransform = 150;
+constexpr std::int64_t kOperationsPerPairedTransform = 90;
 constexpr std::int64_t kOperationsPerSums = 45;
 constexpr std::int64_t kOperationsPerLine = 6;
+constexpr std::int64_t kOperationsPerPairedLine = 2;
 
 int tiles_across(int size) { return divide_up(size, 4); }
 
 // Whether Int8WinogradKernel::convolve_image computes the layer.
-bool is_of_image(const ConvolutionShape& shape) { return shape.in.channels == kImageChannels; }
+bool is_of_image(const ConvolutionShape& shape, const Int8WinogradKernel& kernel) {
+  return shape.in.channels == kImageChannels && kernel.convolve_image != nullptr;
+}
 
 // A weight in the transforms.
 struct Weight {
@@ -62,11 +67,11 @@ class Int8WinogradConvolution final : public Convolution {
       : kernel_(kernel),
         isa_(isa),
         pool_(pools_by_sums(request)),
-        of_image_(is_of_image(request.shape)),
+        of_image_(is_of_image(request.shape, kernel)),
         channels_(request.shape.in.channels),
         rows_(request.shape.out.channels),
         depth_(of_image_ ? channels_ : divide_up(channels_, 2) * 2),
-        blocks_(divide_up(rows_, kWinogradRows)),
+        blocks_(divide_up(rows_, kernel_.rows)),
         tiles_x_(tiles_across(request.shape.out.width)),
         tiles_(tiles_x_ * tiles_across(request.shape.out.height)),
         geometry_(request.shape),
@@ -119,20 +124,21 @@ class Int8WinogradConvolution final : public Convolution {
     if (of_image_) return convolve_image(work, scratch, pool);
     work.panels = reinterpret_cast<std::int16_t*>(scratch);
     scratch += panels_bytes();
-    const int step = plan_.panels * kWinogradTiles;
+    const int step = plan_.panels * kernel_.tiles;
     for (work.tile_begin = 0; work.tile_begin < tiles_; work.tile_begin += step) {
       work.tile_count = std::min(step, tiles_ - work.tile_begin);
-      const auto share = [&](auto function) {
-        return [&work, scratch, function, this](int thread, int begin, int end) {
+      const auto share = [&](auto function, int together = 1) {
+        return [&work, scratch, function, together, this](int thread, int begin, int end) {
           Int8WinogradWork mine = work;
-          mine.begin = begin;
-          mine.end = end;
+          mine.begin = begin * together;
+          mine.end = end * together;
           mine.scratch = scratch + static_cast<std::size_t>(thread) * thread_bytes();
           mine.transformed = reinterpret_cast<std::int16_t*>(mine.scratch + work_bytes());
           function(mine);
         };
       };
-      pool.parallel_for(channels_, share(kernel_.transform_input));
+      const int together = kernel_.pairs ? 2 : 1;
+      pool.parallel_for(divide_up(channels_, together), share(kernel_.transform_input, together));
       pool.parallel_for(blocks_,
                         share(plan_.on_the_fly ? kernel_.multiply_on_the_fly : kernel_.multiply));
     }
@@ -143,8 +149,8 @@ class Int8WinogradConvolution final : public Convolution {
 
   // Every thread has blocks of tiles of its own.
   void convolve_image(const Int8WinogradWork& work, std::byte* scratch, ThreadPool& pool) const {
-    constexpr int kStep = kInt8ImagePanels * kWinogradTiles;
-    pool.parallel_for(divide_up(tiles_, kStep), [&](int thread, int begin, int end) {
+    const int step = kInt8ImagePanels * kernel_.tiles;
+    pool.parallel_for(divide_up(tiles_, step), [&](int thread, int begin, int end) {
       Int8WinogradWork mine = work;
       const std::size_t bytes = panels_bytes() + thread_bytes();
       std::byte* own = scratch + static_cast<std::size_t>(thread) * bytes;
@@ -152,8 +158,8 @@ class Int8WinogradConvolution final : public Convolution {
       mine.scratch = own + panels_bytes();
       mine.end = channels_;
       for (int block = begin; block < end; ++block) {
-        mine.tile_begin = block * kStep;
-        mine.tile_count = std::min(kStep, tiles_ - mine.tile_begin);
+        mine.tile_begin = block * step;
+        mine.tile_count = std::min(step, tiles_ - mine.tile_begin);
         kernel_.transform_input(mine);
         kernel_.convolve_image(mine);
       }
@@ -166,8 +172,8 @@ class Int8WinogradConvolution final : public Convolution {
   // memory, which the threads share, takes longer to bring transformed ones. Those stream through
   // the second-level cache in eight times the bytes, so they leave less of it to a block.
   void choose_plan(const ConvolutionChoice& choice) {
-    const int panels = divide_up(tiles_, kWinogradTiles);
-    const std::int64_t tile = kWinogradPositions * kWinogradTiles;
+    const int panels = divide_up(tiles_, kernel_.tiles);
+    const std::int64_t tile = kWinogradPositions * kernel_.tiles;
     const std::int64_t values = tile * depth_ * 2;  // bytes of a panel, and of its sums
     const auto allowed = static_cast<std::int64_t>(choice.scratch_bytes);
     const CpuCaches& caches = cpu_caches();
@@ -179,7 +185,7 @@ class Int8WinogradConvolution final : public Convolution {
           on_the_fly ? static_cast<std::int64_t>(plain_weights())
                      : static_cast<std::int64_t>(packed_weights() * sizeof(std::int16_t));
       const std::int64_t chunks = divide_up(blocks_, chunk_blocks);
-      const std::int64_t sums = tile * chunk_blocks * kWinogradRows * 4;
+      const std::int64_t sums = tile * chunk_blocks * kernel_.rows * 4;
       for (int count = 1; count <= panels; ++count) {
         const std::int64_t block = count * (values + (on_the_fly ? choice.threads : 1) * sums);
         const bool block_stays = block <= (on_the_fly ? cache / 4 * 3 : kBlockBytes);
@@ -216,14 +222,19 @@ class Int8WinogradConvolution final : public Convolution {
   std::int64_t cost_on_the_fly(int panels) const {
     const std::int64_t more_steps = divide_up(depth_, kDepthStep) - 1;
     const std::int64_t sums = more_steps * kWinogradPositions * panels * kOperationsPerSums;
-    const std::int64_t lines = std::int64_t{kWinogradPositions} * panels * depth_ * kWinogradTiles *
+    const std::int64_t lines = std::int64_t{kWinogradPositions} * panels * depth_ * kernel_.tiles *
                                2 / std::int64_t{kCacheLine};
+    if (kernel_.pairs) {
+      return blocks_ *
+             (depth_ * kOperationsPerPairedTransform + sums + lines * kOperationsPerPairedLine);
+    }
     return blocks_ * (depth_ * kOperationsPerTransform + sums + lines * kOperationsPerLine);
   }
 
+  std::size_t block_rows() const { return static_cast<std::size_t>(kernel_.rows); }
   std::int64_t position_stride() const {
-    if (of_image_) return kInt8ImageStride;
-    return static_cast<std::int64_t>(plan_.panels) * depth_ * kWinogradTiles + kStagger;
+    if (of_image_) return std::int64_t{kInt8ImagePanels} * kImageChannels * kernel_.tiles;
+    return static_cast<std::int64_t>(plan_.panels) * depth_ * kernel_.tiles + kStagger;
   }
   std::size_t constants_bytes() const { return round_up(constants_.scratch_bytes(), kCacheLine); }
   std::size_t panels_bytes() const {
@@ -235,15 +246,15 @@ class Int8WinogradConvolution final : public Convolution {
     return work_bytes() + (plan_.on_the_fly ? transformed_bytes() : 0);
   }
   // A row of the transformed weights of kDepthStep channels.
-  static std::size_t transformed_bytes() {
-    return 6 * kDepthStep * kWinogradRows * sizeof(std::int16_t) + kWeightSlack;
+  std::size_t transformed_bytes() const {
+    return 6 * kDepthStep * block_rows() * sizeof(std::int16_t) + kWeightSlack;
   }
   // Padded rows, or sums.
   std::size_t work_bytes() const {
-    const std::int64_t tiles = std::int64_t{plan_.panels} * kWinogradTiles;
+    const std::int64_t tiles = std::int64_t{plan_.panels} * kernel_.tiles;
     const std::int64_t tile_rows = (tiles - 1 + tiles_x_ - 1) / tiles_x_ + 1;
     const std::int64_t padded = (4 * tile_rows + 2) * padded_width();
-    const std::int64_t sums = plan_.chunk_blocks * tiles * (kWinogradPositions * kWinogradRows) *
+    const std::int64_t sums = plan_.chunk_blocks * tiles * (kWinogradPositions * kernel_.rows) *
                               std::int64_t{sizeof(std::int32_t)};
     return round_up(static_cast<std::size_t>(std::max(padded, sums)), kCacheLine);
   }
@@ -251,11 +262,11 @@ class Int8WinogradConvolution final : public Convolution {
   std::size_t packed_weights() const {
     if (of_image_) return static_cast<std::size_t>(rows_) * 6 * kImageColumn;
     return static_cast<std::size_t>(blocks_) * kWinogradPositions *
-           static_cast<std::size_t>(depth_) * kWinogradRows;
+           static_cast<std::size_t>(depth_) * block_rows();
   }
   std::size_t plain_weights() const {
     return static_cast<std::size_t>(blocks_) * static_cast<std::size_t>(depth_) * kTaps *
-           kWinogradRows;
+           block_rows();
   }
 
   // Of the weight at a position of the transformed tile.
@@ -263,9 +274,11 @@ class Int8WinogradConvolution final : public Convolution {
     if (of_image_) {
       return (row * 6 + position % 6) * kImageColumn + channel * 6 + position / 6;
     }
-    const std::size_t block = row / kWinogradRows * kWinogradPositions + position;
-    return (block * static_cast<std::size_t>(depth_) + channel) * kWinogradRows +
-           row % kWinogradRows;
+    const std::size_t block = row / block_rows() * kWinogradPositions + position;
+    const std::size_t first = block * static_cast<std::size_t>(depth_);
+    const std::size_t place = row % block_rows();
+    if (!kernel_.pairs) return (first + channel) * block_rows() + place;
+    return (first + channel / 2 * 2) * block_rows() + 2 * place + channel % 2;
   }
 
   void pack_weights(const ConvolutionRequest& request) {
@@ -297,10 +310,10 @@ class Int8WinogradConvolution final : public Convolution {
   }
 
   void put_plain(const std::int32_t (&w)[kTaps], std::size_t row, std::size_t channel) {
-    const std::size_t block = row / kWinogradRows * static_cast<std::size_t>(depth_);
-    auto* to = weights_.as<std::int8_t>() + (block + channel) * kTaps * kWinogradRows;
+    const std::size_t block = row / block_rows() * static_cast<std::size_t>(depth_);
+    auto* to = weights_.as<std::int8_t>() + (block + channel) * kTaps * block_rows();
     for (int i = 0; i < kTaps; ++i) {
-      to[static_cast<std::size_t>(i) * kWinogradRows + row % kWinogradRows] =
+      to[static_cast<std::size_t>(i) * block_rows() + row % block_rows()] =
           static_cast<std::int8_t>(w[i]);
     }
   }
@@ -366,22 +379,23 @@ bool int8_winograd_is_exact(const ConvolutionRequest& request) {
   return true;
 }
 
-bool int8_winograd_pays(const ConvolutionShape& shape) {
+bool int8_winograd_pays(const ConvolutionShape& shape, const Int8WinogradKernel& kernel) {
   // In vector operations, and a byte of weights as one of them.
   const double in = shape.in.channels;
   const double out = shape.out.channels;
   const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
   const int tiles = tiles_across(shape.out.width) * tiles_across(shape.out.height);
-  if (is_of_image(shape)) {
+  if (is_of_image(shape, kernel)) {
     // The product pads a pixel's channels to four.
-    const double vectors = divide_up(tiles, kWinogradTiles / 2);
+    const double vectors = divide_up(tiles, kernel.tiles / 2);
     return vectors * (270 * out + 400 * in) < pixels * out * 36 * (3.0 / 16.0);
   }
-  const int left = tiles % kWinogradTiles;
-  const double panels = left <= kFewWinogradTiles ? static_cast<double>(tiles) / kWinogradTiles
-                                                  : divide_up(tiles, kWinogradTiles);
+  const int left = tiles % kernel.tiles;
+  const double panels = left <= kernel.few_tiles ? static_cast<double>(tiles) / kernel.tiles
+                                                 : divide_up(tiles, kernel.tiles);
   const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
-  const double winograd = panels * (72 * in * out + 400 * in + 400 * out) + in * out * 72;
+  const double product = kernel.pairs ? 45 : 72;  // of a panel
+  const double winograd = panels * (product * in * out + 400 * in + 400 * out) + in * out * 72;
   return winograd < multiply;
 }
 

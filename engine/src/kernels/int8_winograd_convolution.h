@@ -12,7 +12,7 @@ namespace mpe {
 bool int8_winograd_is_exact(const ConvolutionRequest& request);
 
 // Whether it is likely to be faster than multiplying as it stands, 16 products in three operations.
-bool int8_winograd_pays(const ConvolutionShape& shape);
+bool int8_winograd_pays(const ConvolutionShape& shape, const Int8WinogradKernel& kernel);
 
 std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
                                                             const Int8WinogradKernel& kernel,

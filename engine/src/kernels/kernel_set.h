@@ -170,9 +170,6 @@ struct DepthwiseKernel {
 };
 
 // Winograd's F(4x4, 3x3) for int8, exact in whole numbers (generic/int8_winograd.h).
-inline constexpr int kWinogradTiles = 8;                   // of a panel
-inline constexpr int kFewWinogradTiles = 4;                // left over: sums along the rows
-inline constexpr int kWinogradRows = 8;                    // output channels of a block
 inline constexpr int kWinogradPositions = 36;              // values of a transformed tile
 inline constexpr std::int32_t kInverseOfNine = 954437177;  // modulo 2^32
 
@@ -184,18 +181,18 @@ inline constexpr int kImageColumn = 24;
 // Panels of an image's transformed input for int8, half of the first-level cache of the smallest
 // cores, less what streams through; and values from position to position.
 inline constexpr int kInt8ImagePanels = 7;
-inline constexpr int kInt8ImageStride = kInt8ImagePanels * kImageChannels * kWinogradTiles;
 
 // A share of a block of tiles: input channels to transform, or blocks of output channels.
 struct Int8WinogradWork {
   const ConvolutionGeometry* geometry = nullptr;
   const OutputStage* stage = nullptr;
   const std::int8_t* input = nullptr;
-  // 16 bits, [block][position][depth][rows of a block]; for convolve_image [output channel][column]
+  // 16 bits, [block][position][depth][rows of a block], channels in pairs if the kernel has them
+  // so: [depth / 2][rows of a block][2]; for convolve_image [output channel][column]
   // [kImageColumn]. For multiply_on_the_fly as they are: 8 bits, [block][channel][tap][rows].
   const void* weights = nullptr;
   int depth_step = 0;                   // channels whose weights are transformed at once, even
-  std::int16_t* transformed = nullptr;  // scratch: the thread's own, [column][channel][row]
+  std::int16_t* transformed = nullptr;  // scratch: the thread's own, [column], then as weights
   void* output = nullptr;
   bool pool = false;        // write the largest of each 2x2 outputs
   bool small_sums = false;  // that fit into 32 bits 576 times
@@ -209,17 +206,21 @@ struct Int8WinogradWork {
   int chunk_blocks = 0;  // row blocks whose sums are kept at once
   int padded_width = 0;  // of the rows that are copied to be transformed
   std::int8_t padding_value = 0;
-  std::int16_t* panels = nullptr;    // [position][panel][depth][kWinogradTiles]
+  std::int16_t* panels = nullptr;    // [position][panel][depth][tile], or channels in pairs
   std::int64_t position_stride = 0;  // values from one position's panels to the next
   std::byte* scratch = nullptr;      // the thread's own: padded rows, or sums
 };
 
 struct Int8WinogradKernel {
+  int tiles = 0;       // of a panel
+  int few_tiles = 0;   // left over, so many take no panel: their sums lie along the rows
+  int rows = 0;        // output channels of a block
+  bool pairs = false;  // a multiplication adds the products of two channels, which lie together
   void (*transform_input)(const Int8WinogradWork&) = nullptr;
   void (*multiply)(const Int8WinogradWork&) = nullptr;
   // The same by weights that it transforms.
   void (*multiply_on_the_fly)(const Int8WinogradWork&) = nullptr;
-  // All outputs of a block of up to kInt8ImagePanels panels, with sums in registers.
+  // All outputs of a block of up to kInt8ImagePanels panels, with sums in registers. Null: none.
   void (*convolve_image)(const Int8WinogradWork&) = nullptr;
 };
 

@@ -176,7 +176,7 @@ const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
     return set->int8_winograd != nullptr || (!asked && set->gemm[index] != nullptr);
   });
   if (found == sets.end() || (*found)->int8_winograd == nullptr) return nullptr;
-  if (!asked && !int8_winograd_pays(request.shape)) return nullptr;
+  if (!asked && !int8_winograd_pays(request.shape, *(*found)->int8_winograd)) return nullptr;
   // Last, as it quantises all weights.
   return int8_winograd_is_exact(request) ? *found : nullptr;
 }

@@ -1,7 +1,9 @@
 // Kernels for x86-64 with AVX2, FMA and F16C. fp16 is storage: sums are formed in float.
+#include "kernels/avx2/int8_winograd.h"
 #include "kernels/avx2/vectors.h"
 #include "kernels/generic/broadcast_product.h"
 #include "kernels/generic/elementwise.h"
+#include "kernels/generic/int8_winograd.h"
 #include "kernels/generic/interleaved.h"
 
 namespace mpe {
@@ -156,6 +158,7 @@ constexpr GemmKernel kInt8Gemm =
 constexpr InterleavedKernel kInt8Interleaved = interleaved_kernel<Int8Product>(192, 12 * 1024);
 constexpr WinogradKernel kFp32Winograd = winograd_kernel<Fp32Tiles<Fp32Product>>();
 constexpr WinogradKernel kFp16Winograd = winograd_kernel<HalfTiles<Fp32Product>>();
+constexpr Int8WinogradKernel kInt8Winograd = int8_winograd_kernel<Avx2Winograd>();
 constexpr DepthwiseKernel kFp32DepthwiseKernel = depthwise_rows_kernel<Fp32Depthwise>();
 constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_kernel<DepthwiseOfHalves<Fp32Depthwise>>();
@@ -174,7 +177,7 @@ constexpr KernelSet kAvx2Kernels = {
     {&kFp32DepthwiseKernel, &kFp16DepthwiseKernel, &kInt8DepthwiseKernel},
     {&kFp32Winograd, &kFp16Winograd, nullptr},
     &kElementwise,
-    nullptr,
+    &kInt8Winograd,
     &kInt8Interleaved};
 
 }  // namespace mpe

@@ -6,12 +6,17 @@
 // in magnitude: make_int8_winograd() asks that of the weights.
 //
 // The set K offers
-//   I16         vector of kWinogradTiles 16-bit lanes: + -, shift_left<n>(a), times<n>(a),
+//   kTiles, kRows      of a panel, and output channels of a block: the lanes of I16
+//   kFewTiles          up to so many tiles that are left over go to multiply_few
+//   kPairs             whether channels of panels and weights lie in pairs
+//   kOfImages          whether it offers convolve_image, and so few tiles and load_vector
+//   I16         vector of 16-bit lanes: + -, shift_left<n>(a), times<n>(a),
 //               add_multiple<n>(sum, a), store(to, a)
+//   with pairs: I16::load(from), and store_pairs(to, a, b)   lane i of both at 2 i and 2 i + 1
 //   load_four_apart(from, I16 (&)[4])   bytes 4 t + j as lane t of vector j
 //   load_bytes(from)   bytes as lanes
-//   multiply(panel, weights, depth, first, tile)   tile[8 rows][8 tiles] from [depth][8] and
-//               [depth][8], added to what the tile holds unless these are the first terms
+//   multiply(panel, weights, depth, first, tile)   tile[rows][tiles] from [depth][tiles] and
+//               [depth][rows], added to what the tile holds unless these are the first terms
 //   multiply_few(panel, weights, depth, tiles, first, last, tile)   the same of the first tiles
 //               alone; before the last terms it may keep their sums in any order
 // and what generic/int8_winograd_output.h asks for.
@@ -32,8 +37,8 @@ namespace {
 template <typename K>
 class Int8Winograd {
  public:
-  static constexpr int kTiles = kWinogradTiles;
-  static constexpr int kRows = kWinogradRows;
+  static constexpr int kTiles = K::kTiles;
+  static constexpr int kRows = K::kRows;
   static constexpr int kTileValues = kTiles * kRows;
 
   // Input channels [work.begin, work.end) of the block of tiles, transformed.
@@ -45,15 +50,26 @@ class Int8Winograd {
     const int rows = 4 * (last_row - first_row) + 6;
     auto* padded = reinterpret_cast<std::int8_t*>(work.scratch);
     for (int channel = work.begin; channel < work.end; ++channel) {
+      if constexpr (K::kPairs) {
+        if (channel == geometry.channels) {
+          add_padding_channel(work, channel);
+          break;
+        }
+      }
       copy_rows(work, work.input + channel * plane, 4 * first_row - geometry.padding_y, rows,
                 padded);
       TilePlace place = {0, work.tile_begin - first_row * work.tiles_x, 0};
       for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
         std::int32_t offsets[kTiles];
         const bool neighbours = tile_offsets(work, place, offsets);
-        std::int16_t* to =
-            work.panels + (static_cast<std::int64_t>(panel) * work.depth + channel) * kTiles;
-        transform_panel(work, padded, offsets, neighbours, to);
+        std::int16_t* to = panel_of(work, panel, channel);
+        if constexpr (K::kPairs) {
+          if (channel % 2 == 1) {
+            transform_panel(work, padded, offsets, neighbours, to, store_second);
+            continue;
+          }
+        }
+        transform_panel(work, padded, offsets, neighbours, to, store_first);
       }
     }
   }
@@ -136,7 +152,7 @@ class Int8Winograd {
     explicit Panels(int tiles)
         : count((tiles + kTiles - 1) / kTiles),
           last_tiles(tiles - (count - 1) * kTiles),
-          whole(last_tiles <= kFewWinogradTiles ? count - 1 : count) {}
+          whole(last_tiles <= K::kFewTiles ? count - 1 : count) {}
     int count;
     int last_tiles;  // of the last panel
     int whole;       // panels that are multiplied with all their lanes
@@ -158,12 +174,14 @@ class Int8Winograd {
                                  static_cast<std::int64_t>(terms.begin) * kTiles;
     for (int panel = 0; panel < panels.count; ++panel, values += work.depth * kTiles) {
       std::int32_t* tile = tile_of(sums, panel) + position * kTileValues;
-      if (panel < panels.whole) {
-        K::multiply(values, weights, terms.count, terms.first, tile);
-      } else {
-        K::multiply_few(values, weights, terms.count, panels.last_tiles, terms.first, terms.last,
-                        tile);
+      if constexpr (K::kFewTiles > 0) {
+        if (panel == panels.whole) {
+          K::multiply_few(values, weights, terms.count, panels.last_tiles, terms.first, terms.last,
+                          tile);
+          continue;
+        }
       }
+      K::multiply(values, weights, terms.count, terms.first, tile);
     }
   }
 
@@ -176,20 +194,60 @@ class Int8Winograd {
     const std::int64_t channel = std::int64_t{block} * work.depth + terms.begin;
     const auto* from = static_cast<const std::int8_t*>(work.weights) + channel * kTaps * kRows;
     std::int16_t* to = work.transformed;
-    for (int i = 0; i < terms.count; ++i, from += kTaps * kRows, to += kRows) {
-      I16 down[3];
-      unroll<3>([&](auto x) MPE_UNROLLED {
-        I16 taps[3];
-        unroll<3>([&](auto y) MPE_UNROLLED {
-          taps[y.value] = K::load_bytes(from + (y.value * 3 + x.value) * kRows);
-        });
-        I16 values[6];
-        transform_int8_weights(taps, values);
-        down[x.value] = values[kRow];
+    constexpr int kStep = K::kPairs ? 2 : 1;
+    for (int i = 0; i < terms.count; i += kStep) {
+      I16 values[kStep][6];
+      unroll<kStep>([&](auto k) MPE_UNROLLED {
+        transform_weights_row<kRow>(from + k.value * kTaps * kRows, values[k.value]);
       });
-      I16 values[6];
-      transform_int8_weights(down, values);
-      unroll<6>([&](auto i) MPE_UNROLLED { store(to + i.value * stride, values[i.value]); });
+      unroll<6>([&](auto j) MPE_UNROLLED {
+        if constexpr (K::kPairs) {
+          store_pairs(to + j.value * stride, values[0][j.value], values[1][j.value]);
+        } else {
+          store(to + j.value * stride, values[0][j.value]);
+        }
+      });
+      from += kStep * kTaps * kRows;
+      to += kStep * kRows;
+    }
+  }
+
+  template <int kRow>
+  static inline __attribute__((always_inline)) void transform_weights_row(const std::int8_t* from,
+                                                                          I16 (&values)[6]) {
+    I16 down[3];
+    unroll<3>([&](auto x) MPE_UNROLLED {
+      I16 taps[3];
+      unroll<3>([&](auto y) MPE_UNROLLED {
+        taps[y.value] = K::load_bytes(from + (y.value * 3 + x.value) * kRows);
+      });
+      I16 column[6];
+      transform_int8_weights(taps, column);
+      down[x.value] = column[kRow];
+    });
+    transform_int8_weights(down, values);
+  }
+
+  // Where the values of a channel are stored; in pairs, those of both.
+  static std::int16_t* panel_of(const Int8WinogradWork& work, int panel, int channel) {
+    if constexpr (K::kPairs) channel -= channel % 2;
+    return work.panels + (static_cast<std::int64_t>(panel) * work.depth + channel) * kTiles;
+  }
+
+  // The first channel of a pair waits in the first half of their place.
+  static inline __attribute__((always_inline)) void store_first(std::int16_t* to, I16 x) {
+    store(to, x);
+  }
+  static inline __attribute__((always_inline)) void store_second(std::int16_t* to, I16 x) {
+    store_pairs(to, I16::load(to), x);
+  }
+
+  // A channel of zeros, which makes a pair with the last one.
+  static void add_padding_channel(const Int8WinogradWork& work, int channel) {
+    for (int panel = 0; panel * kTiles < work.tile_count; ++panel) {
+      for (int position = 0; position < kWinogradPositions; ++position) {
+        store_second(panel_of(work, panel, channel) + position * work.position_stride, I16(0));
+      }
     }
   }
 
@@ -242,9 +300,10 @@ class Int8Winograd {
     return neighbours;
   }
 
+  template <typename Store>
   static void transform_panel(const Int8WinogradWork& work, const std::int8_t* padded,
                               const std::int32_t (&offsets)[kTiles], bool neighbours,
-                              std::int16_t* to) {
+                              std::int16_t* to, const Store& store_value) {
     I16 across[6][6];
     unroll<6>([&](auto i) MPE_UNROLLED {
       const std::int8_t* row = padded + i.value * work.padded_width;
@@ -272,7 +331,7 @@ class Int8Winograd {
       I16 results[6];
       transform_six(values, results);
       unroll<6>([&](auto i) MPE_UNROLLED {
-        store(to + (i.value * 6 + j.value) * work.position_stride, results[i.value]);
+        store_value(to + (i.value * 6 + j.value) * work.position_stride, results[i.value]);
       });
     });
   }
@@ -302,12 +361,27 @@ class Int8Winograd {
     with_activation(work.stage->activation, [&](auto activation) {
       for (int r = 0; r < rows; ++r) {
         Output::template write_panel<activation.value>(work, first + r, place, [&](int lane) {
-          return StoredInt8Sums(tiles + r * kTiles + lane);
+          return StoredInt8Sums<K>(tiles + r * kTiles + lane);
         });
       }
     });
   }
 };
+
+template <typename K>
+constexpr Int8WinogradKernel int8_winograd_kernel() {
+  using Kernel = Int8Winograd<K>;
+  Int8WinogradKernel kernel;
+  kernel.tiles = K::kTiles;
+  kernel.few_tiles = K::kFewTiles;
+  kernel.rows = K::kRows;
+  kernel.pairs = K::kPairs;
+  kernel.transform_input = Kernel::transform_input;
+  kernel.multiply = Kernel::multiply;
+  kernel.multiply_on_the_fly = Kernel::multiply_on_the_fly;
+  if constexpr (K::kOfImages) kernel.convolve_image = Kernel::convolve_image;
+  return kernel;
+}
 
 }  // namespace
 }  // namespace mpe

@@ -5,12 +5,13 @@
 //   I32       + -, shift_left<n>(a), load, store, divide_by_576(a), larger(a, b),
 //             store_four_apart(to, a, b, c, d)   lane t of vector j at 4 t + j
 //             interleave(a, b, I32 (&to)[2])   lane t of vector j at 2 t + j of both
-//   Bounded   what writes outputs whose sums are bounded (OutputStage::bounded)
+//   Bounded   what writes outputs whose sums are bounded (OutputStage::bounded); void: nothing
 //   load_vector(from)   the 16-bit values of a vector of tiles
-//   Factors<I32, n>     n 16-bit numbers, for such values
+//   ImageWeights        Factors of the weights of a column of an image's positions, for such values
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/generic/factors.h"
 #include "kernels/generic/image_sums.h"
@@ -23,6 +24,7 @@ namespace mpe {
 namespace {
 
 // Sums that wait in memory, from position to position a register tile apart.
+template <typename K>
 class StoredInt8Sums {
  public:
   explicit StoredInt8Sums(const std::int32_t* sums) : sums_(sums) {}
@@ -30,7 +32,7 @@ class StoredInt8Sums {
   // Those of a column of positions.
   template <typename Column>
   inline __attribute__((always_inline)) void operator()(Column column, I32 (&sums)[6]) const {
-    constexpr int kTileValues = kWinogradTiles * kWinogradRows;
+    constexpr int kTileValues = K::kTiles * K::kRows;
     unroll<6>([&](auto i) MPE_UNROLLED {
       sums[i.value] = I32::load(sums_ + (i.value * 6 + column.value) * kTileValues);
     });
@@ -45,17 +47,18 @@ template <typename K>
 class Int8SumsOfImage {
  public:
   Int8SumsOfImage(const Int8WinogradWork& work, int row, int panel, int lane)
-      : values_(work.panels + panel * (kImageChannels * kWinogradTiles) + lane),
+      : values_(work.panels + panel * (kImageChannels * K::kTiles) + lane),
         weights_(static_cast<const std::int16_t*>(work.weights) +
                  static_cast<std::int64_t>(row) * (6 * kImageColumn)) {}
 
   template <typename Column>
   inline __attribute__((always_inline)) void operator()(Column column, I32 (&sums)[6]) const {
-    const Factors<I32, 6 * kImageChannels> weights(weights_ + column.value * kImageColumn);
+    const typename K::ImageWeights weights(weights_ + column.value * kImageColumn);
     sum_image_column(
         column, weights,
         [this](int position, int channel) MPE_UNROLLED {
-          return K::load_vector(values_ + position * kInt8ImageStride + channel * kWinogradTiles);
+          constexpr int kStride = kInt8ImagePanels * kImageChannels * K::kTiles;
+          return K::load_vector(values_ + position * kStride + channel * K::kTiles);
         },
         sums);
   }
@@ -94,7 +97,7 @@ class Int8WinogradOutput {
                                                                 int channel, Place place,
                                                                 const SumsOf& sums_of) {
     const int left = work.tile_count - place.tile;
-    const int count = left < kWinogradTiles ? left : kWinogradTiles;
+    const int count = left < K::kTiles ? left : K::kTiles;
     if constexpr (is_simple(kActivation)) {
       if (work.pool) {
         for (int lane = 0; lane < count; lane += kLanes) {
@@ -122,7 +125,7 @@ class Int8WinogradOutput {
  private:
   using Bounded = typename K::Bounded;
   // Rows of a panel's tiles, and what a vector more reads.
-  using Pixels = std::int32_t[4][4 * kWinogradTiles + 16];
+  using Pixels = std::int32_t[4][4 * K::kTiles + 16];
 
   // 24 A^T m, of which G has the factors 6, -4, -4, 1, 1 and 3.
   static inline __attribute__((always_inline)) void transform_six(const I32 (&m)[6], I32 (&y)[4]) {
@@ -210,19 +213,22 @@ class Int8WinogradOutput {
     const auto position = [&](int y, int x) {
       return (static_cast<std::int64_t>(channel) * height + y) * width + x;
     };
-    const bool whole = left >= kLanes && place.x + kLanes <= work.tiles_x &&
-                       2 * (place.x + kLanes) <= width && 2 * (place.y + 1) <= height;
-    if (whole && is_bounded(stage, channel)) {
-      using Constants = typename Bounded::Constants;
-      const I32 start = Bounded::start(stage, channel);
-      unroll<4>([&](auto i) MPE_UNROLLED {
-        I32& sum = rows[i.value / 2][i.value % 2];
-        sum = sum + start;
-      });
-      const Constants constants = Constants::template load<kActivation>(stage, channel);
-      const Constants both[2] = {constants, constants};
-      auto* to = static_cast<std::int8_t*>(work.output) + position(2 * place.y, 2 * place.x);
-      return Bounded::template write<kActivation>(stage.lines, both, rows, to, width);
+    [[maybe_unused]] const bool whole = left >= kLanes && place.x + kLanes <= work.tiles_x &&
+                                        2 * (place.x + kLanes) <= width &&
+                                        2 * (place.y + 1) <= height;
+    if constexpr (!std::is_void_v<Bounded>) {
+      if (whole && is_bounded(stage, channel)) {
+        using Constants = typename Bounded::Constants;
+        const I32 start = Bounded::start(stage, channel);
+        unroll<4>([&](auto i) MPE_UNROLLED {
+          I32& sum = rows[i.value / 2][i.value % 2];
+          sum = sum + start;
+        });
+        const Constants constants = Constants::template load<kActivation>(stage, channel);
+        const Constants both[2] = {constants, constants};
+        auto* to = static_cast<std::int8_t*>(work.output) + position(2 * place.y, 2 * place.x);
+        return Bounded::template write<kActivation>(stage.lines, both, rows, to, width);
+      }
     }
     alignas(64) std::int32_t pixels[2][3 * kLanes];  // runs are read up to the next vector
     unroll<4>([&](auto i) MPE_UNROLLED {
@@ -244,15 +250,17 @@ class Int8WinogradOutput {
                            const Pixels& pixels) {
     const ConvolutionGeometry& geometry = *work.geometry;
     const std::int64_t plane = static_cast<std::int64_t>(channel) * geometry.pixels();
-    const bool bounded = is_bounded(*work.stage, channel);
+    [[maybe_unused]] const bool bounded = is_bounded(*work.stage, channel);
     for_rows(work, place, count, [&](int first, int tiles, int y, int x) {
       const int width = limited(geometry.out_width - 4 * x, 0, 4 * tiles);
       const int height = limited(geometry.out_height - 4 * y, 0, 4);
       const std::int64_t position =
           plane + static_cast<std::int64_t>(4 * y) * geometry.out_width + 4 * x;
-      if (bounded && width == 4 * tiles && height == 4) {
-        auto* to = static_cast<std::int8_t*>(work.output) + position;
-        return write_tiles<kActivation>(work, channel, pixels, first, tiles, to);
+      if constexpr (!std::is_void_v<Bounded>) {
+        if (bounded && width == 4 * tiles && height == 4) {
+          auto* to = static_cast<std::int8_t*>(work.output) + position;
+          return write_tiles<kActivation>(work, channel, pixels, first, tiles, to);
+        }
       }
       for (int i = 0; i < height; ++i) {
         write_outputs<Channels::kOne>(
@@ -287,7 +295,7 @@ class Int8WinogradOutput {
   template <Activation kActivation>
   static void write_tiles(const Int8WinogradWork& work, int channel, const Pixels& pixels, int lane,
                           int tiles, std::int8_t* output) {
-    static_assert(I32::kLanes == 4);
+    static_assert(std::is_void_v<Bounded> || I32::kLanes == 4);
     const auto write = [&](auto count) MPE_UNROLLED {
       constexpr int kCount = count.value;
       constexpr int kHeight = kCount <= 4 ? 4 : 2;

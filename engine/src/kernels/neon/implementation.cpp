@@ -434,9 +434,7 @@ constexpr DepthwiseKernel kFp16DepthwiseKernel =
     depthwise_rows_kernel<DepthwiseOfHalves<OrderedDepthwise>>();
 constexpr DepthwiseKernel kInt8DepthwiseKernel = int8_depthwise_kernel<Int8DepthwiseOfRows>();
 
-constexpr Int8WinogradKernel kInt8Winograd = {
-    Int8Winograd<NeonWinograd>::transform_input, Int8Winograd<NeonWinograd>::multiply,
-    Int8Winograd<NeonWinograd>::multiply_on_the_fly, Int8Winograd<NeonWinograd>::convolve_image};
+constexpr Int8WinogradKernel kInt8Winograd = int8_winograd_kernel<NeonWinograd>();
 
 constexpr ElementwiseKernels kElementwise = elementwise_kernels_of_set();
 

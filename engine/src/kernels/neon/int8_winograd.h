@@ -70,8 +70,14 @@ struct Factors<I32, kCount> {
 };
 
 struct NeonWinograd {
+  static constexpr int kTiles = 8;
+  static constexpr int kRows = 8;
+  static constexpr int kFewTiles = 4;
+  static constexpr bool kPairs = false;
+  static constexpr bool kOfImages = true;
   using I16 = mpe::I16;
   using Bounded = BoundedOutputs;
+  using ImageWeights = Factors<I32, 6 * kImageChannels>;
 
   static int16x4_t load_vector(const std::int16_t* from) { return vld1_s16(from); }
 
@@ -86,10 +92,10 @@ struct NeonWinograd {
   }
   static void multiply_few(const std::int16_t* panel, const std::int16_t* weights, int depth,
                            int tiles, bool first, bool last, std::int32_t* tile) {
-    unroll<kFewWinogradTiles>([&](auto t) MPE_UNROLLED {
-      constexpr int kTiles = t.value + 1;
-      if (tiles != kTiles) return;
-      multiply_few_int16_tiles<kTiles>(panel, weights, depth, first, last, tile);
+    unroll<kFewTiles>([&](auto t) MPE_UNROLLED {
+      constexpr int kCount = t.value + 1;
+      if (tiles != kCount) return;
+      multiply_few_int16_tiles<kCount>(panel, weights, depth, first, last, tile);
     });
   }
 };
