@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/activation_lines.h"
+#include "kernels/avx2/lines.h"
 
 namespace mpe {
 namespace {
@@ -58,21 +58,24 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
 inline constexpr int kActivatedAtOnce = 4;
 inline constexpr bool kStoresAsActivated = false;  // see generic/gemm.h
 
-// As activate_by_lines() of quant/activation_lines.h.
+// As activate_by_lines() of quant/activation_lines.h. Places are shifted to indices here, all at
+// once.
 inline void store_places(std::int16_t* to, F32 x) {
   const F32 scaled = x * F32(1 << kPlaceBits);
   const F32 limited = smaller(F32(32767.0F), larger(F32(-32768.0F), scaled));
-  const __m256i places = _mm256_cvttps_epi32(limited.value);
-  const __m128i low = _mm256_castsi256_si128(places);
-  const __m128i high = _mm256_extracti128_si256(places, 1);
+  const __m256i indices = _mm256_srai_epi32(_mm256_cvttps_epi32(limited.value), kPlaceShift);
+  const __m128i low = _mm256_castsi256_si128(indices);
+  const __m128i high = _mm256_extracti128_si256(indices, 1);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(low, high));
 }
-inline void load_lines(const ActivationLine* lines, const std::int16_t* places, F32& intercepts,
+inline void load_lines(const ActivationLine* lines, const std::int16_t* indices, F32& intercepts,
                        F32& slopes) {
-  const __m128i narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(places));
-  const __m256i indices = _mm256_srai_epi32(_mm256_cvtepi16_epi32(narrow), kPlaceShift);
-  intercepts = F32(_mm256_i32gather_ps(&lines->intercept, indices, 8));
-  slopes = F32(_mm256_i32gather_ps(&lines->slope, indices, 8));
+  const __m256 first = load_four_lines(lines, indices);
+  const __m256 second = load_four_lines(lines, indices + 4);
+  const __m256 low = _mm256_permute2f128_ps(first, second, 0x20);
+  const __m256 high = _mm256_permute2f128_ps(first, second, 0x31);
+  intercepts = F32(_mm256_shuffle_ps(low, high, 0x88));
+  slopes = F32(_mm256_shuffle_ps(low, high, 0xDD));
 }
 
 // Half as many floats.

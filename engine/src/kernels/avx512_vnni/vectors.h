@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/activation_lines.h"
+#include "kernels/avx2/lines.h"
 
 namespace mpe {
 namespace {
@@ -54,19 +54,26 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
 inline constexpr int kActivatedAtOnce = 8;
 inline constexpr bool kStoresAsActivated = false;  // see generic/gemm.h
 
-// As activate_by_lines() of quant/activation_lines.h.
+// As activate_by_lines() of quant/activation_lines.h. Places are shifted to indices here, all at
+// once.
 inline void store_places(std::int16_t* to, F32 x) {
   const F32 scaled = x * F32(1 << kPlaceBits);
   const F32 limited = smaller(F32(32767.0F), larger(F32(-32768.0F), scaled));
-  const __m512i places = _mm512_cvttps_epi32(limited.value);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(places));
+  const __m512i indices = _mm512_srai_epi32(_mm512_cvttps_epi32(limited.value), kPlaceShift);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(indices));
 }
-inline void load_lines(const ActivationLine* lines, const std::int16_t* places, F32& intercepts,
+inline void load_lines(const ActivationLine* lines, const std::int16_t* indices, F32& intercepts,
                        F32& slopes) {
-  const __m256i narrow = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places));
-  const __m512i indices = _mm512_srai_epi32(_mm512_cvtepi16_epi32(narrow), kPlaceShift);
-  intercepts = F32(_mm512_i32gather_ps(indices, &lines->intercept, 8));
-  slopes = F32(_mm512_i32gather_ps(indices, &lines->slope, 8));
+  const auto eight = [=](const std::int16_t* from) __attribute__((always_inline)) {
+    const __m512 four = _mm512_castps256_ps512(load_four_lines(lines, from));
+    return _mm512_insertf32x8(four, load_four_lines(lines, from + 4), 1);
+  };
+  const __m512 first = eight(indices);
+  const __m512 second = eight(indices + 8);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+  intercepts = F32(_mm512_permutex2var_ps(first, even, second));
+  slopes = F32(_mm512_permutex2var_ps(first, odd, second));
 }
 
 // Half as many floats.
