@@ -29,14 +29,19 @@ constexpr int kTaps = 9;
 // Channels whose weights are transformed on the fly at once: they and a row of their transform stay
 // in a first-level cache of 32 KiB.
 constexpr int kDepthStep = 64;
-// In multiply-adds of vectors: to transform a vector of weights, to load and store the sums of a
-// panel at a position, and to bring a line to the first-level cache. Where channels lie in pairs,
-// as on x86-64, transforms and lines take less time.
-constexpr std::int64_t kOperationsPerTransform = 150;
-constexpr std::int64_t kOperationsPerPairedTransform = 90;
+// In multiply-adds of vectors: to load and store the sums of a panel at a position.
 constexpr std::int64_t kOperationsPerSums = 45;
-constexpr std::int64_t kOperationsPerLine = 6;
-constexpr std::int64_t kOperationsPerPairedLine = 2;
+// In the same unit, by what the kernels of a processor take.
+struct Costs {
+  std::int64_t transform;  // of a vector of weights
+  std::int64_t line;       // to bring it to the first-level cache
+  double product;          // of a panel, for an input and an output channel
+};
+constexpr Costs kArmCosts = {150, 6, 72.0};
+constexpr Costs kX86Costs = {90, 2, 45.0};
+const Costs& costs_of(const Int8WinogradKernel& kernel) {
+  return kernel.pairs ? kX86Costs : kArmCosts;
+}
 
 int tiles_across(int size) { return divide_up(size, 4); }
 
@@ -224,11 +229,8 @@ class Int8WinogradConvolution final : public Convolution {
     const std::int64_t sums = more_steps * kWinogradPositions * panels * kOperationsPerSums;
     const std::int64_t lines = std::int64_t{kWinogradPositions} * panels * depth_ * kernel_.tiles *
                                2 / std::int64_t{kCacheLine};
-    if (kernel_.pairs) {
-      return blocks_ *
-             (depth_ * kOperationsPerPairedTransform + sums + lines * kOperationsPerPairedLine);
-    }
-    return blocks_ * (depth_ * kOperationsPerTransform + sums + lines * kOperationsPerLine);
+    const Costs& costs = costs_of(kernel_);
+    return blocks_ * (depth_ * costs.transform + sums + lines * costs.line);
   }
 
   std::size_t block_rows() const { return static_cast<std::size_t>(kernel_.rows); }
@@ -394,7 +396,7 @@ bool int8_winograd_pays(const ConvolutionShape& shape, const Int8WinogradKernel&
   const double panels = left <= kernel.few_tiles ? static_cast<double>(tiles) / kernel.tiles
                                                  : divide_up(tiles, kernel.tiles);
   const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
-  const double product = kernel.pairs ? 45 : 72;  // of a panel
+  const double product = costs_of(kernel).product;
   const double winograd = panels * (product * in * out + 400 * in + 400 * out) + in * out * 72;
   return winograd < multiply;
 }
