@@ -151,7 +151,7 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         if (random.chance(8)) {  // many blocks of tiles
           s.in = {random.integer(8, 24), random.integer(40, 56), random.integer(60, 90)};
           s.out.channels = random.integer(8, 48);
-        } else if (random.chance(8)) {  // and of channels
+        } else if (random.chance(8)) {  // many blocks of channels
           s.in = {random.integer(40, 70), random.integer(8, 24), random.integer(12, 30)};
           s.out.channels = random.integer(60, 120);
         }

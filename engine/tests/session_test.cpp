@@ -374,7 +374,7 @@ TEST(reports_say_what_runs) {
   CHECK(session.weight_bytes() > 0);
 }
 
-// So that the search can add up memory by layers.
+// `harness search` adds up the memory of layers, measured with all layers in one precision.
 TEST(algorithms_do_not_depend_on_the_precisions_of_other_layers) {
   const std::vector<std::string> precisions = {"", "fp16=1\n", "int8=1\nquantize=1\n"};
   const auto files_of = [&](const std::vector<std::size_t>& policy) {

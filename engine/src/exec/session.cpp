@@ -162,7 +162,7 @@ void Session::prepare_convolution(const Layer& layer, const Filters& weights,
   choice.algorithm = options.algorithm;
   choice.small_scratch = options.prefer == Preference::kMemory;
   choice.scratch_bytes = static_cast<std::size_t>(limit.allowed);
-  if (!choice.small_scratch) {
+  if (!choice.small_scratch) {  // there the algorithm has to fit into what this policy leaves
     choice.uniform_scratch_bytes = static_cast<std::size_t>(limit.uniform);
   }
   choice.threads = options.planned_threads > 0 ? options.planned_threads : pool_.threads();

@@ -72,7 +72,7 @@ class Session {
 
  private:
   struct Step;
-  // Bytes; see ConvolutionChoice.
+  // In bytes: ConvolutionChoice's scratch_bytes and uniform_scratch_bytes.
   struct ScratchLimit {
     std::int64_t allowed = 0;
     std::int64_t uniform = 0;

@@ -147,9 +147,9 @@ struct ConvolutionChoice {
   // What scratch may take with so many threads, where an algorithm has a choice. Small scratch may
   // take as much only to transform weights on the fly.
   std::size_t scratch_bytes = 6U << 20U;
-  // The same if the whole network ran in this layer's precision; empty: scratch_bytes. By this the
-  // algorithm is chosen, and by scratch_bytes the sizes of its blocks: which weights a layer keeps
-  // does not depend on other layers' precisions, as `harness search` adds up memory by layers.
+  // The same if all layers ran in this layer's precision; empty: scratch_bytes. It decides which
+  // algorithm is chosen, scratch_bytes only how large its blocks are. So the weights that a layer
+  // keeps do not depend on the precisions of others, and `harness search` can add them up.
   std::optional<std::size_t> uniform_scratch_bytes = std::nullopt;
   int threads = 1;
 

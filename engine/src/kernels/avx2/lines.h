@@ -1,6 +1,5 @@
-// Loads of lines (quant/activation_lines.h), for AVX2 and AVX-512. Each line is loaded by itself:
-// with gathers of intercepts and slopes, activations take nearly twice as long on an AMD EPYC (Zen
-// 4).
+// Loads of activation lines (quant/activation_lines.h), for AVX2 and AVX-512. One load brings a
+// line's intercept and slope. Two gathers for these take nearly twice as long on Zen 4.
 #pragma once
 
 #include <immintrin.h>

@@ -58,8 +58,7 @@ inline F32 subtract_bits(std::uint32_t bits, F32 x) {
 inline constexpr int kActivatedAtOnce = 4;
 inline constexpr bool kStoresAsActivated = false;  // see generic/gemm.h
 
-// As activate_by_lines() of quant/activation_lines.h. Places are shifted to indices here, all at
-// once.
+// As activate_by_lines() of quant/activation_lines.h, but what is stored are indices of lines.
 inline void store_places(std::int16_t* to, F32 x) {
   const F32 scaled = x * F32(1 << kPlaceBits);
   const F32 limited = smaller(F32(32767.0F), larger(F32(-32768.0F), scaled));
