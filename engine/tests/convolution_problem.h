@@ -125,7 +125,8 @@ inline ConvolutionShape random_shape(Random& random, Form form) {
         s.out.channels = s.groups * (random.chance(20) ? random.integer(2, 3) : 1);
         break;
       case Form::kSquareDepthwise:  // computed by blocks of rows, also for maps in strips
-        s.in = {random.integer(2, 6), random.integer(1, 70), random.integer(1, 200)};
+        s.in = {random.integer(2, 6), random.integer(1, random.chance(30) ? 70 : 12),
+                random.integer(1, random.chance(40) ? 200 : 40)};
         s.groups = s.in.channels;
         s.out.channels = s.groups * (random.chance(20) ? 2 : 1);
         s.kernel_y = s.kernel_x = random.chance(50) ? 3 : 5;

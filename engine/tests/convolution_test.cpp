@@ -181,10 +181,13 @@ TEST(depthwise_fp32) { compare_everywhere(Form::kDepthwise, Precision::kFp32, 10
 TEST(depthwise_fp16) { compare_everywhere(Form::kDepthwise, Precision::kFp16, 80, 8); }
 TEST(depthwise_int8) { compare_everywhere(Form::kDepthwise, Precision::kInt8, 100, 9); }
 TEST(square_depthwise_fp32) {
-  compare_everywhere(Form::kSquareDepthwise, Precision::kFp32, 40, 18);
+  compare_everywhere(Form::kSquareDepthwise, Precision::kFp32, 120, 18);
 }
 TEST(square_depthwise_fp16) {
-  compare_everywhere(Form::kSquareDepthwise, Precision::kFp16, 40, 19);
+  compare_everywhere(Form::kSquareDepthwise, Precision::kFp16, 120, 19);
+}
+TEST(square_depthwise_int8) {
+  compare_everywhere(Form::kSquareDepthwise, Precision::kInt8, 120, 47);
 }
 TEST(connected_fp32) { compare_everywhere(Form::kConnected, Precision::kFp32, 60, 10); }
 TEST(connected_fp16) { compare_everywhere(Form::kConnected, Precision::kFp16, 60, 11); }

@@ -13,7 +13,6 @@ struct RowRing {
     return place < count ? place
                          : place % count;  // a division takes as long as copying a short row
   }
-  int next_place(int place) const { return place + 1 == count ? 0 : place + 1; }
   // Places from that of row y to the end of the ring.
   int together(int y) const { return count - place_of(y); }
 };

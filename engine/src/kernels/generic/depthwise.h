@@ -30,6 +30,25 @@ inline Value padding_of(const DepthwiseWork& work, int input_channel) {
   return Value{};
 }
 
+// Strip rows [row, row_end), of which row 0 is input row `first`, in runs: inside(row, place,
+// count) for those that lie together in the input from a place on, outside(row, count) for those
+// beyond the map.
+template <typename Inside, typename Outside>
+inline void for_strip_rows(const DepthwiseWork& work, int first, int row, int row_end,
+                           const Inside& inside, const Outside& outside) {
+  const int above = limited(-first, row, row_end);
+  if (above > row) outside(row, above - row);
+  const int below = limited(work.geometry->in_height - first, above, row_end);
+  for (row = above; row < below;) {
+    const int place = work.in_rows.place_of(first + row);
+    const int together = work.in_rows.count - place;
+    const int count = together < below - row ? together : below - row;
+    inside(row, place, count);
+    row += count;
+  }
+  if (row_end > below) outside(below, row_end - below);
+}
+
 template <typename K>
 class Depthwise {
  public:

@@ -5,10 +5,12 @@
 // A kernel K describes one arithmetic on one instruction set:
 //   Input, Value        tensor's values, values of strip and weights
 //   Vector, kLanes      of Values, in which sums are formed too
-//   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
-//   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
+//   kMostVectors        side by side whose sums of four rows fit in the registers, with what they
+//   read: 2 or 3 Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it
+//   may be read load<kOffset>(to, from), fence_loads() between loads and changes of the strip
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
-//   copy(from, to, count), split(from, even, odd, count)   Input to Value; every second value
+//   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
+//   split(from, even, odd, count)   the same; every second value
 #pragma once
 
 #include <cstdint>
@@ -121,19 +123,28 @@ class DepthwiseRows {
     }
     const auto* input =
         static_cast<const Input*>(work.input) + channel / work.multiplier * geometry.in_plane;
-    int place = work.in_rows.place_of(first + row > 0 ? first + row : 0);
-    for (; row < count; ++row) {
-      const int from = first + row;
-      if (from >= 0 && from < geometry.in_height) {
-        fill_row<kStride>(work, input + static_cast<std::int64_t>(place) * geometry.in_width, row,
-                          columns);
-        place = work.in_rows.next_place(place);
-      } else if (work.has_several_strips()) {
-        for (int phase = 0; phase < kStride; ++phase) {
-          fill_run(plane_row<kStride>(work, row, phase), Value{}, work.plane_width);
-        }
-      }
-    }
+    const std::int64_t width = geometry.in_width;
+    for_strip_rows(
+        work, first, row, count,
+        [&](int from, int place, int used) {
+          if constexpr (kStride == 1) {
+            K::copy_rows(input + place * width, width,
+                         plane_row<1>(work, from, 0) + columns[0].begin, work.plane_width,
+                         columns[0].end - columns[0].begin, used);
+          } else {
+            for (int i = 0; i < used; ++i) {
+              split_row(work, input + (place + i) * width, from + i, columns);
+            }
+          }
+        },
+        [&](int from, int used) {
+          if (!work.has_several_strips()) return;
+          for (int i = from; i < from + used; ++i) {
+            for (int phase = 0; phase < kStride; ++phase) {
+              fill_run(plane_row<kStride>(work, i, phase), Value{}, work.plane_width);
+            }
+          }
+        });
   }
 
   template <int kStride>
@@ -142,26 +153,20 @@ class DepthwiseRows {
            (row % kStride * kStride + phase) * work.plane_size + row / kStride * work.plane_width;
   }
 
-  template <int kStride>
-  static inline __attribute__((always_inline)) void fill_row(const DepthwiseWork& work,
-                                                             const Input* from, int row,
-                                                             const Columns (&columns)[kStride]) {
-    if constexpr (kStride == 1) {
-      const Columns all = columns[0];
-      K::copy(from, plane_row<1>(work, row, 0) + all.begin, all.end - all.begin);
-    } else {
-      const int even = work.geometry->padding_x % 2;
-      const Columns evens = columns[even];
-      const Columns odds = columns[1 - even];
-      Value* even_row = plane_row<2>(work, row, even) + evens.begin;
-      Value* odd_row = plane_row<2>(work, row, 1 - even) + odds.begin;
-      const int even_count = evens.end - evens.begin;
-      const int odd_count = odds.end - odds.begin;
-      const int pairs = even_count < odd_count ? even_count : odd_count;
-      K::split(from, even_row, odd_row, pairs);
-      for (int i = pairs; i < even_count; ++i) K::copy(from + 2 * i, even_row + i, 1);
-      for (int i = pairs; i < odd_count; ++i) K::copy(from + 2 * i + 1, odd_row + i, 1);
-    }
+  static inline __attribute__((always_inline)) void split_row(const DepthwiseWork& work,
+                                                              const Input* from, int row,
+                                                              const Columns (&columns)[2]) {
+    const int even = work.geometry->padding_x % 2;
+    const Columns evens = columns[even];
+    const Columns odds = columns[1 - even];
+    Value* even_row = plane_row<2>(work, row, even) + evens.begin;
+    Value* odd_row = plane_row<2>(work, row, 1 - even) + odds.begin;
+    const int even_count = evens.end - evens.begin;
+    const int odd_count = odds.end - odds.begin;
+    const int pairs = even_count < odd_count ? even_count : odd_count;
+    K::split(from, even_row, odd_row, pairs);
+    for (int i = pairs; i < even_count; ++i) K::copy(from + 2 * i, even_row + i);
+    for (int i = pairs; i < odd_count; ++i) K::copy(from + 2 * i + 1, odd_row + i);
   }
 
   // Output rows [row, row + kRows) of the strip. The last vectors overlap those before them.
@@ -173,7 +178,15 @@ class DepthwiseRows {
     Input* output = strip_output + static_cast<std::int64_t>(row) * width;
     const int count = width < kLanes ? width : kLanes;
     K::fence_loads();
-    for (int x = 0; x < width;) {
+    int x = 0;
+    if constexpr (K::kMostVectors == 3) {
+      // A vector left over would wait for its few sums.
+      if (width >= 3 * kLanes && (width + kLanes - 1) / kLanes % 2 == 1) {
+        convolve_block<kSize, kStride, kRows, 3>(work, weights, bias, strip, output, width, count);
+        x = 3 * kLanes;
+      }
+    }
+    while (x < width) {
       const int left = width - x;
       if (left > kLanes && width >= 2 * kLanes) {
         if (left < 2 * kLanes) x = width - 2 * kLanes;

@@ -26,6 +26,7 @@ struct Fp32Depthwise {
     accumulate_taps<Fp32Depthwise, F32, kSteps>(strip, weights, offsets, taps, sums);
   }
 
+  static constexpr int kMostVectors = 2;
   template <int kTaps>
   using Weights = const float*;
   static void fence_loads() {}
@@ -38,19 +39,13 @@ struct Fp32Depthwise {
     sum = mpe::multiply_add(sum, value, F32(weights[kTap]));
   }
   static void store(float* to, F32 value, int count) { mpe::store(to, value, count); }
-  static void copy(const float* from, float* to, int count) { copy_run(to, from, count); }
+  static void copy(const float* from, float* to) { *to = *from; }
+  static void copy_rows(const float* from, std::int64_t from_step, float* to, std::int64_t to_step,
+                        int count, int rows) {
+    mpe::copy_rows(to, to_step, from, from_step, count, rows);
+  }
   static void split(const float* from, float* even, float* odd, int count) {
-    int i = 0;
-    for (; i + F32::kLanes <= count; i += F32::kLanes) {
-      F32 columns[2];
-      deinterleave(from + 2 * i, columns);
-      mpe::store(even + i, columns[0]);
-      mpe::store(odd + i, columns[1]);
-    }
-    for (; i < count; ++i) {
-      even[i] = from[2 * i];
-      odd[i] = from[2 * i + 1];
-    }
+    split_pairs<F32>(from, even, odd, count);
   }
 };
 
@@ -62,8 +57,12 @@ struct DepthwiseOfHalves : Kernel {
     widen_halves(from, to, count);
   }
   static void store(std::uint16_t* to, F32 value, int count) { store_half(to, value, count); }
-  static void copy(const std::uint16_t* from, float* to, int count) {
-    widen_halves(from, to, count);
+  static void copy(const std::uint16_t* from, float* to) { widen_halves(from, to, 1); }
+  static void copy_rows(const std::uint16_t* from, std::int64_t from_step, float* to,
+                        std::int64_t to_step, int count, int rows) {
+    for (int row = 0; row < rows; ++row, from += from_step, to += to_step) {
+      widen_halves(from, to, count);
+    }
   }
   static void split(const std::uint16_t* from, float* even, float* odd, int count) {
     constexpr int kChunk = 128;

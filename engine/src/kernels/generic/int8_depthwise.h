@@ -144,20 +144,21 @@ class Int8Depthwise {
     const int step = row_step<kStride>(work);
     const int before = limited(geometry.padding_x, 0, step);
     const int count = limited(geometry.in_width, 0, step - before);
-    auto* to = reinterpret_cast<std::int8_t*>(work.strip);
-    int from = y * kStride - geometry.padding_y;
-    const int end = from + (rows - 1) * kStride + kSize;
+    auto* strip = reinterpret_cast<std::int8_t*>(work.strip);
     const auto* input =
         static_cast<const std::int8_t*>(work.input) + input_channel * geometry.in_plane;
-    int place = work.in_rows.place_of(from > 0 ? from : 0);
-    for (; from < end; ++from, to += step) {
-      if (from >= 0 && from < geometry.in_height) {
-        copy_run(to + before, input + static_cast<std::int64_t>(place) * geometry.in_width, count);
-        place = work.in_rows.next_place(place);
-      } else if (work.has_several_strips()) {
-        fill_run(to, static_cast<std::int8_t>(work.zero_points[input_channel]), step);
-      }
-    }
+    for_strip_rows(
+        work, y * kStride - geometry.padding_y, 0, (rows - 1) * kStride + kSize,
+        [&](int row, int place, int used) {
+          copy_rows(strip + static_cast<std::int64_t>(row) * step + before, step,
+                    input + static_cast<std::int64_t>(place) * geometry.in_width, geometry.in_width,
+                    count, used);
+        },
+        [&](int row, int used) {
+          if (!work.has_several_strips()) return;
+          fill_run(strip + static_cast<std::int64_t>(row) * step,
+                   static_cast<std::int8_t>(work.zero_points[input_channel]), used * step);
+        });
   }
 
   // Output rows [row, row + kUsedRows) of the strip, in fours of columns; the last four overlap

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/generic/unroll.h"
 #include "kernels/kernel_set.h"
 
 namespace mpe {
@@ -65,6 +66,37 @@ inline void copy_run(T* to, const T* from, int count) {
   }
 }
 
+// Rows of `count` values, whose last block of 16 bytes overlaps the one before.
+template <int kBlocks, typename T>
+inline void copy_rows_of_blocks(T* to, std::int64_t to_step, const T* from, std::int64_t from_step,
+                                int count, int rows) {
+  constexpr int kValues = static_cast<int>(16 / sizeof(T));
+  const std::int64_t last = count - kValues;
+  for (int row = 0; row < rows; ++row, to += to_step, from += from_step) {
+    unroll<kBlocks - 1>([&](auto i) MPE_UNROLLED {
+      copy_block<16>(to + i.value * kValues, from + i.value * kValues);
+    });
+    copy_block<16>(to + last, from + last);
+  }
+}
+
+// Depthwise convolutions copy many short rows: without a loop over the values of each.
+template <typename T>
+inline void copy_rows(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, int count,
+                      int rows) {
+  constexpr int kMostBlocks = 8;
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+  if (bytes < 16 || bytes > 16 * kMostBlocks) {
+    for (; rows > 0; --rows, to += to_step, from += from_step) copy_run(to, from, count);
+    return;
+  }
+  unroll<kMostBlocks>([&](auto i) MPE_UNROLLED {
+    if ((bytes + 15) / 16 == i.value + 1) {
+      copy_rows_of_blocks<i.value + 1>(to, to_step, from, from_step, count, rows);
+    }
+  });
+}
+
 // Every second value. The last vector ends with the last value wanted, so that none is read beyond
 // it. Returns how many were copied: all, or none of a few.
 template <typename T>
@@ -96,6 +128,26 @@ inline int copy_evens(float* to, const float* from, int count) {
   deinterleave(from + 2 * last - 1, columns);
   store(to + last, columns[1]);
   return count;
+}
+
+// Both values of every pair. The last vectors overlap those before them.
+template <typename Vector, typename T>
+inline void split_pairs(const T* from, T* even, T* odd, int count) {
+  constexpr int kLanes = Vector::kLanes;
+  if (count < kLanes) {
+    for (int i = 0; i < count; ++i) {
+      even[i] = from[2 * i];
+      odd[i] = from[2 * i + 1];
+    }
+    return;
+  }
+  for (int i = 0; i < count; i += kLanes) {
+    if (i + kLanes > count) i = count - kLanes;
+    Vector columns[2];
+    deinterleave(from + 2 * i, columns);
+    store(even + i, columns[0]);
+    store(odd + i, columns[1]);
+  }
 }
 
 template <typename T>

@@ -61,6 +61,7 @@ inline void advance_in_order(const float*& pointer, std::int64_t count) {
 
 // Depthwise convolution with a channel's weights in registers, used by lane.
 struct OrderedDepthwise : Fp32Depthwise {
+  static constexpr int kMostVectors = 3;
   template <int kTaps>
   struct Weights {
     float32x4_t quads[(kTaps + 3) / 4];

@@ -334,6 +334,7 @@ struct Fp16Depthwise {
 
 // Multiply-adds stay in the order of the rows, in which no sum waits for itself.
 struct Fp16DepthwiseRows : Fp16Depthwise {
+  static constexpr int kMostVectors = 3;
   using Vector = F16;
 
   template <int kTaps>
@@ -355,21 +356,13 @@ struct Fp16DepthwiseRows : Fp16Depthwise {
                  : "w"(value.value), "x"(weights.vectors[kTap / 8]), "i"(kTap % 8));
   }
   static void store(std::uint16_t* to, F16 value, int count) { mpe::store(to, value, count); }
-  static void copy(const std::uint16_t* from, std::uint16_t* to, int count) {
-    copy_run(to, from, count);
+  static void copy(const std::uint16_t* from, std::uint16_t* to) { *to = *from; }
+  static void copy_rows(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to,
+                        std::int64_t to_step, int count, int rows) {
+    mpe::copy_rows(to, to_step, from, from_step, count, rows);
   }
   static void split(const std::uint16_t* from, std::uint16_t* even, std::uint16_t* odd, int count) {
-    int i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      F16 columns[2];
-      deinterleave(from + 2 * i, columns);
-      mpe::store(even + i, columns[0]);
-      mpe::store(odd + i, columns[1]);
-    }
-    for (; i < count; ++i) {
-      even[i] = from[2 * i];
-      odd[i] = from[2 * i + 1];
-    }
+    split_pairs<F16>(from, even, odd, count);
   }
 };
 
