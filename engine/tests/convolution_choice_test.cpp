@@ -136,6 +136,35 @@ TEST(int8_winograd_transforms_on_the_fly_on_several_threads) {
   }
 }
 
+// With little memory, blocks are as large as the scratch allows, and weights stay as they are.
+TEST(int8_winograd_takes_no_more_scratch_than_is_allowed) {
+  const ThreeByThree layer(Precision::kInt8, 128, 26);
+  for (const mpe::KernelSetInfo& set : mpe::kernel_sets()) {
+    const auto made = [&](std::size_t scratch_bytes, int threads) {
+      ConvolutionChoice choice{.isa = set.name, .algorithm = {}};
+      choice.small_scratch = true;
+      choice.scratch_bytes = scratch_bytes;
+      choice.threads = threads;
+      return mpe::make_convolution(layer.request, choice);
+    };
+    const bool has_winograd = std::ranges::any_of(set.kernels, [&](const mpe::KernelUse& use) {
+      return use.isa == set.name && use.precision == Precision::kInt8 &&
+             use.algorithm == "winograd4";
+    });
+    if (!set.supported || !has_winograd) continue;
+    const std::size_t plain = made(1, 1)->weight_bytes();
+    CHECK(!made(1, 1)->algorithm().starts_with("winograd"));
+    for (const int threads : {1, 3}) {
+      for (const std::size_t allowed : {512U << 10U, 700U << 10U, 4U << 20U}) {
+        const auto convolution = made(allowed, threads);
+        CHECK_EQUAL(convolution->algorithm(), "winograd4-on-the-fly");
+        CHECK(convolution->scratch_bytes(threads) <= allowed);
+        CHECK(convolution->weight_bytes() < plain + plain / 8);
+      }
+    }
+  }
+}
+
 // A technique shows in the layers that it concerns; others keep the last one that concerns them.
 TEST(techniques_apply_by_kind_of_layer) {
   const auto algorithm_of = [](Form form, std::string_view technique, Precision precision) {

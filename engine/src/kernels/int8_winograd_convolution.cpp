@@ -50,6 +50,27 @@ bool is_of_image(const ConvolutionShape& shape, const Int8WinogradKernel& kernel
   return shape.in.channels == kImageChannels && kernel.convolve_image != nullptr;
 }
 
+// Vector operations that it takes less than multiplying as it stands; a byte of weights counts as
+// one.
+double operations_saved(const ConvolutionShape& shape, const Int8WinogradKernel& kernel) {
+  const double in = shape.in.channels;
+  const double out = shape.out.channels;
+  const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
+  const int tiles = tiles_across(shape.out.width) * tiles_across(shape.out.height);
+  if (is_of_image(shape, kernel)) {
+    // The product pads a pixel's channels to four.
+    const double vectors = divide_up(tiles, kernel.tiles / 2);
+    return pixels * out * 36 * (3.0 / 16.0) - vectors * (270 * out + 400 * in);
+  }
+  const int left = tiles % kernel.tiles;
+  const double panels = left <= kernel.few_tiles ? static_cast<double>(tiles) / kernel.tiles
+                                                 : divide_up(tiles, kernel.tiles);
+  const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
+  const double product = costs_of(kernel).product;
+  const double winograd = panels * (product * in * out + 400 * in + 400 * out) + in * out * 72;
+  return multiply - winograd;
+}
+
 // A weight in the transforms.
 struct Weight {
   std::int32_t value = 0;
@@ -83,6 +104,8 @@ class Int8WinogradConvolution final : public Convolution {
         constants_(request) {
     if (of_image_) {
       plan_.panels = kInt8ImagePanels;
+    } else if (choice.small_scratch && choice.algorithm.empty()) {
+      choose_small_plan(choice);
     } else {
       ConvolutionChoice chosen = choice;
       if (choice.algorithm.empty()) {
@@ -91,7 +114,44 @@ class Int8WinogradConvolution final : public Convolution {
       }
       choose_plan(chosen);
     }
-    pack_weights(request);
+  }
+
+  void pack_weights(const ConvolutionRequest& request) {
+    weights_ =
+        AlignedBuffer(plan_.on_the_fly ? plain_weights()
+                                       : packed_weights() * sizeof(std::int16_t) + kWeightSlack);
+    for (int row = 0; row < rows_; ++row) {
+      const float* filter = request.filter(row).data();
+      std::int32_t total = 0;
+      std::int32_t positive = 0;
+      for (int channel = 0; channel < channels_; ++channel, filter += 9) {
+        std::int32_t w[kTaps];
+        for (int i = 0; i < kTaps; ++i) {
+          w[i] = quantize_weight(filter[i], constants_.weight_scale(row));
+          total += w[i];
+          positive += std::max(w[i], 0);
+        }
+        if (plan_.on_the_fly) {
+          put_plain(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
+        } else {
+          put_transformed(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
+        }
+      }
+      small_sums_ &= 2 * positive - total <= kLargestSmallTotal;
+      constants_.set_weight_total(row, total);
+      constants_.set_positive_total(row, positive);
+    }
+    constants_.finish(0);
+  }
+
+  // Whether a plan for little scratch got by with what is allowed, and still saves time.
+  bool suits_small_scratch(const ConvolutionRequest& request,
+                           const ConvolutionChoice& choice) const {
+    if (scratch_bytes(choice.threads) > choice.scratch_bytes) return false;
+    if (!plan_.on_the_fly) return true;
+    const int passes = divide_up(divide_up(tiles_, kernel_.tiles), plan_.panels);
+    return static_cast<double>(passes * cost_on_the_fly(plan_.panels)) <
+           operations_saved(request.shape, kernel_);
   }
 
   std::string_view isa() const override { return isa_; }
@@ -222,6 +282,17 @@ class Int8WinogradConvolution final : public Convolution {
     if (!stored_only) consider(1, true, false);
   }
 
+  // With weights as they are, the largest blocks that scratch and the second-level cache allow.
+  void choose_small_plan(const ConvolutionChoice& choice) {
+    const int panels = divide_up(tiles_, kernel_.tiles);
+    const auto cache = static_cast<std::size_t>(cpu_caches().second_bytes);
+    const std::size_t allowed = std::min(choice.scratch_bytes, cache / 4 * 3);
+    for (int passes = 1; passes <= panels; ++passes) {
+      plan_ = {divide_up(panels, passes), 1, true};
+      if (scratch_bytes(choice.threads) <= allowed) return;
+    }
+  }
+
   // What weights on the fly cost more for a block of so many panels. Each block of output channels
   // reads all panels from the second-level cache; by stored weights, those of a chunk share them.
   std::int64_t cost_on_the_fly(int panels) const {
@@ -281,34 +352,6 @@ class Int8WinogradConvolution final : public Convolution {
     const std::size_t place = row % block_rows();
     if (!kernel_.pairs) return (first + channel) * block_rows() + place;
     return (first + channel / 2 * 2) * block_rows() + 2 * place + channel % 2;
-  }
-
-  void pack_weights(const ConvolutionRequest& request) {
-    weights_ =
-        AlignedBuffer(plan_.on_the_fly ? plain_weights()
-                                       : packed_weights() * sizeof(std::int16_t) + kWeightSlack);
-    for (int row = 0; row < rows_; ++row) {
-      const float* filter = request.filter(row).data();
-      std::int32_t total = 0;
-      std::int32_t positive = 0;
-      for (int channel = 0; channel < channels_; ++channel, filter += 9) {
-        std::int32_t w[kTaps];
-        for (int i = 0; i < kTaps; ++i) {
-          w[i] = quantize_weight(filter[i], constants_.weight_scale(row));
-          total += w[i];
-          positive += std::max(w[i], 0);
-        }
-        if (plan_.on_the_fly) {
-          put_plain(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
-        } else {
-          put_transformed(w, static_cast<std::size_t>(row), static_cast<std::size_t>(channel));
-        }
-      }
-      small_sums_ &= 2 * positive - total <= kLargestSmallTotal;
-      constants_.set_weight_total(row, total);
-      constants_.set_positive_total(row, positive);
-    }
-    constants_.finish(0);
   }
 
   void put_plain(const std::int32_t (&w)[kTaps], std::size_t row, std::size_t channel) {
@@ -382,30 +425,18 @@ bool int8_winograd_is_exact(const ConvolutionRequest& request) {
 }
 
 bool int8_winograd_pays(const ConvolutionShape& shape, const Int8WinogradKernel& kernel) {
-  // In vector operations, and a byte of weights as one of them.
-  const double in = shape.in.channels;
-  const double out = shape.out.channels;
-  const double pixels = static_cast<double>(shape.out.height) * shape.out.width;
-  const int tiles = tiles_across(shape.out.width) * tiles_across(shape.out.height);
-  if (is_of_image(shape, kernel)) {
-    // The product pads a pixel's channels to four.
-    const double vectors = divide_up(tiles, kernel.tiles / 2);
-    return vectors * (270 * out + 400 * in) < pixels * out * 36 * (3.0 / 16.0);
-  }
-  const int left = tiles % kernel.tiles;
-  const double panels = left <= kernel.few_tiles ? static_cast<double>(tiles) / kernel.tiles
-                                                 : divide_up(tiles, kernel.tiles);
-  const double multiply = pixels * in * out * 9 * (3.0 / 16.0) + in * out * 9;
-  const double product = costs_of(kernel).product;
-  const double winograd = panels * (product * in * out + 400 * in + 400 * out) + in * out * 72;
-  return winograd < multiply;
+  return operations_saved(shape, kernel) > 0;
 }
 
 std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
                                                             const Int8WinogradKernel& kernel,
                                                             std::string_view isa,
                                                             const ConvolutionChoice& choice) {
-  return std::make_unique<Int8WinogradConvolution>(request, kernel, isa, choice);
+  auto convolution = std::make_unique<Int8WinogradConvolution>(request, kernel, isa, choice);
+  const bool small = choice.small_scratch && choice.algorithm.empty();
+  if (small && !convolution->suits_small_scratch(request, choice)) return nullptr;
+  convolution->pack_weights(request);
+  return convolution;
 }
 
 }  // namespace mpe

@@ -169,7 +169,7 @@ const KernelSet* int8_winograd_set(std::span<const KernelSet* const> sets,
                                    const ConvolutionRequest& request,
                                    const ConvolutionChoice& choice) {
   const bool asked = choice.algorithm == kWinograd4 || choice.algorithm == kWinograd4OnTheFly;
-  if (!asked && (!choice.algorithm.empty() || choice.small_scratch)) return nullptr;
+  if (!asked && !choice.algorithm.empty()) return nullptr;
   if (request.precision != Precision::kInt8) return nullptr;
   const auto index = static_cast<std::size_t>(Precision::kInt8);
   const auto found = std::ranges::find_if(sets, [&](const KernelSet* set) {
@@ -400,8 +400,9 @@ std::unique_ptr<Convolution> make_convolution(const ConvolutionRequest& request,
   }
 #endif
   if (const KernelSet* winograd = int8_winograd_set(sets, request, choice)) {
-    return make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name,
-                                          choice);
+    auto convolution =
+        make_int8_winograd_convolution(request, *winograd->int8_winograd, winograd->name, choice);
+    if (convolution != nullptr) return convolution;
   }
   if (const KernelSet* set = interleaved_set(sets, request, choice)) {
     return make_interleaved_convolution(request, *set->interleaved, set->name, choice);
