@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/aligned_buffer.h"
 #include "kernels/cpu.h"
@@ -129,26 +130,43 @@ DepthPlan plan_depth(const ConvolutionShape& shape, const WinogradKernel& kernel
   }
 }
 
-// The cheapest plan that fits into the memory; if none fits, the smallest one.
+// The cheapest plan that fits into the memory; if none fits, the smallest one. Of plans that cost
+// less than `about_equal` times the cheapest, the one with the least scratch.
 class CheapestPlan {
  public:
-  explicit CheapestPlan(std::size_t most_bytes) : most_bytes_(most_bytes) {}
-  const WinogradPlan& best() const { return best_; }
+  explicit CheapestPlan(std::size_t most_bytes, double about_equal = 1.0)
+      : most_bytes_(most_bytes), about_equal_(about_equal) {}
 
-  void consider(const WinogradPlan& plan, double cost) {
-    const bool fits = plan.scratch_bytes <= most_bytes_;
-    const bool fitted = best_.scratch_bytes <= most_bytes_;
-    if (best_.tiles == 0 || (fits && !fitted) ||
-        (fits == fitted && (fits ? cost < cost_ : plan.scratch_bytes < best_.scratch_bytes))) {
-      best_ = plan;
-      cost_ = cost;
+  void consider(const WinogradPlan& plan, double cost) { plans_.push_back({plan, cost}); }
+
+  const WinogradPlan& best() const {
+    const auto better = [this](const Considered& a, const Considered& b) {
+      if (fits(a) != fits(b)) return fits(a);
+      return fits(a) ? a.cost < b.cost : a.plan.scratch_bytes < b.plan.scratch_bytes;
+    };
+    const Considered& cheapest = *std::ranges::min_element(plans_, better);
+    const Considered* best = &cheapest;
+    for (const Considered& other : plans_) {
+      if (fits(other) && other.cost < about_equal_ * cheapest.cost &&
+          other.plan.scratch_bytes < best->plan.scratch_bytes) {
+        best = &other;
+      }
     }
+    return best->plan;
   }
 
  private:
+  struct Considered {
+    WinogradPlan plan;
+    double cost = 0.0;
+  };
+  bool fits(const Considered& considered) const {
+    return considered.plan.scratch_bytes <= most_bytes_;
+  }
+
   const std::size_t most_bytes_;
-  WinogradPlan best_;
-  double cost_ = 0.0;
+  const double about_equal_;
+  std::vector<Considered> plans_;
 };
 
 // What all plans of a layer have in common.
@@ -398,13 +416,13 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
 
 WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const WinogradKernel& kernel,
                                       const WinogradForm& form, std::size_t scratch_bytes,
-                                      int threads) {
+                                      int threads, double about_equal) {
   const WinogradLayer layer(shape, kernel, form);
   const double positions = form.all_positions();
   const auto cache = static_cast<double>(cpu_caches().second_bytes);
   const double stored = static_cast<double>(shape.in.channels) * layer.blocks * kernel.rows;
   const auto weight_bytes = static_cast<double>(weight_size(kernel.weights));
-  CheapestPlan cheapest(scratch_bytes);
+  CheapestPlan cheapest(scratch_bytes, about_equal);
   const auto consider = [&](WinogradPlan plan) {
     const WinogradBlock block = winograd_block(shape, kernel, plan, threads);
     const double passes = divide_up(layer.tiles, plan.tiles);

@@ -46,10 +46,11 @@ WinogradPlan plan_winograd(const ConvolutionShape& shape, const WinogradKernel& 
                            const WinogradForm& form, std::size_t scratch_bytes, int threads);
 
 // The same with weights that are transformed on the fly. All threads work on a block of tiles, each
-// on its share of every chunk of output channels.
+// on its share of every chunk of output channels. Of plans that cost less than `about_equal` times
+// the cheapest, the one with the least scratch.
 WinogradPlan plan_winograd_on_the_fly(const ConvolutionShape& shape, const WinogradKernel& kernel,
                                       const WinogradForm& form, std::size_t scratch_bytes,
-                                      int threads);
+                                      int threads, double about_equal = 1.0);
 // The cost of all threads' work on this core: they divide the operations between them, and share
 // the memory.
 double cost_of_threads(const WinogradPlan& plan, int threads);

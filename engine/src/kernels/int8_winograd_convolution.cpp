@@ -71,6 +71,11 @@ double operations_saved(const ConvolutionShape& shape, const Int8WinogradKernel&
   return multiply - winograd;
 }
 
+// Whether the allowed scratch decides: where an algorithm is asked for, it is used.
+bool has_to_be_small(const ConvolutionChoice& choice) {
+  return choice.small_scratch && choice.algorithm.empty();
+}
+
 // A weight in the transforms.
 struct Weight {
   std::int32_t value = 0;
@@ -104,7 +109,7 @@ class Int8WinogradConvolution final : public Convolution {
         constants_(request) {
     if (of_image_) {
       plan_.panels = kInt8ImagePanels;
-    } else if (choice.small_scratch && choice.algorithm.empty()) {
+    } else if (has_to_be_small(choice)) {
       choose_small_plan(choice);
     } else {
       ConvolutionChoice chosen = choice;
@@ -144,14 +149,13 @@ class Int8WinogradConvolution final : public Convolution {
     constants_.finish(0);
   }
 
-  // Whether a plan for little scratch got by with what is allowed, and still saves time.
-  bool suits_small_scratch(const ConvolutionRequest& request,
-                           const ConvolutionChoice& choice) const {
+  // Whether the plan keeps to the scratch that is allowed, and still saves time.
+  bool suits(const ConvolutionShape& shape, const ConvolutionChoice& choice) const {
     if (scratch_bytes(choice.threads) > choice.scratch_bytes) return false;
     if (!plan_.on_the_fly) return true;
     const int passes = divide_up(divide_up(tiles_, kernel_.tiles), plan_.panels);
     return static_cast<double>(passes * cost_on_the_fly(plan_.panels)) <
-           operations_saved(request.shape, kernel_);
+           operations_saved(shape, kernel_);
   }
 
   std::string_view isa() const override { return isa_; }
@@ -433,8 +437,7 @@ std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionReq
                                                             std::string_view isa,
                                                             const ConvolutionChoice& choice) {
   auto convolution = std::make_unique<Int8WinogradConvolution>(request, kernel, isa, choice);
-  const bool small = choice.small_scratch && choice.algorithm.empty();
-  if (small && !convolution->suits_small_scratch(request, choice)) return nullptr;
+  if (has_to_be_small(choice) && !convolution->suits(request.shape, choice)) return nullptr;
   convolution->pack_weights(request);
   return convolution;
 }

@@ -14,7 +14,7 @@ bool int8_winograd_is_exact(const ConvolutionRequest& request);
 // Whether it is likely to be faster than multiplying as it stands, 16 products in three operations.
 bool int8_winograd_pays(const ConvolutionShape& shape, const Int8WinogradKernel& kernel);
 
-// Null: too much for what the choice of little scratch allows.
+// Null if the choice asks for small scratch, and that does not suffice or saves no time.
 std::unique_ptr<Convolution> make_int8_winograd_convolution(const ConvolutionRequest& request,
                                                             const Int8WinogradKernel& kernel,
                                                             std::string_view isa,

@@ -20,7 +20,7 @@ namespace mpe {
 namespace {
 
 constexpr std::size_t kSmallBlockBytes = 256U << 10U;
-constexpr double kAboutTheSame = 1.10;  // of the costs of two plans
+constexpr double kAboutEqual = 1.1;  // costs of two plans, where scratch should be small
 constexpr std::size_t kTaps = 9;
 
 // A weight in the transforms: in float, by the same operations as in the kernels that transform on
@@ -540,21 +540,8 @@ WinogradPlan choose_winograd(const ConvolutionShape& shape, const WinogradKernel
                              const WinogradForm& form, bool on_the_fly,
                              const ConvolutionChoice& choice) {
   if (on_the_fly) {
-    const auto plan_within = [&](std::size_t bytes) {
-      return plan_winograd_on_the_fly(shape, kernel, form, bytes, choice.threads);
-    };
-    WinogradPlan plan = plan_within(choice.scratch_bytes);
-    if (!choice.small_scratch) return plan;
-    // Less scratch, as long as that takes about the same time.
-    const double most = kAboutTheSame * cost_of_threads(plan, choice.threads);
-    for (;;) {
-      const std::size_t bytes = plan.scratch_bytes / 8 * 7;
-      const WinogradPlan smaller = plan_within(bytes);
-      if (smaller.scratch_bytes > bytes || cost_of_threads(smaller, choice.threads) > most) {
-        return plan;
-      }
-      plan = smaller;
-    }
+    return plan_winograd_on_the_fly(shape, kernel, form, choice.scratch_bytes, choice.threads,
+                                    choice.small_scratch ? kAboutEqual : 1.0);
   }
   const std::size_t bytes = choice.small_scratch ? kSmallBlockBytes : choice.scratch_bytes;
   return plan_winograd(shape, kernel, form, bytes, choice.threads);

@@ -5,9 +5,9 @@
 // A kernel K describes one arithmetic on one instruction set:
 //   Input, Value        tensor's values, values of strip and weights
 //   Vector, kLanes      of Values, in which sums are formed too
-//   kMostVectors        side by side whose sums of four rows fit in the registers, with what they
-//   read: 2 or 3 Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it
-//   may be read load<kOffset>(to, from), fence_loads() between loads and changes of the strip
+//   kMostVectors        whose sums of four rows fit in the registers beside their inputs: 2 or 3
+//   Weights<kTaps>      one channel's, made from a pointer; kWeightsRead values of it may be read
+//   load<kOffset>(to, from), fence_loads() between loads and changes of the strip
 //   multiply_add<kTap>(sum, value, weights), store(to, value, count)
 //   copy(from, to), copy_rows(from, from_step, to, to_step, count, rows)   Input to Value
 //   split(from, even, odd, count)   the same; every second value

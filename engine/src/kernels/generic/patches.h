@@ -80,7 +80,8 @@ inline void copy_rows_of_blocks(T* to, std::int64_t to_step, const T* from, std:
   }
 }
 
-// Depthwise convolutions copy many short rows: without a loop over the values of each.
+// Rows of up to kMostBlocks blocks, of which depthwise convolutions copy many, without a loop over
+// the values of each.
 template <typename T>
 inline void copy_rows(T* to, std::int64_t to_step, const T* from, std::int64_t from_step, int count,
                       int rows) {
