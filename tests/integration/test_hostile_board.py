@@ -32,6 +32,7 @@ def test_lies_fail_their_own_cells_and_no_others() -> None:
         running.lies_of_shells([lie for lie in LIES_OF_SHELLS if lie.name in SHELLS])
         running.interrupt(1)
     tally = running.tally
+    assert not tally.found, "\n".join(tally.found)
     assert tally.holds, tally
     assert set(tally.told) == {*LIES, *SHELLS}
     assert (tally.done, tally.failed) == (2 * 4 + 2 * 12, 2 * 8)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import _imp
+import functools
+import importlib
 import os
 import pty
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness import signals
 from harness.signals import Ended, ended_by_signals
 
 # A command that holds something, and takes its time to give it back.
@@ -177,6 +183,42 @@ def test_an_error_of_the_release_does_not_hide_the_signal(number: signal.Signals
     with pytest.raises(KeyboardInterrupt) as caught, ended_by_signals():
         interrupted()
     assert isinstance(caught.value, Ended) == (number == signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_whose_exception_python_drops_ends_the_command(number: signal.Signals) -> None:
+    class Held:
+        pass
+
+    def dropped() -> None:
+        held = Held()
+        _reference = weakref.ref(held, lambda _: signal.raise_signal(number))
+        del held
+        time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt) as caught, ended_by_signals():
+        dropped()
+    assert isinstance(caught.value, Ended) == (number == signal.SIGTERM)
+
+
+def test_an_import_that_takes_its_locks_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In C: the handler has to run in the frame of importlib.
+    locks = {
+        "acquire_lock": functools.partial(signal.raise_signal, signal.SIGTERM),
+        "release_lock": functools.partial(int),
+    }
+
+    def importing() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(importlib._bootstrap, "_imp", SimpleNamespace(**vars(_imp) | locks))
+            importlib.import_module("nturl2path")
+        time.sleep(10)
+
+    with pytest.raises(Ended) as caught, ended_by_signals():
+        importing()
+    places = [entry.frame.code.raw.co_filename for entry in caught.traceback]
+    interrupted = [place for place in places if place != signals.__file__][-1]
+    assert "importlib" not in interrupted
 
 
 def test_other_errors_pass() -> None:
