@@ -58,16 +58,19 @@ class CleanDebian:
 
 
 @contextlib.contextmanager
-def clean_debian(client: docker.DockerClient) -> Iterator[CleanDebian]:
+def clean_debian(
+    client: docker.DockerClient, *mounts: Mount, environment: Mapping[str, str] | None = None
+) -> Iterator[CleanDebian]:
     """A container that reaches package registries as this machine does. It has no privileges."""
     settings, named = pip_configuration()
+    settings |= {name: os.environ[name] for name in PROXIES if name in os.environ} | dict(environment or {})
     container = client.containers.create(
         _base(client),
         ["sleep", "infinity"],
         name=container_name("newcomer"),
         labels={OWNER_LABEL: own_identity()},
-        environment=settings | {name: os.environ[name] for name in PROXIES if name in os.environ},
-        mounts=[Mount(str(path), str(path), type="bind", read_only=True) for path in named],
+        environment=settings,
+        mounts=[*(bind(path, read_only=True) for path in named), *mounts],
         init=True,
     )
     try:
@@ -75,6 +78,11 @@ def clean_debian(client: docker.DockerClient) -> Iterator[CleanDebian]:
         yield CleanDebian(container)
     finally:
         container.remove(force=True, v=True)
+
+
+def bind(path: Path, *, read_only: bool) -> Mount:
+    """A file or folder of this machine, at the same place."""
+    return Mount(str(path), str(path), type="bind", read_only=read_only)
 
 
 def pip_configuration() -> tuple[dict[str, str], list[Path]]:

@@ -6,6 +6,7 @@ The tutorial's board is an arm64 container that answers at the address of its ex
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,16 +14,22 @@ from pathlib import Path
 
 import docker
 import pytest
-from clean_debian import HOME, CleanDebian, Finished, checkout, clean_debian, put
+from clean_debian import HOME, CleanDebian, Finished, bind, checkout, clean_debian, put
+from docker.types import Mount
 from documented_commands import REPOSITORY, blocks, scripts
 from ssh_server import make_key
 
+from harness.build.manifest import read_sources
+from harness.build.program import placed_sources
+from harness.build.request import BuildRequest
+from harness.build.toolchain import load_toolchain
 from harness.config.targets import load_target
 from harness.images.availability import emulation_missing
 from harness.images.container import OWNER_LABEL
 from harness.images.docker_engine import container_name
 from harness.images.image import PLATFORM, build_image
 from harness.images.process_identity import own_identity
+from harness.resources import cache_directory
 
 pytestmark = pytest.mark.emulation
 
@@ -94,9 +101,29 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="module")
-def newcomer(client: docker.DockerClient) -> Iterator[CleanDebian]:
+def compiled_kernels() -> list[Mount]:
+    """Folders by which the newcomer's Zig shares kernels' objects with this machine's: most of the work of
+    a build: compiler and sources are the same. Zig takes an object only if its source has the same path and
+    inode, and compares headers by content.
+    """
+    if os.geteuid() != 0:
+        return []  # root's objects would stay in a user's cache
+    zig = load_toolchain("zig")
+    sources = read_sources(zig)
+    kernels = []
+    for target in (load_target("host"), load_target("pi4")):
+        with placed_sources(BuildRequest(target=target, toolchain=zig, sources=sources)) as source:
+            kernels.append(bind(source / "engine" / "src" / "kernels", read_only=True))
+    objects = Path(zig.environment()["ZIG_GLOBAL_CACHE_DIR"])
+    objects.mkdir(exist_ok=True)
+    return [*kernels, bind(objects, read_only=False)]
+
+
+@pytest.fixture(scope="module")
+def newcomer(client: docker.DockerClient, compiled_kernels: list[Mount]) -> Iterator[CleanDebian]:
     """A clean Debian with a checkout."""
-    with clean_debian(client) as debian:
+    environment = {"HARNESS_CACHE": str(cache_directory())} if compiled_kernels else {}
+    with clean_debian(client, *compiled_kernels, environment=environment) as debian:
         ready(debian.run(f"mkdir {CHECKOUT}"))
         debian.container.put_archive(CHECKOUT, checkout(REPOSITORY))
         yield debian
