@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "layers/operation.h"
 #include "layers/registry.h"
@@ -63,6 +64,31 @@ void maxpool_pairs(const ElementwiseKernels& kernels, const Layer& layer, const 
   }
 }
 
+// A run of values, and room for what becomes of it.
+template <typename Key>
+struct SlidRun {
+  Key* values;
+  Key* room;
+  int count;
+};
+
+// Every value becomes the largest of the `size` that are `step` apart, from its own place on. The
+// last ones, which have no such places, are dropped.
+template <typename Key>
+void slide(SlidRun<Key>& run, int size, int step) {
+  // Windows of twice the size are the larger of two that lie side by side.
+  for (int covered = 1; covered < size;) {
+    const int more = std::min(covered, size - covered);
+    const Key* __restrict from = run.values;
+    const Key* next = from + more * step;
+    Key* __restrict to = run.room;
+    run.count -= more * step;
+    for (int i = 0; i < run.count; ++i) to[i] = next[i] > from[i] ? next[i] : from[i];
+    std::swap(run.values, run.room);
+    covered += more;
+  }
+}
+
 // Windows that overlap: the largest of a row's neighbours first, then of these along the columns,
 // on a padded copy of the map. Returns whether that was it.
 template <typename T>
@@ -78,7 +104,7 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
     return false;
   }
   Key padded[kMost];
-  Key largest[kMost];
+  Key room[kMost];
   const int above = vertical.before;
   const int before = horizontal.before;
   std::fill_n(padded, rows * pitch, key_of(lowest(T{})));
@@ -92,19 +118,13 @@ bool maxpool_separably(const Window& window, const Layer& layer, const T* in, T*
     }
   }
   // One run through all rows: what lies across their ends is not used.
-  const auto slide = [](const Key* from, Key* to, int count, int size, int step) {
-    std::copy_n(from, count, to);
-    for (int k = 1; k < size; ++k) {
-      const Key* next = from + k * step;
-      for (int i = 0; i < count; ++i) to[i] = next[i] > to[i] ? next[i] : to[i];
-    }
-  };
-  slide(padded, largest, rows * pitch - horizontal.size + 1, horizontal.size, 1);
-  slide(largest, padded, layer.out.height * pitch - horizontal.size + 1, vertical.size, pitch);
+  SlidRun<Key> run = {padded, room, rows * pitch};
+  slide(run, horizontal.size, 1);
+  slide(run, vertical.size, pitch);
   // Not asked for in the loop: an output that is a byte might be them, for all a compiler knows.
   const int columns = layer.out.width;
   for (int y = 0; y < rows - vertical.size + 1; ++y, out += columns) {
-    for (int x = 0; x < columns; ++x) set_from_key(padded[y * pitch + x], out[x]);
+    for (int x = 0; x < columns; ++x) set_from_key(run.values[y * pitch + x], out[x]);
   }
   return true;
 }
